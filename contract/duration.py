@@ -1,0 +1,37 @@
+"""Lengths of time as a user writes them: "5s", "250ms", "1h", or a plain number."""
+
+import re
+
+NANOSECONDS = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+}
+_PATTERN = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ns|us|ms|s|m|h|d)\s*")
+
+
+def parse_duration(value: str | int | float) -> tuple[float, str | None]:
+    """Splits a duration into its number and its unit.
+
+    A plain number has no unit (None): it counts in the numbers of a time column
+    that has no unit either.
+
+    Raises:
+      ValueError: if it is neither, or is not above zero.
+    """
+    if isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a duration, such as 5s, 250ms or 1h")
+    if isinstance(value, (int, float)):
+        number, unit = float(value), None
+    else:
+        match = _PATTERN.fullmatch(value)
+        if not match:
+            raise ValueError(f"{value!r} is not a duration, such as 5s, 250ms, 1h (units: {', '.join(NANOSECONDS)})")
+        number, unit = float(match[1]), match[2]
+    if not number > 0:
+        raise ValueError(f"{value!r} is not above zero")
+    return number, unit

@@ -1,0 +1,166 @@
+"""Small files and listings on local disk or gs://, through pyarrow's file systems.
+
+Shards are written and read by Beam's and TensorFlow's own file systems; this
+module serves the job file, the manifest, and the one listing of the input.
+"""
+
+import glob
+import os
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+GS = "gs://"
+
+
+@dataclass(frozen=True)
+class FileStat:
+    path: str
+    size: int  # bytes
+    mtime: int  # nanoseconds
+
+
+def is_remote(path: str) -> bool:
+    return path.startswith(GS)
+
+
+def join(folder: str, *names: str) -> str:
+    return "/".join([folder.rstrip("/") or "/", *names]).replace("//", "/", 0 if is_remote(folder) else 1)
+
+
+@lru_cache
+def _gcs() -> Any:
+    from pyarrow import fs
+
+    return fs.GcsFileSystem()
+
+
+def open_input(path: str) -> Any:
+    """Opens a file for random reads; returns a pyarrow NativeFile."""
+    if is_remote(path):
+        return _gcs().open_input_file(path.removeprefix(GS))
+    import pyarrow as pa
+
+    return pa.OSFile(path, "rb")
+
+
+def read_bytes(path: str) -> bytes:
+    if is_remote(path):
+        with _gcs().open_input_file(path.removeprefix(GS)) as file:
+            return file.read()
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def read_text(path: str) -> str:
+    return read_bytes(path).decode("utf-8")
+
+
+def write_text(path: str, text: str) -> None:
+    """Writes a whole small file so that a reader sees the old or the new, never a part."""
+    if is_remote(path):
+        with _gcs().open_output_stream(path.removeprefix(GS)) as file:  # visible when closed
+            file.write(text.encode())
+        return
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    temporary = f"{path}.tmp-{os.getpid()}"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def exists(path: str) -> bool:
+    if is_remote(path):
+        from pyarrow import fs
+
+        return _gcs().get_file_info(path.removeprefix(GS)).type != fs.FileType.NotFound
+    return os.path.exists(path)
+
+
+def list_folder(folder: str) -> list[str]:
+    """The names directly in a folder, sorted; none where there is no such folder."""
+    if is_remote(folder):
+        from pyarrow import fs
+
+        selector = fs.FileSelector(folder.removeprefix(GS).rstrip("/"), allow_not_found=True)
+        return sorted(info.base_name for info in _gcs().get_file_info(selector))
+    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+
+
+def remove_tree(folder: str) -> None:
+    """Removes a folder and all in it, if it is there."""
+    if is_remote(folder):
+        if exists(folder):
+            _gcs().delete_dir(folder.removeprefix(GS).rstrip("/"))
+        return
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def match(pattern: str, suffixes: tuple[str, ...]) -> list[FileStat]:
+    """The files that a path, a folder or a glob names, in order of path, by one listing.
+
+    `*` and `?` stay inside a folder, `**` crosses folders. A folder means every
+    file under it that ends in one of `suffixes`.
+    """
+    folder, is_glob = _listing_root(pattern)
+    if is_remote(pattern):
+        found = _list_gcs(folder, pattern, is_glob)
+    else:
+        found = _list_local(folder, pattern, is_glob)
+    if is_glob:
+        accept = re.compile(_glob_to_regex(pattern))
+        found = [stat for stat in found if accept.fullmatch(stat.path)]
+    elif not (len(found) == 1 and found[0].path == pattern):  # a folder
+        found = [stat for stat in found if stat.path.endswith(suffixes)]
+    return sorted(found, key=lambda stat: stat.path)
+
+
+def _listing_root(pattern: str) -> tuple[str, bool]:
+    magic = re.search(r"[*?\[]", pattern)
+    if not magic:
+        return pattern.rstrip("/"), False
+    return pattern[: magic.start()].rpartition("/")[0], True
+
+
+def _list_local(folder: str, pattern: str, is_glob: bool) -> list[FileStat]:
+    if not is_glob and not os.path.isdir(folder):
+        return [_local_stat(pattern)] if os.path.exists(pattern) else []
+    if is_glob and "**" not in pattern:
+        paths = glob.glob(pattern)
+    else:
+        top = folder or ("/" if pattern.startswith("/") else ".")
+        paths = [os.path.join(where, name) for where, _, names in os.walk(top) for name in names]
+        if top == ".":
+            paths = [path.removeprefix("./") for path in paths]
+    return [_local_stat(path) for path in paths if os.path.isfile(path)]
+
+
+def _local_stat(path: str) -> FileStat:
+    stat = os.stat(path)
+    return FileStat(path, stat.st_size, stat.st_mtime_ns)
+
+
+def _list_gcs(folder: str, pattern: str, is_glob: bool) -> list[FileStat]:
+    from pyarrow import fs
+
+    bare = folder.removeprefix(GS)
+    infos = []
+    if not is_glob:
+        info = _gcs().get_file_info(bare)
+        infos = [info] if info.type == fs.FileType.File else []
+    if not infos:
+        recursive = not is_glob or "**" in pattern or "/" in pattern[len(folder) + 1 :]
+        infos = _gcs().get_file_info(fs.FileSelector(bare, recursive=recursive, allow_not_found=True))
+    files = [info for info in infos if info.type == fs.FileType.File]
+    return [FileStat(GS + info.path, info.size, info.mtime_ns or 0) for info in files]
+
+
+def _glob_to_regex(pattern: str) -> str:
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]*\])", pattern)
+    special = {"**/": r"(?:.*/)?", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
+    return "".join(special.get(part) or (part if part.startswith("[") else re.escape(part)) for part in parts)

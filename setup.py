@@ -1,0 +1,51 @@
+"""Metadata of the one wheel that laptops, Dataflow workers and trainers install."""
+
+from setuptools import setup
+
+CORE = [
+    "apache-beam[gcp]>=2.77,<2.78",
+    "google-cloud-storage>=3.1,<4",
+    "google-crc32c>=1.6,<2",  # without it Beam falls back to a slow checksum in Python
+    "keras>=3.15,<4",
+    "matplotlib>=3.10,<4",
+    "numpy>=2,<3",
+    "psutil>=6,<8",
+    "pyarrow>=25,<26",
+    "pydantic>=2.11,<3",
+    "pyyaml>=6,<7",
+    "tensorboard>=2.20,<2.22",
+    "tensorflow>=2.21,<2.22",
+    "tensorflow-transform>=1.21,<1.22",
+    "tfx-bsl>=1.21,<1.22",
+    "tqdm>=4.66,<5",
+]
+DEV = [
+    "build>=1.2,<2",
+    "hypothesis>=6.130,<7",
+    "import-linter>=2.3,<3",
+    "mypy>=1.15,<3",
+    "pre-commit>=4,<5",
+    "pytest>=8,<10",
+    "ruff>=0.11,<1",
+    "types-PyYAML>=6,<7",
+]
+
+setup(
+    name="beamfeed",
+    version="0.1.0",
+    description="From a bucket of raw asset files to a trained TensorFlow model: Beam pipelines, TFRecords, trainer.",
+    license="Apache-2.0",
+    python_requires=">=3.11,<3.12",
+    packages=[
+        "contract",
+        "transforms",
+        "pipelines",
+        "trainer",
+        "trainer.models",
+        "launcher",
+        "launcher.backends",
+    ],
+    install_requires=CORE,
+    extras_require={"dev": DEV},
+    entry_points={"console_scripts": ["beamfeed=launcher.cli:main"]},
+)
