@@ -57,7 +57,8 @@ class AssetFrom(Section):
 class TimeColumn(Section):
     column: str = Field(description="The column that orders the rows of an asset.")
     unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None = Field(
-        None, description="The unit of a numeric column. Timestamps need none; without one, durations are plain numbers."
+        None,
+        description="The unit of a numeric column. Timestamps need none; without one, durations are plain numbers.",
     )
 
 
@@ -148,7 +149,7 @@ class Split(Section):
                 elif not isinstance(part, list):
                     raise ValueError(f"by: column needs a list of values for {name}, not {part!r}")
             values = [value for name in SPLITS for value in getattr(self, name)]
-            if not getattr(self, "train"):
+            if not self.train:
                 raise ValueError("by: column needs a list of values for train")
             twice = {value for value in values if values.count(value) > 1}
             if twice:

@@ -1,9 +1,9 @@
 """Every file and folder name of a data set and of a training folder: the only place that knows them.
 
-    <output>/manifest.json              written last, atomically
-    <output>/data-<fingerprint>/
-        train/part-00000-of-00016.tfrecord ...   eval/ ...   test/ ...
-        schema.pbtxt  stats.json  transform_fn/  rejects/part-00000.jsonl
+<output>/manifest.json              written last, atomically
+<output>/data-<fingerprint>/
+    train/part-00000-of-00016.tfrecord ...   eval/ ...   test/ ...
+    schema.pbtxt  stats.json  transform_fn/  rejects/part-00000.jsonl
 """
 
 from dataclasses import dataclass

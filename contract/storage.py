@@ -108,10 +108,7 @@ def match(pattern: str, suffixes: tuple[str, ...]) -> list[FileStat]:
     file under it that ends in one of `suffixes`.
     """
     folder, is_glob = _listing_root(pattern)
-    if is_remote(pattern):
-        found = _list_gcs(folder, pattern, is_glob)
-    else:
-        found = _list_local(folder, pattern, is_glob)
+    found = _list_gcs(folder, pattern, is_glob) if is_remote(pattern) else _list_local(folder, pattern, is_glob)
     if is_glob:
         accept = re.compile(_glob_to_regex(pattern))
         found = [stat for stat in found if accept.fullmatch(stat.path)]

@@ -1,0 +1,1 @@
+"""Beam jobs: one file each, wiring only. `python -m pipelines.preprocess` runs them."""

@@ -1,0 +1,121 @@
+"""Entry point of preparing: `python -m pipelines.preprocess --job job.yaml [--set key=value] [Beam options]`.
+
+On a local runner it returns when the data set is published; on another it submits
+the job and returns, as a Flex Template must. Exit codes: 0 done, 1 the job failed,
+2 a mistake of the user's.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from contract import storage
+from contract.errors import JobFailed, UserError, find_job_failure
+from contract.fingerprint import data_fingerprint
+from contract.job import Job
+from contract.jobfile import load_job
+from contract.layout import DATA_PREFIX, MANIFEST, DataLayout
+from contract.manifest import read_complete
+from contract.storage import FileStat
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+def list_source(job: Job) -> list[FileStat]:
+    """The one listing of the input.
+
+    Raises:
+      UserError: if no file matches.
+    """
+    from transforms.assets import asset_of_path
+    from transforms.formats import SUFFIXES
+
+    try:
+        files = storage.match(job.source.files, SUFFIXES)
+    except OSError as error:
+        raise UserError(f"source.files: {job.source.files}: {str(error).splitlines()[0]}") from None
+    if not files:
+        raise UserError(f"source.files: no file matches {job.source.files} (suffixes: {', '.join(SUFFIXES)})")
+    if job.source.prune is not None and job.source.asset.column is None:
+        names = sorted({asset_of_path(stat.path, job.source.asset) or "" for stat in files})[: job.source.prune]
+        files = [stat for stat in files if (asset_of_path(stat.path, job.source.asset) or "") in names]
+    return files
+
+
+def check_output(output: str) -> None:
+    """Raises UserError if the folder holds something that is not a data set."""
+    if not storage.is_remote(output) and os.path.exists(output) and not os.path.isdir(output):
+        raise UserError(f"output.path: {output} is a file, it must be a folder")
+    others = [
+        name
+        for name in storage.list_folder(output)
+        if name != MANIFEST and not name.startswith((DATA_PREFIX, f"{MANIFEST}.tmp-"))
+    ]
+    if others:
+        raise UserError(
+            f"output.path: {output} holds something else ({', '.join(others[:3])}); give a folder of its own"
+        )
+
+
+def run(argv: Sequence[str]) -> None:
+    """Parses the options and runs, or submits, the job.
+
+    Raises:
+      UserError, JobFailed
+    """
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    from pipelines.options import JobOptions, local_defaults
+
+    options = PipelineOptions(list(argv))
+    own = options.view_as(JobOptions)
+    if not own.job:
+        raise UserError("--job: is missing; give a job file, such as --job job.yaml")
+    job = load_job(own.job, own.overrides)
+    files = list_source(job)
+    fingerprint = data_fingerprint(job, files)
+    if read_complete(job.output.path, fingerprint) is not None:
+        print(f"{job.output.path} is complete: the same job on the same input. Nothing to do.")
+        return
+    check_output(job.output.path)
+
+    import tensorflow_transform.beam as tft_beam
+
+    from pipelines.timeseries import TimeseriesJob, write_listing
+    from transforms.prepare import Recipe
+    from transforms.progress import Progress
+    from transforms.resolve import resolve_columns
+
+    recipe = Recipe.of(job, resolve_columns(job, files))
+    layout = DataLayout.of(job.output.path, fingerprint)
+    progress = Progress(own.progress_dir)
+    progress.total("inspect", len(files))
+    storage.remove_tree(layout.root)  # of a run that did not end
+    write_listing(layout, [stat.path for stat in files])
+    options = local_defaults(options, job.launch.preprocess.workers)
+    pipeline = beam.Pipeline(options=options)
+    with tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
+        TimeseriesJob(recipe, layout, fingerprint, len(files), progress).build(pipeline)
+    pipeline.run()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    logging.getLogger().setLevel(logging.WARNING)
+    try:
+        run(sys.argv[1:] if argv is None else argv)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except Exception as error:
+        message = str(error) if isinstance(error, JobFailed) else find_job_failure(str(error))
+        if message is None:
+            raise
+        print(message, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Statistics of float32 columns that come out the same to the last bit in whatever order they are combined.
+
+Each batch gives its count, mean and sum of squared deviations (M2) in float64.
+They are added up as exact fractions: n, S1 = n * mean, S2 = M2 + n * mean^2. Exact
+addition has no order, and M2 / n = S2 / n - (S1 / n)^2 loses nothing to
+cancellation (the pairwise form of Chan, Golub and LeVeque 1979, without rounding).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import apache_beam as beam
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over rows, a tuple of `features` long each."""
+
+    rows: int
+    count: tuple[int, ...]  # values present
+    s1: tuple[Fraction, ...]
+    s2: tuple[Fraction, ...]
+    low: tuple[float, ...]  # inf where no value is present
+    high: tuple[float, ...]  # -inf
+
+    def __add__(self, other: "Moments") -> "Moments":
+        return Moments(
+            self.rows + other.rows,
+            tuple(a + b for a, b in zip(self.count, other.count, strict=True)),
+            tuple(a + b for a, b in zip(self.s1, other.s1, strict=True)),
+            tuple(a + b for a, b in zip(self.s2, other.s2, strict=True)),
+            tuple(map(min, self.low, other.low)),
+            tuple(map(max, self.high, other.high)),
+        )
+
+    @classmethod
+    def zero(cls, features: int) -> "Moments":
+        nothing = (Fraction(0),) * features
+        return cls(0, (0,) * features, nothing, nothing, (np.inf,) * features, (-np.inf,) * features)
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "Moments":
+        """The moments of float32 [rows, features]; NaN is missing."""
+        rows, features = values.shape
+        if not rows:
+            return cls.zero(features)
+        wide = values.astype(np.float64)
+        absent = np.isnan(wide)
+        if absent.any():
+            present = ~absent
+            count = present.sum(axis=0)
+            mean = np.where(present, wide, 0).sum(axis=0) / np.maximum(count, 1)
+            spread = np.where(present, wide - mean, 0)
+            low = np.where(present, wide, np.inf).min(axis=0)
+            high = np.where(present, wide, -np.inf).max(axis=0)
+        else:
+            count = np.full(features, rows)
+            mean = wide.mean(axis=0)
+            spread = wide - mean
+            low, high = wide.min(axis=0), wide.max(axis=0)
+        m2 = np.einsum("ij,ij->j", spread, spread)
+        s1 = tuple(int(n) * Fraction(float(m)) for n, m in zip(count, mean, strict=True))
+        s2 = tuple(
+            Fraction(float(q)) + int(n) * Fraction(float(m)) ** 2 for n, m, q in zip(count, mean, m2, strict=True)
+        )
+        return cls(rows, tuple(map(int, count)), s1, s2, tuple(map(float, low)), tuple(map(float, high)))
+
+    def mean(self) -> np.ndarray:
+        """float64 [features]; 0 where no value is present."""
+        return np.array([float(s / n) if n else 0.0 for s, n in zip(self.s1, self.count, strict=True)])
+
+    def std(self) -> np.ndarray:
+        """float64 [features]: of the whole population; exactly 0 for a constant column."""
+        spans = zip(self.count, self.s1, self.s2, self.low, self.high, strict=True)
+        return np.array([float(s2 / n - (s1 / n) ** 2) ** 0.5 if n and low < high else 0.0
+                         for n, s1, s2, low, high in spans])  # fmt: skip
+
+
+class AddMoments(beam.CombineFn):
+    """Moments -> their sum. Exact, so the order does not matter."""
+
+    def __init__(self, features: int):
+        self._features = features
+
+    def create_accumulator(self) -> Moments:
+        return Moments.zero(self._features)
+
+    def add_input(self, accumulator: Moments, element: Moments) -> Moments:
+        return accumulator + element
+
+    def merge_accumulators(self, accumulators: Iterable[Moments]) -> Moments:
+        return sum(accumulators, Moments.zero(self._features))
+
+    def extract_output(self, accumulator: Moments) -> Moments:
+        return accumulator

@@ -1,0 +1,108 @@
+"""Prepares units: rows are scaled, resampled, filled, cut into segments and encoded, in a stream."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from contract.job import Job, SplitName
+from transforms.columns import Columns
+from transforms.encode import encode
+from transforms.fill import fill, reach
+from transforms.plan import Unit
+from transforms.read import read_chunks, read_sorted, to_rows
+from transforms.resample import resample_stream
+from transforms.rows import Rows
+from transforms.scale import Scaler
+from transforms.segment import Framing, find_segments, iter_blocks
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that preparing needs to know of the job, in ticks and rows."""
+
+    job: Job
+    columns: Columns
+    framing: Framing
+    max_gap: int | None
+    every: int | None  # the step of the grid, when resampling
+
+    @classmethod
+    def of(cls, job: Job, columns: Columns) -> "Recipe":
+        """
+        Raises:
+          UserError: if a duration does not fit the time column.
+        """
+        prepare, clock = job.prepare, columns.clock
+        every = None
+        if prepare.resample is not None:
+            every = clock.duration(prepare.resample.every, "prepare.resample.every")
+        framing = Framing.of(
+            job.windows,
+            len(columns.features),
+            single=job.output.records == "windows",
+            fill_rows=reach(prepare.missing),
+            linear=prepare.missing.fill == "linear",
+            resampled=every is not None,
+        )
+        max_gap = None if prepare.max_gap is None else clock.duration(prepare.max_gap, "prepare.max_gap")
+        return cls(job, columns, framing, max_gap, every)
+
+
+@dataclass(frozen=True)
+class Work:
+    """One unit's rows of one split."""
+
+    unit: Unit
+    split: SplitName
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Some records of a unit, in order."""
+
+    records: list[bytes]
+    windows: int
+    rows: int
+
+
+def prepare_unit(work: Work, recipe: Recipe, scaler: Scaler) -> Iterator[Prepared]:
+    """Streams the records of a unit; memory holds a block of it at a time.
+
+    Raises:
+      BadInput: if a file no longer is as it was when it was checked.
+    """
+    unit, framing, job = work.unit, recipe.framing, recipe.job
+    rows = (replace(rows, values=scaler(rows.values, unit.asset.name)) for rows in _read(work, recipe))
+    whole = framing.resampled or unit.asset.sort
+    if recipe.every is not None:
+        assert job.prepare.resample is not None
+        limit = 0 if job.prepare.missing.fill == "drop" else job.prepare.missing.limit
+        rows = resample_stream(rows, recipe.every, job.prepare.resample.how, limit)
+    for block, own in iter_blocks(rows, framing, None if whole else unit.start):
+        values, valid = fill(block, job.prepare.missing)
+        end = own[1] if whole or unit.is_last else min(own[1], unit.end)
+        segments = find_segments(block, valid, framing, (own[0], end))
+        if len(segments):
+            yield from _encode(unit.asset.name, block, values, segments, framing)
+
+
+def _read(work: Work, recipe: Recipe) -> Iterator[Rows]:
+    unit, framing, split = work.unit, recipe.framing, recipe.job.split
+    if unit.asset.sort:
+        chunks = read_sorted(unit.asset, recipe.columns)
+    else:
+        start = max(0, unit.start - framing.before)
+        chunks = read_chunks(unit.asset, recipe.columns, start, unit.end + framing.after)
+    for rows in to_rows(chunks, unit.asset, work.split, split, recipe.max_gap):
+        if len(rows):
+            yield rows
+
+
+def _encode(asset: str, block: Rows, values: np.ndarray, segments, framing: Framing) -> Iterator[Prepared]:
+    done = 0
+    for records in encode(asset, block, values, segments):
+        rows = segments.rows[done : done + len(records)]
+        done += len(records)
+        windows = int(((rows - framing.length) // framing.stride + 1).sum())
+        yield Prepared(records, windows, int(rows.sum()))

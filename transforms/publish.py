@@ -1,0 +1,175 @@
+"""Publishes a data set: schema, statistics and rejects, then the manifest, then the old data go."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+
+from contract import storage
+from contract.errors import JobFailed
+from contract.job import SPLITS, Job
+from contract.layout import DATA_PREFIX, DataLayout
+from contract.manifest import Counts, Manifest, SplitInfo, read_manifest, write_manifest
+from contract.manifest import Shard as ShardInfo
+from transforms.encode import schema_text
+from transforms.moments import Moments
+from transforms.plan import Asset
+from transforms.rejects import Reject, to_jsonl
+from transforms.tfrecord import Written
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The outcome of checking: what goes on, and what does not."""
+
+    files: int
+    accepted: tuple[Asset, ...]
+    rejects: tuple[Reject, ...]
+
+    @property
+    def rejected_assets(self) -> int:
+        return len({reject.asset for reject in self.rejects if reject.asset is not None})
+
+    @property
+    def rejected_files(self) -> int:
+        return len({reject.file for reject in self.rejects})
+
+    @property
+    def assets(self) -> int:
+        return len(self.accepted) + self.rejected_assets
+
+    def rejected_fraction(self) -> float:
+        """Of the assets; a file that could not tell its assets counts as one."""
+        nameless = len({reject.file for reject in self.rejects if reject.asset is None})
+        rejected = self.rejected_assets + nameless
+        return rejected / max(1, len(self.accepted) + rejected)
+
+
+def check_limit(fleet: Fleet, limit: float, layout: DataLayout) -> None:
+    """Writes the rejects, and stops the job if they are too many.
+
+    Raises:
+      JobFailed
+    """
+    if fleet.rejects:
+        storage.write_text(layout.rejects, to_jsonl(fleet.rejects))
+    rejected = fleet.rejected_fraction()
+    if rejected > limit or not fleet.accepted:
+        first = min(fleet.rejects, key=lambda r: (r.asset or "", r.file)) if fleet.rejects else None
+        such_as = f"; such as {first.file}: {first.place}: {first.reason}" if first else ""
+        count = len(fleet.accepted)
+        raise JobFailed(
+            f"{rejected:.1%} of the assets were rejected, limits.rejected is {limit:.1%}; {count} are left; "
+            f"nothing was published, see {layout.rejects}{such_as}"
+        )
+
+
+def make_manifest(
+    job: Job, features: Sequence[str], fingerprint: str, layout: DataLayout, fleet: Fleet,
+    shards: Iterable[tuple[Written, ShardInfo]],
+) -> tuple[Manifest, list[Reject]]:  # fmt: skip
+    """The manifest of verified shards, and the rejects with the assets that gave no window.
+
+    Raises:
+      JobFailed: if there is nothing to train on.
+    """
+    by_asset: Counter[str] = Counter()
+    splits = {}
+    ordered = sorted(shards, key=lambda pair: pair[1].file)
+    for name in SPLITS:
+        mine = [(written, info) for written, info in ordered if written.shard.split == name]
+        in_split: Counter[str] = Counter()
+        for written, _ in mine:
+            in_split.update(written.tally.windows_by_asset)
+        by_asset.update(in_split)
+        infos = [info for _, info in mine]
+        splits[name] = SplitInfo(
+            assets=sum(windows > 0 for windows in in_split.values()),
+            windows=sum(info.windows for info in infos),
+            records=sum(info.records for info in infos),
+            bytes=sum(info.bytes for info in infos),
+            shards=infos,
+        )
+    empty = [
+        Reject(asset.name, asset.files, "file", f"has no {job.windows.length} rows in a row without a gap")
+        for asset in fleet.accepted
+        if not by_asset[asset.name]
+    ]
+    rejects = [*fleet.rejects, *empty]
+    if not splits["train"].windows:
+        raise JobFailed(f"the train split has no window; nothing was published, see {layout.rejects}")
+    left_out = {reject.asset for reject in empty}
+    counts = Counts(
+        files=fleet.files,
+        assets=fleet.assets,
+        rejected_assets=fleet.rejected_assets + len(empty),
+        rejected_files=len({reject.file for reject in rejects}),
+        rows_read=sum(asset.rows for asset in fleet.accepted if asset.name not in left_out),
+    )
+    manifest = Manifest(
+        name=job.name,
+        kind=job.source.kind,
+        fingerprint=fingerprint,
+        data=layout.folder,
+        features=list(features),
+        windows=job.windows,
+        records=job.output.records,
+        compression=job.output.compression,
+        counts=counts,
+        splits=splits,
+    )
+    return manifest, rejects
+
+
+def stats_json(moments: Moments, features: Sequence[str]) -> str:
+    """Statistics of the training rows before scaling, for each feature."""
+    mean, std = moments.mean(), moments.std()
+    found: dict[str, dict[str, Any]] = {}
+    for i, name in enumerate(features):
+        some = moments.count[i] > 0
+        found[name] = {
+            "count": moments.count[i],
+            "missing": moments.rows - moments.count[i],
+            "mean": float(mean[i]) if some else None,
+            "std": float(std[i]) if some else None,
+            "min": moments.low[i] if some else None,
+            "max": moments.high[i] if some else None,
+            "constant": bool(some and moments.low[i] == moments.high[i]),
+        }
+    return json.dumps({"rows": moments.rows, "features": found}, indent=1) + "\n"
+
+
+def publish(layout: DataLayout, manifest: Manifest, rejects: Sequence[Reject], moments: Moments) -> None:
+    """Writes what belongs to the data set, the manifest last, and removes data that no manifest names.
+
+    The data folder of the manifest before this one stays, for the trainer that may
+    be reading it; those before it go.
+    """
+    storage.write_text(layout.stats, stats_json(moments, manifest.features))
+    storage.write_text(layout.schema, schema_text())
+    if rejects:
+        storage.write_text(layout.rejects, to_jsonl(rejects))
+    storage.remove_tree(layout.temporary)
+    before = read_manifest(layout.output)
+    write_manifest(layout.output, manifest)
+    keep = {layout.folder, before.data if before else layout.folder}
+    for name in storage.list_folder(layout.output):
+        if name.startswith(DATA_PREFIX) and name not in keep:
+            storage.remove_tree(storage.join(layout.output, name))
+
+
+class Publish(beam.DoFn):
+    """One element, and everything else as side inputs -> the published manifest."""
+
+    def __init__(self, job: Job, features: Sequence[str], fingerprint: str, layout: DataLayout):
+        self._job, self._features, self._fingerprint, self._layout = job, tuple(features), fingerprint, layout
+
+    def process(
+        self, _: Any, fleet: Fleet, shards: list[tuple[Written, ShardInfo]], moments: Moments, transform_fn: Any
+    ) -> Iterable[Manifest]:
+        manifest, rejects = make_manifest(self._job, self._features, self._fingerprint, self._layout, fleet, shards)
+        publish(self._layout, manifest, rejects, moments)
+        yield manifest

@@ -1,0 +1,30 @@
+"""What is left out of a data set, and why: one JSON line each in rejects/."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, order=True)
+class Reject:
+    asset: str | None  # None where a file could not even tell its assets
+    file: str
+    place: str  # such as "row 17", "column sensor_3", "file"
+    reason: str
+
+
+class BadInput(Exception):
+    """A file that cannot be used; carries where and why."""
+
+    def __init__(self, file: str, place: str, reason: str):
+        super().__init__(file, place, reason)
+        self.file, self.place, self.reason = file, place, reason
+
+    def reject(self, asset: str | None) -> Reject:
+        return Reject(asset, self.file, self.place, self.reason)
+
+
+def to_jsonl(rejects: Iterable[Reject]) -> str:
+    """The text of a rejects file: sorted, each reject once."""
+    ordered = sorted(set(rejects), key=lambda r: (r.asset or "", r.file, r.place, r.reason))
+    return "".join(json.dumps(asdict(reject), ensure_ascii=False) + "\n" for reject in ordered)

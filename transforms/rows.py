@@ -1,0 +1,46 @@
+"""Consecutive rows of one asset, as the kernels see them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Rows:
+    """n rows of one asset and one split, in order of time.
+
+    Attributes:
+      position: int64 [n], increasing: the row of the asset, or the step of the time grid.
+      time: int64 [n], in ticks of the job's clock.
+      values: float32 [n, features]; NaN is missing.
+      gap: bool [n]; True where a row does not continue the one before it.
+    """
+
+    position: np.ndarray
+    time: np.ndarray
+    values: np.ndarray
+    gap: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    def take(self, rows: slice | np.ndarray) -> "Rows":
+        return Rows(self.position[rows], self.time[rows], self.values[rows], self.gap[rows])
+
+    def between(self, start: int, end: int | None) -> "Rows":
+        """The rows at positions in [start, end), without copying."""
+        low = int(np.searchsorted(self.position, start))
+        high = len(self) if end is None else int(np.searchsorted(self.position, end))
+        return self.take(slice(low, high))
+
+    @staticmethod
+    def concatenate(chunks: Sequence["Rows"]) -> "Rows":
+        if len(chunks) == 1:
+            return chunks[0]
+        return Rows(
+            np.concatenate([chunk.position for chunk in chunks]),
+            np.concatenate([chunk.time for chunk in chunks]),
+            np.concatenate([chunk.values for chunk in chunks]),
+            np.concatenate([chunk.gap for chunk in chunks]),
+        )
