@@ -25,6 +25,10 @@ class JobOptions(PipelineOptions):
         parser.add_argument("--progress-dir", dest="progress_dir", help=argparse.SUPPRESS)
 
 
+def is_local(options: PipelineOptions) -> bool:
+    return options.view_as(StandardOptions).runner == LOCAL_RUNNER
+
+
 def local_defaults(options: PipelineOptions, workers: int) -> PipelineOptions:
     """Without --runner, the job runs here, on `workers` threads.
 
@@ -35,7 +39,7 @@ def local_defaults(options: PipelineOptions, workers: int) -> PipelineOptions:
     standard = options.view_as(StandardOptions)
     if standard.runner is None:
         standard.runner = LOCAL_RUNNER
-    if standard.runner == LOCAL_RUNNER:
+    if is_local(options):
         direct = options.view_as(DirectOptions)
         given = options.get_all_options(drop_default=True)
         if "direct_num_workers" not in given:

@@ -11,12 +11,13 @@ import sys
 from collections.abc import Sequence
 
 from contract import storage
-from contract.errors import JobFailed, UserError, find_job_failure
+from contract.errors import UserError, find_job_failure
 from contract.fingerprint import data_fingerprint
 from contract.job import Job
 from contract.jobfile import load_job
 from contract.layout import DATA_PREFIX, MANIFEST, DataLayout
 from contract.manifest import read_complete
+from contract.quiet import quiet_stderr
 from contract.storage import FileStat
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -67,8 +68,10 @@ def run(argv: Sequence[str]) -> None:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from pipelines.options import JobOptions, local_defaults
+    from pipelines.options import JobOptions, is_local, local_defaults
 
+    # While the graph is built, Beam remarks on type hints of TensorFlow Transform.
+    logging.getLogger().setLevel(logging.ERROR)
     options = PipelineOptions(list(argv))
     own = options.view_as(JobOptions)
     if not own.job:
@@ -81,12 +84,17 @@ def run(argv: Sequence[str]) -> None:
         return
     check_output(job.output.path)
 
-    import tensorflow_transform.beam as tft_beam
+    with quiet_stderr():
+        import tensorflow as tf
+        import tensorflow_transform.beam as tft_beam
 
-    from pipelines.timeseries import TimeseriesJob, write_listing
-    from transforms.prepare import Recipe
-    from transforms.progress import Progress
-    from transforms.resolve import resolve_columns
+        from pipelines.timeseries import TimeseriesJob, write_listing
+        from transforms.prepare import Recipe
+        from transforms.progress import Progress
+        from transforms.resolve import resolve_columns
+
+        # Preparing needs no GPU, and must not take its memory from a trainer.
+        tf.config.set_visible_devices([], "GPU")
 
     recipe = Recipe.of(job, resolve_columns(job, files))
     layout = DataLayout.of(job.output.path, fingerprint)
@@ -98,18 +106,19 @@ def run(argv: Sequence[str]) -> None:
     pipeline = beam.Pipeline(options=options)
     with tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
         TimeseriesJob(recipe, layout, fingerprint, len(files), progress).build(pipeline)
+    # A local runner's errors come back as exceptions, with all that its log would say.
+    logging.getLogger().setLevel(logging.CRITICAL if is_local(options) else logging.INFO)
     pipeline.run()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    logging.getLogger().setLevel(logging.WARNING)
     try:
         run(sys.argv[1:] if argv is None else argv)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
     except Exception as error:
-        message = str(error) if isinstance(error, JobFailed) else find_job_failure(str(error))
+        message = find_job_failure(str(error))
         if message is None:
             raise
         print(message, file=sys.stderr)

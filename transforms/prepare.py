@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from contract.job import Job, SplitName
 from transforms.columns import Columns
 from transforms.encode import encode
@@ -59,9 +57,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Some records of a unit, in order."""
+    """The records of a block, to be streamed, and how many there are."""
 
-    records: list[bytes]
+    stream: Iterator[bytes]
+    records: int
     windows: int
     rows: int
 
@@ -84,7 +83,8 @@ def prepare_unit(work: Work, recipe: Recipe, scaler: Scaler) -> Iterator[Prepare
         end = own[1] if whole or unit.is_last else min(own[1], unit.end)
         segments = find_segments(block, valid, framing, (own[0], end))
         if len(segments):
-            yield from _encode(unit.asset.name, block, values, segments, framing)
+            records = encode(unit.asset.name, block, values, segments)
+            yield Prepared(records, len(segments), segments.windows(framing), int(segments.rows.sum()))
 
 
 def _read(work: Work, recipe: Recipe) -> Iterator[Rows]:
@@ -97,12 +97,3 @@ def _read(work: Work, recipe: Recipe) -> Iterator[Rows]:
     for rows in to_rows(chunks, unit.asset, work.split, split, recipe.max_gap):
         if len(rows):
             yield rows
-
-
-def _encode(asset: str, block: Rows, values: np.ndarray, segments, framing: Framing) -> Iterator[Prepared]:
-    done = 0
-    for records in encode(asset, block, values, segments):
-        rows = segments.rows[done : done + len(records)]
-        done += len(records)
-        windows = int(((rows - framing.length) // framing.stride + 1).sum())
-        yield Prepared(records, windows, int(rows.sum()))

@@ -94,7 +94,12 @@ def make_manifest(
             shards=infos,
         )
     empty = [
-        Reject(asset.name, asset.files, "file", f"has no {job.windows.length} rows in a row without a gap")
+        Reject(
+            asset.name,
+            asset.files,
+            "file",
+            f"has no {job.windows.length} rows in a row without a gap or a missing value",
+        )
         for asset in fleet.accepted
         if not by_asset[asset.name]
     ]

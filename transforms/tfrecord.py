@@ -65,13 +65,13 @@ def shard_records(shard: Shard, recipe: Recipe, scaler: Scaler, tally: Tally) ->
         try:
             for prepared in prepare_unit(work, recipe, scaler):
                 _count(tally, work, prepared)
-                yield from prepared.records
+                yield from prepared.stream
         except BadInput as bad:
             raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
 
 
 def _count(tally: Tally, work: Work, prepared: Prepared) -> None:
-    tally.records += len(prepared.records)
+    tally.records += prepared.records
     tally.windows += prepared.windows
     tally.rows += prepared.rows
     tally.windows_by_asset[work.unit.asset.name] += prepared.windows

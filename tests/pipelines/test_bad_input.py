@@ -1,0 +1,242 @@
+"""Every kind of bad input: the message or the reject says what, where and why, and the rest goes on."""
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import make_table
+
+
+@pytest.fixture
+def good(fleet):
+    """Four assets that are fine; each test adds a fifth."""
+    for i in range(4):
+        fleet.write(f"m{i}.parquet", make_table(40, seed=i))
+    return fleet
+
+
+def truncated(path: Path) -> None:
+    pq.write_table(make_table(1000), path)
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def broken_page(path: Path) -> None:
+    pq.write_table(make_table(5000), path, compression="snappy", row_group_size=1000)
+    content = bytearray(path.read_bytes())
+    at = pq.read_metadata(path).row_group(3).column(2).data_page_offset
+    content[at : at + 400] = b"\xff" * 400
+    path.write_bytes(bytes(content))
+
+
+def write(path: Path, table: pa.Table) -> None:
+    pq.write_table(table, path)
+
+
+CASES = {
+    "empty file": ("bad.parquet", lambda p: p.write_bytes(b""), "file", "the file is empty"),
+    "truncated": ("bad.parquet", truncated, "file", "cannot be read: "),
+    "not Parquet": ("bad.parquet", lambda p: p.write_text("hello, world\n" * 9), "file", "cannot be read: "),
+    "broken page": ("bad.parquet", broken_page, "file", "cannot be read: "),
+    "missing column": (
+        "bad.parquet",
+        lambda p: write(p, make_table(40).drop_columns(["x1"])),
+        "column x1",
+        "is missing; the file has t, x0, x2",
+    ),
+    "text column": (
+        "bad.parquet",
+        lambda p: write(p, make_table(40, x1=["text"] * 40)),
+        "column x1",
+        "is string, a number is needed",
+    ),
+    "another type of time": (
+        "bad.parquet",
+        lambda p: write(p, make_table(40, t=pa.array(range(40), pa.timestamp("ms")))),
+        "column t",
+        "is timestamp[ms], the other files have int64 for the time",
+    ),
+    "a list column": (
+        "bad.parquet",
+        lambda p: write(p, make_table(40, x2=pa.array([[1.0]] * 40))),
+        "column x2",
+        "a number is needed",
+    ),
+    "no rows": ("bad.parquet", lambda p: write(p, make_table(0)), "file", "holds no rows"),
+    "fewer rows than a window": (
+        "bad.parquet",
+        lambda p: write(p, make_table(7)),
+        "file",
+        "has 7 rows, a window needs 8",
+    ),
+    "no window without a gap": (
+        "bad.parquet",
+        lambda p: write(p, make_table(40, x0=np.full(40, np.nan, "f4"))),
+        "file",
+        "has no 8 rows in a row without a gap or a missing value",
+    ),
+    "duplicated times": (
+        "bad.parquet",
+        lambda p: write(p, make_table(40, t=np.r_[0:20, 19:39])),
+        "row 20",
+        "has the time of another row of its asset",
+    ),
+    "duplicated times after sorting": (
+        "bad.parquet",
+        lambda p: write(p, make_table(40, t=np.r_[20:40, 0:19, 20])),
+        "row 39",
+        "has the time of another row of its asset",
+    ),
+    "decreasing times too large to sort": (
+        "bad.parquet",
+        lambda p: write(p, make_table(100_000, t=np.arange(100_000)[::-1])),
+        "row 1",
+        "times decrease, and sorting 1.9 MB is over limits.sort_memory_mb: 1",
+    ),
+    "missing time": (
+        "bad.parquet",
+        lambda p: write(p, make_table(40, t=pa.array([None if i == 17 else i for i in range(40)]))),
+        "row 17",
+        "the time is missing",
+    ),
+    "empty CSV": ("bad.csv", lambda p: p.write_bytes(b""), "file", "the file is empty"),
+    "CSV with a header alone": ("bad.csv", lambda p: p.write_text("t,x0,x1,x2\n"), "file", "holds no rows"),
+    "CSV without a column": (
+        "bad.csv",
+        lambda p: p.write_text("t,x0\n" + "1,2\n" * 9),
+        "column x1",
+        "is missing; the file has t, x0",
+    ),
+    "text in a number column of a CSV": (
+        "bad.csv",
+        lambda p: p.write_text("t,x0,x1,x2\n" + "".join(f"{i},1,{'oops' if i == 11 else 2},3\n" for i in range(40))),
+        "line 13",
+        "invalid value 'oops'",
+    ),
+    "CSV row that is too short": (
+        "bad.csv",
+        lambda p: p.write_text("t,x0,x1,x2\n" + "".join(f"{i},1,2{',3' if i != 11 else ''}\n" for i in range(40))),
+        "line 13",
+        "Expected 4 columns, got 3",
+    ),
+    "not UTF-8": ("bad.csv", lambda p: p.write_bytes("t,x0,x1,x2\n1,2,3,4\n".encode("utf-16")), "line 1", "not UTF-8"),
+    "Latin-1": ("bad.csv", lambda p: p.write_bytes("t,x0,x1,x2,größe\n1,2,3,4,5\n".encode("latin-1")), "line 1",
+                "is not UTF-8 text: byte 0xf6"),
+    "not gzip": ("bad.csv.gz", lambda p: p.write_text("t,x0,x1,x2\n1,2,3,4\n"), "file", "cannot be read: "),
+    "truncated gzip": (
+        "bad.csv.gz",
+        lambda p: p.write_bytes(
+            gzip.compress(("t,x0,x1,x2\n" + "".join(f"{i},1.{i},2.{i},3\n" for i in range(9000))).encode())[:-900]
+        ),
+        "file",
+        "cannot be read: ",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_data_is_set_aside_and_the_job_goes_on(good, case):
+    name, make, place, reason = CASES[case]
+    path = good.files / name
+    make(path)
+    assert good.prepare("limits.sort_memory_mb=1") == 0
+    (reject,) = good.rejects()
+    assert reject["asset"] == "bad"
+    assert reject["file"] == str(path)
+    assert reject["place"] == place
+    assert reason in reject["reason"]
+    counts = good.manifest.counts
+    assert (counts.assets, counts.rejected_assets, counts.rejected_files) == (5, 1, 1)
+    assert counts.rows_read == 160
+    assert sum(split.assets for split in good.manifest.splits.values()) == 4
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_unreadable_file(good):
+    path = good.write("bad.parquet", make_table(40))
+    path.chmod(0)
+    assert good.prepare() == 0
+    (reject,) = good.rejects()
+    assert (reject["asset"], reject["reason"]) == ("bad", "no permission to read it")
+
+
+def test_dangling_path(good):
+    (good.files / "bad.parquet").symlink_to(good.folder / "nowhere.parquet")
+    os.mkfifo(good.files / "pipe.parquet")  # not a regular file: not part of the listing
+    assert good.prepare() == 0
+    assert good.manifest.counts.files == 4
+
+
+def test_a_bad_file_of_many_assets_is_rejected_without_a_name(good):
+    for i in range(4):
+        table = make_table(40, seed=i)
+        good.write(f"m{i}.parquet", table.append_column("machine", pa.array([f"a{i}"] * 40)))
+    (good.files / "bad.parquet").write_text("no")
+    good.job["source"]["asset"] = {"column": "machine"}
+    assert good.prepare() == 0
+    (reject,) = good.rejects()
+    assert reject["asset"] is None
+    assert reject["file"].endswith("bad.parquet")
+
+
+def test_over_the_limit_nothing_is_published(good, capfd):
+    truncated(good.files / "bad.parquet")
+    assert good.prepare("limits.rejected=0.1") == 1
+    error = capfd.readouterr().err.strip()
+    assert len(error.splitlines()) == 1
+    assert "20.0% of the assets were rejected, limits.rejected is 10.0%" in error
+    assert "bad.parquet" in error
+    assert not (good.output / "manifest.json").exists()
+    assert [reject["asset"] for reject in good.rejects()] == ["bad"]
+
+
+MISTAKES = {
+    "no file": (["source.files=/nowhere/*.parquet"], "source.files: no file matches /nowhere/*.parquet"),
+    "no feature": (["source.features=[y*]"], "source.features: no column matches 'y*' (the files have: t, x0, x1, x2)"),
+    "no time": (["source.time.column=when"], "source.time.column: 'when' is not a column of the files"),
+    "no asset column": (["source.asset={column: machine}"], "source.asset.column: 'machine' is not a column"),
+    "a duration with a unit on plain numbers": (["prepare.max_gap=5s"], "prepare.max_gap: '5s' has a unit"),
+    "an unknown key": (["windows.strid=4"], "windows.strid: unknown key; did you mean 'stride'?"),
+    "no pattern match": (["split={by: column, column: site, train: [a]}"], "split.column: 'site' is not a column"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_one_line_and_exit_2_before_any_work(good, capfd, case):
+    overrides, message = MISTAKES[case]
+    assert good.prepare(*overrides) == 2
+    error = capfd.readouterr().err.strip()
+    assert len(error.splitlines()) == 1
+    assert message in error
+    assert not good.output.exists()
+
+
+def test_an_output_that_holds_something_else_is_left_alone(good, capfd):
+    good.output.mkdir()
+    (good.output / "thesis.tex").write_text("years of work")
+    assert good.prepare() == 2
+    assert "holds something else (thesis.tex)" in capfd.readouterr().err
+    assert [path.name for path in good.output.iterdir()] == ["thesis.tex"]
+
+
+def test_command_line_prints_no_traceback(good, root):
+    def run(*arguments: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "pipelines.preprocess", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, cwd=root, timeout=120)
+
+    job = str(good.write_job())
+    missing = run("--job", "nowhere.yaml")
+    assert (missing.returncode, missing.stderr) == (2, "nowhere.yaml: there is no such job file\n")
+    assert run().stderr == "--job: is missing; give a job file, such as --job job.yaml\n"
+    truncated(good.files / "bad.parquet")
+    failed = run("--job", job, "--set", "limits.rejected=0")
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("job failed: 20.0% of the assets were rejected")
+    assert len(failed.stderr.splitlines()) == 1
+    done = run("--job", job)
+    assert (done.returncode, done.stderr) == (0, "")

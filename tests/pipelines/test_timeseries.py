@@ -1,0 +1,393 @@
+"""Whole preprocessing runs, compared with plain loops over the raw files."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import make_table
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+SPLITS = ("train", "eval", "test")
+
+
+def plain_windows(values: np.ndarray, length: int, stride: int) -> dict[int, np.ndarray]:
+    return {at: values[at : at + length] for at in range(0, len(values) - length + 1, stride)}
+
+
+def all_windows(fleet) -> dict[str, dict[int, np.ndarray]]:
+    return {asset: windows for split in SPLITS for asset, windows in fleet.windows(split).items()}
+
+
+def assert_same_windows(found: dict, expected: dict, **tolerance: float) -> None:
+    assert found.keys() == expected.keys()
+    for asset, windows in expected.items():
+        assert found[asset].keys() == windows.keys(), asset
+        for start, window in windows.items():
+            np.testing.assert_allclose(found[asset][start], window, **tolerance)
+
+
+def test_windows_equal_a_plain_loop_with_statistics_of_the_training_rows(fleet):
+    raw = {f"m{i}": make_table(50 + 7 * i, seed=i) for i in range(12)}
+    for name, table in raw.items():
+        fleet.write(f"{name}.parquet", table, row_group_size=20)
+    assert fleet.prepare() == 0
+
+    values = {name: np.stack([table[f"x{i}"] for i in range(3)], 1) for name, table in raw.items()}
+    training = np.concatenate([values[name] for name in fleet.windows("train")]).astype("f8")
+    scaled = {n: ((v - training.mean(0)) / training.std(0)).astype("f4") for n, v in values.items()}
+    expected = {name: plain_windows(v, 8, 2) for name, v in scaled.items()}
+    assert_same_windows(all_windows(fleet), expected, atol=1e-5)
+
+    manifest = fleet.manifest
+    assert manifest.features == ["x0", "x1", "x2"]
+    assert manifest.counts.rows_read == sum(table.num_rows for table in raw.values())
+    assert sum(s.windows for s in manifest.splits.values()) == sum(len(w) for w in expected.values())
+    assert sum(s.assets for s in manifest.splits.values()) == 12
+    assert all(manifest.splits[name].windows > 0 for name in SPLITS)
+    stats = json.loads((fleet.output / manifest.data / "stats.json").read_text())
+    assert stats["rows"] == len(training)
+    np.testing.assert_allclose([stats["features"][n]["mean"] for n in manifest.features], training.mean(0))
+    np.testing.assert_allclose([stats["features"][n]["std"] for n in manifest.features], training.std(0))
+
+
+def test_golden_folder(fleet):
+    for i in range(3):
+        fleet.write(f"m{i}.parquet", make_table(30, seed=i))
+    fleet.job["output"]["shards"] = 1
+    assert fleet.prepare() == 0
+    manifest = fleet.manifest
+    found = sorted(str(path.relative_to(fleet.output)) for path in fleet.output.rglob("*") if path.is_file())
+    assert found == [
+        f"{manifest.data}/{name}"
+        for name in [
+            "eval/part-00000-of-00001.tfrecord",
+            "schema.pbtxt",
+            "stats.json",
+            "test/part-00000-of-00001.tfrecord",
+            "train/part-00000-of-00001.tfrecord",
+            "transform_fn/fingerprint.pb",
+            "transform_fn/saved_model.pb",
+            "transform_fn/variables/variables.data-00000-of-00001",
+            "transform_fn/variables/variables.index",
+            "transformed_metadata/schema.pbtxt",
+        ]
+    ] + ["manifest.json"]
+    written = json.loads((fleet.output / "manifest.json").read_text())
+    assert written["counts"] == {
+        "files": 3, "assets": 3, "rejected_assets": 0, "rejected_files": 0, "rows_read": 90,
+    }  # fmt: skip
+    for name in SPLITS:
+        (shard,) = written["splits"][name]["shards"]
+        assert shard["file"] == f"{name}/part-00000-of-00001.tfrecord"
+        assert (shard["records"], shard["windows"], shard["rows"]) == (1, 12, 30)
+        assert shard["bytes"] == (fleet.output / manifest.data / shard["file"]).stat().st_size
+
+
+def test_shards_are_the_same_bytes_in_every_run_and_with_any_number_of_workers(new_fleet):
+    found = []
+    for name, workers in (("one", 1), ("two", 2), ("again", 2)):
+        fleet = new_fleet(name)
+        for i in range(9):
+            table = make_table(400, seed=i)
+            fleet.write(f"m{i}.parquet", table, row_group_size=64)
+        assert fleet.prepare(f"launch.preprocess.workers={workers}") == 0
+        found.append(fleet.shard_bytes())
+    assert len(found[0]) >= 3
+    assert found[0] == found[1] == found[2]
+
+
+def test_rejected_assets_leave_no_trace_in_the_others(new_fleet):
+    clean, dirty = new_fleet("clean"), new_fleet("dirty")
+    for i in range(12):
+        for fleet in (clean, dirty):
+            fleet.write(f"m{i}.parquet", make_table(60, seed=i))
+    time = np.r_[0:30, 29:59]
+    dirty.write("twice.parquet", make_table(60, seed=99, t=time, x0=np.full(60, 1e6, "f4")))
+    assert clean.prepare() == 0
+    assert dirty.prepare() == 0
+    assert [r["asset"] for r in dirty.rejects()] == ["twice"]
+    assert clean.shard_bytes() == dirty.shard_bytes()
+
+
+def test_second_run_does_nothing_and_a_changed_job_swaps(fleet, capfd):
+    for i in range(4):
+        fleet.write(f"m{i}.parquet", make_table(40, seed=i))
+    assert fleet.prepare() == 0
+    first = fleet.manifest
+    before = {p: p.stat().st_mtime_ns for p in fleet.output.rglob("*")}
+    assert fleet.prepare() == 0
+    assert "Nothing to do" in capfd.readouterr().out
+    assert before == {p: p.stat().st_mtime_ns for p in fleet.output.rglob("*")}
+
+    assert fleet.prepare("windows.stride=4") == 0
+    second = fleet.manifest
+    assert second.data != first.data
+    for shard in first.splits["train"].shards:  # a trainer that started before still has its shards
+        assert (fleet.output / first.data / shard.file).stat().st_size == shard.bytes
+    assert fleet.prepare("windows.stride=8") == 0
+    folders = {path.name for path in fleet.output.iterdir() if path.is_dir()}
+    assert folders == {second.data, fleet.manifest.data}
+
+    shard = fleet.output / fleet.manifest.data / fleet.manifest.splits["train"].shards[0].file
+    shard.unlink()  # a data set with a hole is not complete
+    assert fleet.prepare("windows.stride=8") == 0
+    assert shard.exists()
+
+
+def test_a_failed_run_leaves_the_published_data_alone(fleet, capfd):
+    for i in range(4):
+        fleet.write(f"m{i}.parquet", make_table(40, seed=i))
+    assert fleet.prepare() == 0
+    published, shards = fleet.manifest, fleet.shard_bytes()
+    fleet.write("m0.parquet", make_table(3))
+    assert fleet.prepare("limits.rejected=0.1") == 1
+    error = capfd.readouterr().err
+    assert "25.0% of the assets were rejected, limits.rejected is 10.0%" in error
+    assert "has 3 rows, a window needs 8" in error
+    assert "Traceback" not in error
+    assert len(error.strip().splitlines()) == 1
+    assert fleet.manifest == published
+    assert fleet.shard_bytes() == shards
+
+
+def test_csv_and_gzip_give_the_windows_of_parquet(new_fleet):
+    found = []
+    for suffix in ("parquet", "csv", "csv.gz"):
+        fleet = new_fleet(suffix)
+        for i in range(4):
+            fleet.write(f"m{i}.{suffix}", make_table(70, seed=i))
+        assert fleet.prepare() == 0
+        found.append(all_windows(fleet))
+    assert_same_windows(found[1], found[0], rtol=0)
+    assert_same_windows(found[2], found[0], rtol=0)
+
+
+def test_an_asset_may_be_several_files_in_any_order(new_fleet):
+    whole, split = new_fleet("whole"), new_fleet("split")
+    for i in range(4):
+        table = make_table(90, seed=i)
+        whole.write(f"m{i}.parquet", table)
+        for part, (low, high) in {"c": (0, 20), "a": (20, 65), "b": (65, 90)}.items():
+            split.write(f"m{i}/{part}.parquet", table.slice(low, high - low))
+    split.job["source"]["asset"] = {"from": "path", "pattern": r"(?P<asset>m\d+)/"}
+    assert whole.prepare() == 0
+    assert split.prepare() == 0
+    assert whole.shard_bytes() == split.shard_bytes()
+
+
+@pytest.mark.parametrize("layout", ["sorted by asset", "interleaved", "csv"])
+def test_a_file_may_hold_several_assets(new_fleet, layout):
+    whole, mixed = new_fleet("whole"), new_fleet("mixed")
+    tables = {f"m{i}": make_table(60, seed=i) for i in range(5)}
+    for name, table in tables.items():
+        whole.write(f"{name}.parquet", table)
+    frames = [table.to_pandas().assign(machine=name) for name, table in tables.items()]
+    both = pd.concat(frames)
+    if layout != "sorted by asset":
+        both = both.sort_values(["t", "machine"])
+    half = len(both) // 2
+    for name, part in {"one": both[:half], "two": both[half:]}.items():
+        suffix = "csv" if layout == "csv" else "parquet"
+        table = pa.Table.from_pandas(part, preserve_index=False)
+        mixed.write(f"{name}.{suffix}", table, **({} if layout == "csv" else {"row_group_size": 37}))
+    mixed.job["source"]["asset"] = {"column": "machine"}
+    assert whole.prepare() == 0
+    assert mixed.prepare() == 0
+    assert_same_windows(all_windows(mixed), all_windows(whole), rtol=0)
+
+
+def test_unsorted_rows_are_sorted_and_give_the_same_windows(new_fleet):
+    ordered, shuffled = new_fleet("ordered"), new_fleet("shuffled")
+    for i in range(4):
+        table = make_table(80, seed=i)
+        ordered.write(f"m{i}.parquet", table)
+        order = np.random.default_rng(i).permutation(80)
+        shuffled.write(f"m{i}.parquet", table.take(pa.array(order)), row_group_size=16)
+    assert ordered.prepare() == 0
+    assert shuffled.prepare() == 0
+    assert shuffled.rejects() == []
+    assert_same_windows(all_windows(shuffled), all_windows(ordered), atol=1e-6)
+
+
+def test_number_types(fleet):
+    rows = 40
+    base = np.random.default_rng(0).integers(0, 9, rows)
+    table = pa.table({
+        "t": pa.array(np.arange(rows), pa.timestamp("ms", "UTC")),
+        "x_int8": pa.array(base, pa.int8()),
+        "x_uint64": pa.array(base, pa.uint64()),
+        "x_bool": pa.array(base > 4),
+        "x_half": pa.array(base.astype("f2")),
+        "x_double": pa.array(base.astype("f8")),
+        "x_decimal": pa.array([None if b == 8 else int(b) for b in base], pa.decimal128(10, 2)),
+        "x_dictionary": pa.array(base, pa.int32()).dictionary_encode(),
+    })  # fmt: skip
+    for i in range(3):
+        fleet.write(f"m{i}.parquet", table)
+    fleet.job["prepare"] = {"scale": {"how": "none"}, "missing": {"fill": "constant", "value": 8}}
+    assert fleet.prepare("windows.stride=8") == 0
+    found = np.concatenate([*fleet.windows("train").popitem()[1].values()])
+    expected = np.stack([base, base, base > 4, base, base, base, base], 1).astype("f4")
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_constant_columns_become_zero(fleet):
+    for i in range(4):
+        fleet.write(f"m{i}.parquet", make_table(40, seed=i, x1=np.full(40, 518.67, "f4")))
+    assert fleet.prepare() == 0
+    for windows in all_windows(fleet).values():
+        for window in windows.values():
+            assert np.isfinite(window).all()
+            assert (window[:, 1] == 0).all()
+
+
+def test_scale_per_asset(fleet):
+    raw = {f"m{i}": make_table(50, seed=i) for i in range(6)}
+    for name, table in raw.items():
+        fleet.write(f"{name}.parquet", table)
+    fleet.job["prepare"] = {"scale": {"how": "minmax", "per": "asset"}}
+    assert fleet.prepare() == 0
+    values = {name: np.stack([table[f"x{i}"] for i in range(3)], 1) for name, table in raw.items()}
+    scaled = {name: (v - v.min(0)) / (v.max(0) - v.min(0)) for name, v in values.items()}
+    expected = {name: plain_windows(v, 8, 2) for name, v in scaled.items()}
+    assert_same_windows(all_windows(fleet), expected, atol=1e-6)
+
+    import tensorflow as tf
+
+    graph = tf.saved_model.load(str(fleet.output / fleet.manifest.data / "transform_fn"))
+    given = tf.constant(values["m3"])
+    known = graph.transform_fn({"values": given, "asset": tf.fill([50], "m3")})["values"]
+    np.testing.assert_allclose(known, scaled["m3"], atol=1e-6)
+    unknown = graph.transform_fn({"values": given, "asset": tf.fill([50], "never seen")})["values"]
+    training = np.concatenate([values[name] for name in fleet.windows("train")])
+    low, high = training.min(0), training.max(0)
+    np.testing.assert_allclose(unknown, (values["m3"] - low) / (high - low), atol=1e-6)
+
+
+def test_no_window_crosses_a_gap_and_missing_values_follow_the_rules(fleet):
+    rows = 200
+    time = np.arange(rows)
+    time[70:] += 4  # within max_gap
+    time[120:] += 50  # over it
+    x0 = np.arange(rows, dtype="f4")
+    x0[[10, 11]] = np.nan  # filled
+    x0[40:60] = np.inf  # too long: the first three are filled, the rest dropped
+    fleet.write("m.parquet", make_table(rows, t=time, x0=x0), row_group_size=50)
+    fleet.job["prepare"] = {
+        "scale": {"how": "none"}, "max_gap": 5, "missing": {"fill": "forward", "limit": 3},
+    }  # fmt: skip
+    fleet.job["split"] = {"train": 1, "eval": 0, "test": 0}
+    assert fleet.prepare("windows.stride=1") == 0
+    starts = sorted(fleet.windows("train")["m"])
+    assert starts == [*range(0, 43 - 7), *range(60, 120 - 7), *range(120, 200 - 7)]
+    window = fleet.windows("train")["m"][9]
+    np.testing.assert_array_equal(window[:4, 0], [9, 9, 9, 12])
+
+
+def test_split_by_time_and_no_window_in_two_splits(fleet):
+    for i in range(3):
+        fleet.write(f"m{i}.parquet", make_table(100, seed=i), row_group_size=30)
+    fleet.job["split"] = {"by": "time", "train": 0.6, "eval": 0.2, "test": 0.2}
+    assert fleet.prepare("windows.stride=1") == 0
+    for name in ("m0", "m1", "m2"):
+        assert sorted(fleet.windows("train")[name]) == [*range(0, 60 - 7)]
+        assert sorted(fleet.windows("eval")[name]) == [*range(60, 80 - 7)]
+        assert sorted(fleet.windows("test")[name]) == [*range(80, 100 - 7)]
+    stats = json.loads((fleet.output / fleet.manifest.data / "stats.json").read_text())
+    assert stats["rows"] == 180  # training rows alone
+
+
+def test_split_by_column_of_the_file(fleet):
+    phase = np.repeat(["warm", "run", "cool", "off"], 25)
+    for i in range(3):
+        fleet.write(f"m{i}.parquet", make_table(100, seed=i, phase=phase))
+    fleet.job["split"] = {"by": "column", "column": "phase", "train": ["run", "off"], "test": ["cool"]}
+    assert fleet.prepare("windows.stride=1") == 0
+    assert sorted(fleet.windows("train")["m0"]) == [*range(25, 50 - 7), *range(75, 100 - 7)]
+    assert sorted(fleet.windows("test")["m0"]) == [*range(50, 75 - 7)]
+    assert fleet.windows("eval") == {}
+
+
+def test_split_by_column_of_the_path(fleet):
+    for i, site in enumerate(["north", "north", "south", "west"]):
+        fleet.write(f"{site}/m{i}.parquet", make_table(50, seed=i))
+    fleet.job["source"]["asset"] = {"from": "path", "pattern": r"(?P<site>\w+)/(?P<asset>m\d+)\."}
+    fleet.job["split"] = {"by": "column", "column": "site", "train": ["north"], "eval": ["south"]}
+    assert fleet.prepare() == 0
+    assert fleet.windows("train").keys() == {"m0", "m1"}
+    assert fleet.windows("eval").keys() == {"m2"}
+    assert fleet.windows("test") == {}
+
+
+def test_resampling_onto_a_grid(fleet):
+    rng = np.random.default_rng(0)
+    seconds = np.sort(rng.choice(np.arange(0, 400_000, 10), 1500, replace=False)) / 1000
+    seconds = seconds[(seconds < 100) | (seconds > 160)]  # a hole of a minute
+    x = rng.normal(size=len(seconds)).astype("f4")
+    time = pa.array((seconds * 1e9).astype("i8"), pa.timestamp("ns"))
+    table = pa.table({"t": time, "x0": x})
+    fleet.write("m.parquet", table, row_group_size=200)
+    fleet.job["prepare"] = {
+        "scale": {"how": "none"}, "resample": {"every": "1s", "how": "mean"}, "missing": {"fill": "linear", "limit": 2},
+    }  # fmt: skip
+    fleet.job["split"] = {"train": 1, "eval": 0, "test": 0}
+    assert fleet.prepare("windows.stride=1") == 0
+    series = pd.Series(x.astype("f8"), index=pd.to_datetime((seconds * 1e9).astype("i8")))
+    grid = series.resample("1s").mean()
+    filled = grid.interpolate(limit_area="inside")
+    hole = grid.isna().groupby((~grid.isna()).cumsum()).transform("sum")
+    filled[(hole > 2) & grid.isna()] = np.nan
+    expected = {
+        at: filled.to_numpy()[at : at + 8, None]
+        for at in range(len(filled) - 7)
+        if not filled.iloc[at : at + 8].isna().any()
+    }
+    first = int(seconds[0])
+    found = {start - first: window for start, window in fleet.windows("train")["m"].items()}
+    assert found.keys() == expected.keys()
+    for at, window in expected.items():
+        np.testing.assert_allclose(found[at], window, atol=1e-6)
+
+
+def test_records_as_windows_and_gzip_hold_the_same_windows(new_fleet):
+    found = []
+    for name, overrides in {"a": [], "b": ["output.records=windows"], "c": ["output.compression=gzip"]}.items():
+        fleet = new_fleet(name)
+        for i in range(3):
+            fleet.write(f"m{i}.parquet", make_table(60, seed=i))
+        assert fleet.prepare(*overrides) == 0
+        found.append(all_windows(fleet))
+        records = sum(split.records for split in fleet.manifest.splits.values())
+        assert records == (3 * 27 if name == "b" else 3)
+    assert_same_windows(found[1], found[0], rtol=0)
+    assert_same_windows(found[2], found[0], rtol=0)
+
+
+def test_prune_takes_the_first_assets(fleet):
+    for i in range(8):
+        fleet.write(f"m{i}.parquet", make_table(40, seed=i))
+    assert fleet.prepare("source.prune=3") == 0
+    assert all_windows(fleet).keys() == {"m0", "m1", "m2"}
+
+
+def test_turbofan_counts_equal_an_independent_count(new_fleet, data):
+    found, shards = [], []
+    names = [f"engine-{i:03d}" for i in range(1, 21)]
+    for files in (data / "turbofan", data / "turbofan_csv"):
+        fleet = new_fleet(files.name)
+        fleet.job["source"] |= {
+            "files": str(files), "time": {"column": "cycle"}, "features": ["sensor_*", "setting_1"], "prune": 20,
+        }  # fmt: skip
+        fleet.job["windows"] = {"length": 30, "stride": 1}
+        assert fleet.prepare() == 0
+        rows = [pq.read_metadata(data / "turbofan" / f"{name}.parquet").num_rows for name in names]
+        assert fleet.manifest.counts.rows_read == sum(rows)
+        assert sum(s.windows for s in fleet.manifest.splits.values()) == sum(r - 29 for r in rows)
+        found.append(all_windows(fleet))
+        shards.append(fleet.shard_bytes())
+    assert_same_windows(found[1], found[0], rtol=0)
+    assert shards[0] == shards[1]
+    assert all(np.isfinite(w).all() for windows in found[0].values() for w in windows.values())
