@@ -42,8 +42,10 @@ def parse_job(text: str, overrides: Sequence[str] = (), name: str = "job") -> Jo
     try:
         return Job.model_validate(data)
     except ValidationError as error:
-        lines = dict.fromkeys(_describe(e, data, places, name) for e in error.errors())
-        raise UserError("\n".join(lines)) from None
+        by_key: dict[Key, list[Any]] = {}
+        for found in error.errors():
+            by_key.setdefault(_key_of(found), []).append(found)
+        raise UserError("\n".join(_describe(key, found, places) for key, found in by_key.items())) from None
 
 
 def _parse_yaml(text: str, name: str) -> tuple[dict, Places]:
@@ -103,29 +105,40 @@ def _apply(override: str, data: dict, places: Places) -> None:
         places.setdefault(key[:depth], f"--set {override}")
 
 
-def _describe(error: Any, data: dict, places: Places, name: str) -> str:
-    """Turns one pydantic error into one line."""
-    key: Key = tuple(part for part in error["loc"] if not _is_union_tag(part))
+def _key_of(error: Any) -> Key:
+    return tuple(part for part in error["loc"] if not _is_union_tag(part))
+
+
+def _describe(key: Key, errors: list[Any], places: Places) -> str:
+    """Turns pydantic's errors about one key into one line; there are several where a key may be of several types."""
     place = next(places[key[:n]] for n in range(len(key), -1, -1) if key[:n] in places)
-    dotted = _dotted(key)
+    where = f"{place}: {_dotted(key)}" if key else place
+    error = errors[0]
     kind, found = error["type"], error.get("input")
     if kind == "extra_forbidden":
         allowed = _keys_of(key[:-1])
-        near = difflib.get_close_matches(str(key[-1]), allowed, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        return f"{place}: {dotted}: unknown key{hint} (allowed: {', '.join(allowed)})"
+        return f"{where}: unknown key{_near_miss(key[-1], allowed)} (allowed: {', '.join(allowed)})"
     if kind == "missing":
-        return f"{place}: {dotted}: is missing"
-    if kind == "literal_error":
-        expected = error["ctx"]["expected"]
-        options = [option.strip("'\" ") for option in expected.replace(" or ", ",").split(",")]
-        near = difflib.get_close_matches(str(found), options, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        return f"{place}: {dotted}: {found!r} is not allowed{hint} (allowed: {', '.join(options)})"
-    message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        return f"{where}: is missing"
     if kind == "value_error":
-        return f"{place}: {dotted + ': ' if dotted else ''}{message}"
-    return f"{place}: {dotted}: {found!r} is not allowed, it must be {message}"
+        return f"{where}: {error['msg'].removeprefix('Value error, ')}"
+    if kind == "literal_error" and len(errors) == 1:
+        options = _options(error)
+        return f"{where}: {found!r} is not allowed{_near_miss(found, options)} (allowed: {', '.join(options)})"
+    allowed = [
+        " or ".join(_options(e)) if e["type"] == "literal_error" else e["msg"].removeprefix("Input should be ")
+        for e in errors
+    ]
+    return f"{where}: {found!r} is not allowed, it must be {' or '.join(allowed)}"
+
+
+def _options(error: Any) -> list[str]:
+    return [option.strip("'\" ") for option in error["ctx"]["expected"].replace(" or ", ",").split(",")]
+
+
+def _near_miss(found: Any, allowed: Sequence[str]) -> str:
+    near = difflib.get_close_matches(str(found), allowed, n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def _is_union_tag(part: str | int) -> bool:

@@ -8,7 +8,7 @@ from contract import layout, storage
 from contract.errors import UserError
 from contract.job import SplitName, Windows
 
-FORMAT = 1
+FORMAT: Literal[1] = 1
 
 
 class _Strict(BaseModel):

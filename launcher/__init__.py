@@ -1,0 +1,1 @@
+"""The `beamfeed` command: plans the stages of a job and runs each through a backend."""

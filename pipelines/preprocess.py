@@ -29,7 +29,6 @@ def list_source(job: Job) -> list[FileStat]:
     Raises:
       UserError: if no file matches.
     """
-    from transforms.assets import asset_of_path
     from transforms.formats import SUFFIXES
 
     try:
@@ -38,10 +37,18 @@ def list_source(job: Job) -> list[FileStat]:
         raise UserError(f"source.files: {job.source.files}: {str(error).splitlines()[0]}") from None
     if not files:
         raise UserError(f"source.files: no file matches {job.source.files} (suffixes: {', '.join(SUFFIXES)})")
-    if job.source.prune is not None and job.source.asset.column is None:
-        names = sorted({asset_of_path(stat.path, job.source.asset) or "" for stat in files})[: job.source.prune]
-        files = [stat for stat in files if (asset_of_path(stat.path, job.source.asset) or "") in names]
     return files
+
+
+def prune(job: Job, files: list[FileStat]) -> list[FileStat]:
+    """The files of the first `source.prune` assets; all of them where only a column tells the assets."""
+    from transforms.assets import asset_of_path
+
+    if job.source.prune is None or job.source.asset.column is not None:
+        return files
+    names = [asset_of_path(stat.path, job.source.asset) or "" for stat in files]
+    kept = set(sorted(set(names))[: job.source.prune])
+    return [stat for stat, name in zip(files, names, strict=True) if name in kept]
 
 
 def check_output(output: str) -> None:
@@ -83,6 +90,7 @@ def run(argv: Sequence[str]) -> None:
         print(f"{job.output.path} is complete: the same job on the same input. Nothing to do.")
         return
     check_output(job.output.path)
+    files = prune(job, files)
 
     with quiet_stderr():
         import tensorflow as tf

@@ -67,10 +67,12 @@ def _check_order(report: Report, chunk: Chunk, last: int | None) -> Report:
         report = replace(report, first_time=int(chunk.time[0]))
         last = int(chunk.time[0]) - 1
     step = np.diff(chunk.time, prepend=last)
-    for name, bad in (("decrease", step < 0), ("repeat", step == 0)):
-        if getattr(report, name) is None and bad.any():
-            row = chunk.file_row + int(bad.argmax())
-            report = replace(report, **{name: Disorder(name == "decrease", chunk.path, row)})
+    if report.decrease is None and (step < 0).any():
+        row = chunk.file_row + int((step < 0).argmax())
+        report = replace(report, decrease=Disorder(True, chunk.path, row))
+    if report.repeat is None and (step == 0).any():
+        row = chunk.file_row + int((step == 0).argmax())
+        report = replace(report, repeat=Disorder(False, chunk.path, row))
     return report
 
 

@@ -61,16 +61,16 @@ def inspect_file(path: str, asset: AssetFrom, columns: Columns, split_column: st
         raise BadInput(path, "path", "source.asset.pattern finds no 'asset' in it")
     if is_parquet(path):
         return [_parquet_part(path, name, columns, split_value)]
-    rows, first, last = 0, None, None
+    rows, lows, highs = 0, [], []
     for batch in iter_batches(path, columns, [columns.time]):
         if batch.num_rows:
             ticks = read_ticks(path, batch.column(columns.time), columns.clock, rows)
-            low, high = int(ticks.min()), int(ticks.max())
-            first, last = (low, high) if first is None else (min(first, low), max(last, high))
+            lows.append(int(ticks.min()))
+            highs.append(int(ticks.max()))
             rows += batch.num_rows
-    if first is None or last is None:
+    if not rows:
         raise BadInput(path, "file", "holds no rows")
-    return [Part(name, path, rows, first, last, (), (), True, split_value)]
+    return [Part(name, path, rows, min(lows), max(highs), (), (), True, split_value)]
 
 
 def read_ticks(path: str, column: pa.Array, clock: Clock, row: int) -> np.ndarray:

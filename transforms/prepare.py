@@ -72,7 +72,7 @@ def prepare_unit(work: Work, recipe: Recipe, scaler: Scaler) -> Iterator[Prepare
       BadInput: if a file no longer is as it was when it was checked.
     """
     unit, framing, job = work.unit, recipe.framing, recipe.job
-    rows = (replace(rows, values=scaler(rows.values, unit.asset.name)) for rows in _read(work, recipe))
+    rows: Iterator[Rows] = (replace(rows, values=scaler(rows.values, unit.asset.name)) for rows in _read(work, recipe))
     whole = framing.resampled or unit.asset.sort
     if recipe.every is not None:
         assert job.prepare.resample is not None

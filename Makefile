@@ -1,0 +1,53 @@
+# Each target sets up what it needs: a virtual environment from the pinned lock.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast lint format lock clean
+
+help:
+	@echo "make demo       simulate a fleet, prepare it, train on it with two workers (a few minutes)"
+	@echo "make test       all tests"
+	@echo "make test-fast  all tests but the slow ones"
+	@echo "make lint       ruff, mypy, import-linter"
+	@echo "make format     let ruff rewrite the code"
+	@echo "make lock       pin the newest versions that setup.py allows"
+	@echo "make clean      remove what demo and tests wrote, not the environment"
+
+setup: $(READY)
+
+$(READY): requirements.lock setup.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --requirement requirements.lock
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/python examples/make_fleet.py --out out/fleet
+	$(BIN)/beamfeed run examples/fleet.yaml
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+test-fast: $(READY)
+	$(BIN)/python -m pytest -m "not slow"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock:
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile setup.py --extra dev --python-version 3.11 --no-header --no-annotate --upgrade --output-file requirements.lock
+
+clean:
+	rm -rf out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

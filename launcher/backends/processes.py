@@ -1,0 +1,206 @@
+"""Runs a group of local processes that stand and fall together.
+
+One that fails ends all the others, and none outlives the launcher: every way
+out of `run_together` ends whatever is still running.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import IO
+
+POLL_SECONDS = 0.05
+SETTLE_SECONDS = 1.0  # from the first failure: a worker may fail because of another that is slower to end
+GRACE_SECONDS = 3.0  # from SIGTERM to SIGKILL
+TAIL_LINES = 20
+TAIL_BYTES = 64 * 1024
+JOB_FAILED, USER_MISTAKE = 1, 2  # exit codes of commands that have told why in one line
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process to start: its command, what it adds to the environment, and where its output goes."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    log: str | None = None  # None: to the terminal
+
+
+class _Running:
+    """A started process in a group of its own."""
+
+    def __init__(self, title: str, process: Process, popen: subprocess.Popen, log: IO[bytes] | None):
+        self.title = title
+        self.process = process
+        self.log = log
+        self.code: int | None = None  # as a shell gives it: 128 + the signal that ended it
+        self._popen = popen
+
+    def ended(self) -> bool:
+        if self.code is None and self._popen.poll() is not None:
+            # At once: later its number may be another group's.
+            self._signal_group(signal.SIGKILL)  # what it left behind
+            code = self._popen.returncode
+            self.code = 128 - code if code < 0 else code
+        return self.code is not None
+
+    def terminate(self) -> None:
+        """Asks the process to end; what it started is left to it for now."""
+        if not self.ended():
+            self._popen.terminate()
+
+    def kill(self) -> None:
+        if not self.ended():
+            self._signal_group(signal.SIGKILL)
+            self._popen.wait()
+            self.ended()
+
+    def _signal_group(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses where the group has ended
+            os.killpg(self._popen.pid, number)
+
+
+def run_together(name: str, processes: Sequence[Process], watch: AbstractContextManager | None = None) -> int:
+    """Runs all processes to their end and returns the exit code of the first that failed, or 0.
+
+    The first process is the chief: its output goes to the terminal. Of another
+    one that fails, the end of its log is shown on stderr. `watch` is entered
+    while they run.
+    """
+    with _started(name, processes) as running:
+        with watch or contextlib.nullcontext():
+            first = _wait(running)
+        if first is None:
+            return 0
+        _wait_for_all(running, SETTLE_SECONDS)
+        failed = [first, *(one for one in running if one.code and one is not first)]
+        end_all(running)
+        # All workers find a mistake of the user's; the chief has told it on the terminal.
+        mistaken = [one for one in running if one in failed and one.code == USER_MISTAKE]
+        if mistaken:
+            _show(_tail(mistaken[0])[-1:])
+            return USER_MISTAKE
+        for one in failed:
+            if one.log or one.code != JOB_FAILED:
+                tail = _tail(one) if one is first else []
+                _show([f"beamfeed: {_describe(one)}{':' if tail else ''}", *tail])
+        return first.code or 0
+
+
+def end_all(running: Sequence[_Running], grace: float = GRACE_SECONDS) -> None:
+    """Ends the processes and what they started: SIGTERM, and SIGKILL for those still there after `grace`.
+
+    A TensorFlow worker that waits for the others does not act on SIGTERM. A
+    second Ctrl-C cuts the wait short.
+    """
+    try:
+        for one in running:
+            one.terminate()
+        _wait_for_all(running, grace)
+    finally:
+        for one in running:
+            one.kill()
+
+
+@contextlib.contextmanager
+def _started(name: str, processes: Sequence[Process]) -> Iterator[list[_Running]]:
+    running: list[_Running] = []
+    before_exec = _death_signal()
+    try:
+        for index, process in enumerate(processes):
+            log = _open_log(process.log)
+            try:
+                popen = subprocess.Popen(
+                    process.command,
+                    env={**os.environ, **process.env},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT if log else None,
+                    start_new_session=True,  # Ctrl-C reaches the launcher alone, which ends its children in order
+                    preexec_fn=before_exec,
+                )
+            except BaseException:
+                if log:
+                    log.close()
+                raise
+            title = name if len(processes) == 1 else f"{name} worker {index} of {len(processes)}"
+            running.append(_Running(title, process, popen, log))
+        yield running
+    finally:
+        end_all(running)
+        for one in running:
+            if one.log:
+                one.log.close()
+
+
+def _open_log(path: str | None) -> IO[bytes] | None:
+    if path is None:
+        return None
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return open(path, "w+b")  # read through the same handle: a restarted training may clear the folder under it
+
+
+def _death_signal() -> Callable[[], None] | None:
+    """What a child calls before its command so that the kernel ends it if the launcher is killed."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl  # looked up here: all that is left to do in the child is the call
+    set_death_signal = 1
+
+    def before_exec() -> None:
+        prctl(set_death_signal, int(signal.SIGKILL))
+
+    return before_exec
+
+
+def _wait(running: Sequence[_Running]) -> _Running | None:
+    """Returns the first process seen to fail, or None when all have ended well."""
+    while True:
+        ended = [one.ended() for one in running]
+        # From the last: of two that failed at once, the chief is the one whose reason is on the terminal already.
+        for one in reversed(running):
+            if one.code:
+                return one
+        if all(ended):
+            return None
+        time.sleep(POLL_SECONDS)
+
+
+def _wait_for_all(running: Sequence[_Running], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while True:
+        ended = [one.ended() for one in running]
+        if all(ended) or time.monotonic() >= end:
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def _describe(one: _Running) -> str:
+    code = one.code or 0
+    try:
+        how = f"was ended by {signal.Signals(code - 128).name}" if code > 128 else f"ended with exit code {code}"
+    except ValueError:
+        how = f"ended with exit code {code}"
+    return f"{one.title} {how}" + (f"; its log is {one.process.log}" if one.log else "")
+
+
+def _show(lines: Sequence[str]) -> None:
+    for line in lines:
+        print(line, file=sys.stderr, flush=True)
+
+
+def _tail(one: _Running) -> list[str]:
+    """The last lines of a process's log that are not empty; none where the terminal has shown them."""
+    if one.log is None:
+        return []
+    one.log.seek(0, os.SEEK_END)
+    one.log.seek(max(0, one.log.tell() - TAIL_BYTES))
+    lines = one.log.read().decode("utf-8", errors="replace").splitlines()
+    return [line for line in lines if line.strip()][-TAIL_LINES:]

@@ -1,0 +1,230 @@
+"""The `beamfeed` command."""
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from contract.errors import JobFailed, UserError
+from contract.job import Job
+from contract.manifest import read_manifest
+from launcher.backends import backend_named
+from launcher.backends.processes import Process, run_together
+from launcher.plan import PREPROCESS, TRAIN, Plan, make_plan, read_result
+from launcher.summary import summary
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command and returns its exit code: 0 done, 1 the job failed, 2 the user's mistake, 130 Ctrl-C."""
+    args = parse_args(sys.argv[1:] if argv is None else argv)
+    _end_on_signals()
+    try:
+        return args.call(args)
+    except UserError as error:
+        _complain(error)
+        return 2
+    except JobFailed as error:
+        _complain(error)
+        return 1
+    except KeyboardInterrupt:
+        print("beamfeed: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the stages of a job that are not complete, in order."""
+    plan = make_plan(
+        args.job,
+        args.set,
+        names=args.stages,
+        prune=args.prune,
+        restart=getattr(args, "restart", False),
+        beam_options=args.beam_options,
+    )
+    if args.dry_run:
+        print(describe(plan))
+        return 0
+    seconds: dict[str, float] = {}
+    for stage in plan.stages:
+        if stage.complete:
+            _say(f"{stage.name}: complete, nothing to do: {stage.reason}")
+            continue
+        _say(f"{stage.name}: {stage.reason}")
+        began = time.monotonic()
+        code = backend_named(stage.backend).run(stage)
+        if code:
+            return code
+        seconds[stage.name] = time.monotonic() - began
+    names = [stage.name for stage in plan.stages]
+    manifest = read_manifest(plan.job.output.path) if PREPROCESS in names else None
+    result = read_result(plan.job) if TRAIN in names else None
+    print(summary(plan.job, manifest, result, seconds))
+    return 0
+
+
+def describe(plan: Plan) -> str:
+    """What `--dry-run` prints: each stage, whether it is complete and why, and its commands."""
+    lines = [f"job {plan.job.name} ({plan.job_path})"]
+    for stage in plan.stages:
+        state = "complete" if stage.complete else "to do"
+        lines += ["", f"{stage.name}: {state}: {stage.reason}"]
+        lines += [f"  {command}" for command in backend_named(stage.backend).describe(stage)]
+    return "\n".join(lines)
+
+
+def inspect(args: argparse.Namespace) -> int:
+    """Shows a prepared data set, in a process of its own: it needs TensorFlow."""
+    command = [sys.executable, "-m", "trainer.inspect", args.dataset]
+    if args.windows is not None:
+        command += ["--windows", str(args.windows)]
+    if args.verify:
+        command += ["--verify"]
+    return run_together("inspect", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
+
+
+def schema(args: argparse.Namespace) -> int:
+    """Prints the JSON Schema of a job file."""
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    print(json.dumps({**dialect, **Job.model_json_schema(by_alias=True)}, indent=2))
+    return 0
+
+
+def parse_args(argv: Sequence[str]) -> argparse.Namespace:
+    """Parses a command line. What follows a lone `--` are options for Beam."""
+    parser = build_parser()
+    own, beam_options = split_beam_options(argv)
+    args = parser.parse_args(own)
+    if beam_options and PREPROCESS not in getattr(args, "stages", ()):
+        parser.error(f"options after -- are for Beam, which {args.command} does not run")
+    args.beam_options = beam_options
+    return args
+
+
+def split_beam_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Splits a command line at its first `--`."""
+    at = list(argv).index("--") if "--" in argv else len(argv)
+    return list(argv[:at]), list(argv[at + 1 :])
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="beamfeed",
+        description="From a bucket of raw asset files to a trained TensorFlow model.",
+        epilog="example: beamfeed run examples/fleet.yaml",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    both = _job_command(
+        commands,
+        "run",
+        (PREPROCESS, TRAIN),
+        "prepare the data, then train; what is complete is skipped",
+        "beamfeed run job.yaml --set train.epochs=3 --prune 5",
+    )
+    _job_command(
+        commands,
+        "preprocess",
+        (PREPROCESS,),
+        "write the data set of a job; options for Beam follow --",
+        "beamfeed preprocess job.yaml -- --runner=DirectRunner",
+    )
+    train = _job_command(
+        commands,
+        "train",
+        (TRAIN,),
+        "train on the data set of a job",
+        "beamfeed train job.yaml --set launch.train.workers=4",
+    )
+    for command in (both, train):
+        command.add_argument(
+            "--restart", action="store_true", help="train from the start, not from the last checkpoint"
+        )
+
+    look = _command(
+        commands, "inspect", inspect, "show what is in a prepared data set", "beamfeed inspect out/data --windows 2"
+    )
+    look.add_argument("dataset", metavar="DATASET", help="the folder that holds manifest.json (output.path of the job)")
+    look.add_argument("--windows", type=_positive, metavar="N", help="print the first N windows")
+    look.add_argument("--verify", action="store_true", help="read every shard and compare it with the manifest")
+
+    _command(
+        commands,
+        "schema",
+        schema,
+        "print the JSON Schema of the job file, for editors",
+        "beamfeed schema > job.schema.json",
+    )
+    return parser
+
+
+def _job_command(
+    commands: Any, name: str, stages: tuple[str, ...], about: str, example: str
+) -> argparse.ArgumentParser:
+    command = _command(commands, name, run, about, example)
+    command.set_defaults(stages=stages)
+    command.add_argument("job", metavar="JOB", help="the job file, local or gs://")
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="put another value in the place of the job file's, such as windows.stride=4; may be repeated",
+    )
+    command.add_argument("--dry-run", action="store_true", help="print what would be run, and run nothing")
+    command.add_argument(
+        "--prune", type=_positive, metavar="N", help="only N assets, in folders named ...-pruneN: a quick trial"
+    )
+    return command
+
+
+def _command(commands: Any, name: str, call: Any, about: str, example: str) -> argparse.ArgumentParser:
+    command = commands.add_parser(
+        name, help=about, description=about[0].upper() + about[1:] + ".", epilog=f"example: {example}"
+    )
+    command.set_defaults(call=call)
+    return command
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not above zero")
+    return number
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import version
+
+        print(f"beamfeed {version('beamfeed')}")
+        parser.exit()
+
+
+def _end_on_signals() -> None:
+    """Makes a SIGTERM, and a terminal that closes, end the children as Ctrl-C does."""
+
+    def leave(number: int, _: Any) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # not under nohup, and not where another has its own
+            signal.signal(number, leave)
+
+
+def _complain(error: Exception) -> None:
+    for line in str(error).splitlines():
+        print(f"beamfeed: {line}", file=sys.stderr)
+
+
+def _say(line: str) -> None:
+    print(f"beamfeed: {line}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""What a run has made, as a table for the terminal."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from contract.job import Job
+from contract.layout import RunLayout
+from contract.manifest import Manifest
+
+Row = tuple[str, ...]
+
+
+def summary(job: Job, manifest: Manifest | None, result: Mapping[str, Any] | None, seconds: Mapping[str, float]) -> str:
+    """The table: the data set by split, then the training.
+
+    Args:
+      job: the job that ran
+      manifest: of its data set; None leaves that part out
+      result: the training's complete.json; None leaves that part out
+      seconds: that each stage took in this run; without those that were complete before
+    """
+    parts = []
+    if manifest is not None:
+        parts += [_data_set(job, manifest, seconds.get("preprocess")), "", _splits(manifest)]
+    if result is not None:
+        parts += [""] if parts else []
+        parts += [_training(job, result, seconds.get("train"))]
+    return "\n".join(parts)
+
+
+def _data_set(job: Job, manifest: Manifest, seconds: float | None) -> str:
+    counts = manifest.counts
+    rejected = f" ({counts.rejected_assets:,} rejected)" if counts.rejected_assets else ""
+    shards = sum(len(split.shards) for split in manifest.splits.values())
+    size = sum(split.bytes for split in manifest.splits.values())
+    return _pairs(
+        [
+            ("data set", job.output.path),
+            ("assets", f"{counts.assets:,}{rejected}"),
+            ("rows", f"{counts.rows_read:,}"),
+            ("shards", f"{shards:,}, {size_text(size)}"),
+            ("preprocess", _duration(seconds)),
+        ]
+    )
+
+
+def _splits(manifest: Manifest) -> str:
+    rows: list[Row] = [("split", "assets", "windows", "records", "shards", "size")]
+    for name, split in manifest.splits.items():
+        numbers = [f"{n:,}" for n in (split.assets, split.windows, split.records, len(split.shards))]
+        rows.append((name, *numbers, size_text(split.bytes)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(_aligned(row, widths) for row in rows)
+
+
+def _aligned(row: Row, widths: Sequence[int]) -> str:
+    cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+    return "  ".join([row[0].ljust(widths[0]), *cells[1:]])
+
+
+def _training(job: Job, result: Mapping[str, Any], seconds: float | None) -> str:
+    layout = RunLayout(job.train.workdir)
+    stopped = ", stopped early" if result.get("stopped_early") else ""
+    took = _duration(seconds)
+    if seconds is None and _is_number(result.get("seconds")):
+        took = f"{result['seconds']:.1f} s, in an earlier run"
+    rows = [
+        ("training", job.train.workdir),
+        ("epochs", f"{result.get('epochs', '-')}{stopped}"),
+        ("workers", str(result.get("workers", "-"))),
+        ("train loss", f"{_loss(result, 'first_loss')} -> {_loss(result, 'last_loss')}"),
+        ("best loss", _loss(result, "best_loss")),
+        ("test loss", _loss(result, "test_loss")),
+        ("train", took),
+        ("model", layout.model),
+        ("saved model", layout.saved_model),
+        ("report", layout.report),
+    ]
+    return _pairs(rows)
+
+
+def size_text(size: float) -> str:
+    """Bytes for people: 812 B, 3.4 MB."""
+    if size < 1000:
+        return f"{size:.0f} B"
+    for unit in ("kB", "MB", "GB"):
+        size /= 1000
+        if size < 1000:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1000:.1f} TB"
+
+
+def _pairs(rows: Sequence[tuple[str, str]]) -> str:
+    return "\n".join(f"{name:<12}  {value}" for name, value in rows)
+
+
+def _duration(seconds: float | None) -> str:
+    return "complete before this run" if seconds is None else f"{seconds:.1f} s"
+
+
+def _loss(result: Mapping[str, Any], key: str) -> str:
+    return f"{result[key]:.5g}" if _is_number(result.get(key)) else "-"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

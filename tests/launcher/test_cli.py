@@ -1,0 +1,181 @@
+"""The command line, as a user calls it."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from launcher import cli, plan
+
+JOB = """
+name: small
+source:
+  kind: timeseries
+  files: {root}/in/*.csv
+  time: {{column: t}}
+  features: ["a"]
+windows: {{length: 8}}
+output: {{path: {root}/data}}
+train:
+  model: {{name: recurrent_autoencoder}}
+  workdir: {root}/model
+"""
+
+
+@pytest.fixture
+def job_path(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "one.csv").write_text("t,a\n1,2\n")
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB.format(root=tmp_path))
+    return str(path)
+
+
+def beamfeed(*args):
+    return subprocess.run([sys.executable, "-m", "launcher.cli", *args], capture_output=True, text=True, timeout=60)
+
+
+def tree(folder):
+    return sorted(os.path.join(where, name) for where, _, names in os.walk(folder) for name in names)
+
+
+def test_importing_it_loads_nothing_heavy():
+    code = (
+        "import sys, launcher.cli; "
+        "print([m for m in ('tensorflow', 'apache_beam', 'pyarrow', 'matplotlib', 'numpy') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["preprocess"], ["train"], ["inspect"], ["schema"]])
+def test_every_help_has_an_example(command, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main([*command, "--help"])
+    assert f"example: {' '.join(['beamfeed', *command])}" in capsys.readouterr().out
+
+
+def test_version():
+    assert beamfeed("--version").stdout == "beamfeed 0.1.0\n"
+
+
+def test_dry_run_prints_the_commands_and_touches_nothing(job_path, tmp_path):
+    before = tree(tmp_path)
+    result = beamfeed("run", job_path, "--dry-run", "--set", "launch.train.workers=3", "--set", "windows.stride=2")
+    assert result.returncode == 0, result.stderr
+    assert tree(tmp_path) == before
+    lines = result.stdout.splitlines()
+    assert "preprocess: to do: no data set in " in result.stdout
+    assert "train: to do: no finished training in " in result.stdout
+    assert sum("-m pipelines.preprocess --job" in line and "windows.stride=2" in line for line in lines) == 1
+    train = [line.strip() for line in lines if "-m trainer.main --job" in line]
+    assert len(train) == 3
+    for index, line in enumerate(train):
+        shell = subprocess.run(
+            ["sh", "-c", f"{line.split(sys.executable)[0]} sh -c 'printf %s \"$TF_CONFIG\"'"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert json.loads(shell.stdout)["task"]["index"] == index
+
+
+def test_dry_run_of_one_worker_has_no_cluster(job_path):
+    result = beamfeed("run", job_path, "--dry-run", "--set", "launch.train.workers=1")
+    assert "TF_CONFIG" not in result.stdout
+
+
+def test_prune_in_a_dry_run(job_path, tmp_path):
+    result = beamfeed("run", job_path, "--dry-run", "--prune", "3")
+    assert f"--set source.prune=3 --set output.path={tmp_path}/data-prune3" in result.stdout
+
+
+def test_beam_options_follow_two_dashes(job_path):
+    result = beamfeed("preprocess", job_path, "--dry-run", "--", "--runner=Other", "--set", "x")
+    assert result.stdout.rstrip().endswith("--runner=Other --set x")
+    result = beamfeed("train", job_path, "--dry-run", "--", "--runner=Other")
+    assert result.returncode == 2
+    assert "options after --" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("windows:", "window:"), "windows"),
+        (("length: 8", "length: eight"), "length"),
+        (("in/*.csv", "in/*.parquet"), "no file matches"),
+        (("name: small", "name: [small"), "is not YAML"),
+    ],
+)
+def test_a_wrong_job_is_told_without_a_traceback(job_path, tmp_path, change, told):
+    text = (tmp_path / "job.yaml").read_text()
+    (tmp_path / "job.yaml").write_text(text.replace(*change))
+    result = beamfeed("run", job_path)
+    assert result.returncode == 2
+    assert told in result.stderr
+    assert all(line.startswith("beamfeed: ") for line in result.stderr.splitlines())
+    assert result.stdout == ""
+
+
+def test_a_job_file_that_is_not_there():
+    result = beamfeed("run", "nowhere.yaml")
+    assert (result.returncode, result.stderr) == (2, "beamfeed: nowhere.yaml: there is no such job file\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["run"], ["fly"], ["run", "job.yaml", "--prune", "0"], ["inspect"]])
+def test_a_wrong_command_line_is_exit_code_2(arguments):
+    result = beamfeed(*arguments)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+
+
+def test_schema_is_json_and_allows_no_unknown_key():
+    result = beamfeed("schema")
+    schema = json.loads(result.stdout)
+    sections = [schema, *(one for one in schema["$defs"].values() if one["type"] == "object")]
+    assert all(section["additionalProperties"] is False for section in sections)
+    assert {"name", "source", "windows", "output", "train"} <= set(schema["required"])
+    assert "from" in schema["$defs"]["AssetFrom"]["properties"]
+
+
+def stand_in(monkeypatch, **codes):
+    """Puts small processes in the place of the stages' commands."""
+    real = plan.make_plan
+
+    def make_plan(*args, **options):
+        made = real(*args, **options)
+        stages = tuple(
+            dataclasses.replace(stage, command=(sys.executable, "-c", codes[stage.name])) for stage in made.stages
+        )
+        return dataclasses.replace(made, stages=stages)
+
+    monkeypatch.setattr(cli, "make_plan", make_plan)
+
+
+def test_run_goes_through_the_stages_in_order(job_path, monkeypatch, capfd):
+    stand_in(monkeypatch, preprocess="print('preparing')", train="print('training')")
+    assert cli.main(["run", job_path]) == 0
+    assert capfd.readouterr().out.split()[:2] == ["preparing", "training"]
+
+
+def test_a_stage_that_fails_ends_the_run(job_path, monkeypatch, capfd):
+    stand_in(monkeypatch, preprocess="import sys; print('beamfeed: no'); sys.exit(1)", train="print('training')")
+    assert cli.main(["run", job_path]) == 1
+    assert capfd.readouterr().out == "beamfeed: no\n"
+
+
+def test_preprocess_runs_one_stage(job_path, monkeypatch, capfd):
+    stand_in(monkeypatch, preprocess="print('preparing')", train="print('training')")
+    assert cli.main(["preprocess", job_path]) == 0
+    assert "training" not in capfd.readouterr().out
+
+
+def test_inspect_passes_its_arguments_on(monkeypatch):
+    started = []
+    monkeypatch.setattr(cli, "run_together", lambda name, processes: started.append(processes) or 0)
+    assert cli.main(["inspect", "out/data", "--windows", "2", "--verify"]) == 0
+    command = started[0][0].command
+    assert command[1:] == ("-m", "trainer.inspect", "out/data", "--windows", "2", "--verify")

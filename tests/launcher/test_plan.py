@@ -1,0 +1,242 @@
+"""The plan: what is complete and why, the commands, and --prune."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from contract import manifest as manifests
+from contract import storage
+from contract.errors import UserError
+from contract.fingerprint import data_fingerprint, run_fingerprint
+from contract.job import Windows
+from contract.jobfile import load_job
+from contract.layout import DataLayout, RunLayout
+from launcher.plan import PREPROCESS, SUFFIXES, TRAIN, find_files, make_plan, prune_overrides
+
+JOB = """
+name: small
+source:
+  kind: timeseries
+  files: {root}/in/*.parquet
+  time: {{column: t}}
+  features: ["a", "b"]
+windows: {{length: 8, stride: 4}}
+output: {{path: {root}/data}}
+train:
+  model: {{name: recurrent_autoencoder}}
+  epochs: 4
+  workdir: {root}/model
+"""
+
+
+@pytest.fixture
+def job_path(tmp_path):
+    (tmp_path / "in").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / "in" / f"{name}.parquet").write_bytes(name.encode())
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB.format(root=tmp_path))
+    return str(path)
+
+
+def fingerprint_of(job_path, *overrides):
+    job = load_job(job_path, overrides)
+    return data_fingerprint(job, storage.match(job.source.files, SUFFIXES))
+
+
+def publish(job_path, fingerprint, shard_bytes=b"shard"):
+    """Writes a data set of one shard, as preprocessing would."""
+    job = load_job(job_path)
+    layout = DataLayout.of(job.output.path, fingerprint)
+    os.makedirs(layout.split("train"), exist_ok=True)
+    with open(layout.shard("train", 0, 1), "wb") as file:
+        file.write(shard_bytes)
+    shard = manifests.Shard(
+        file="train/part-00000-of-00001.tfrecord", records=1, windows=1200, rows=10, bytes=5, crc32c="0" * 8
+    )
+    empty = manifests.SplitInfo(assets=0, windows=0, records=0, bytes=0, shards=[])
+    manifests.write_manifest(
+        job.output.path,
+        manifests.Manifest(
+            name=job.name,
+            kind="timeseries",
+            fingerprint=fingerprint,
+            data=layout.folder,
+            features=["a", "b"],
+            windows=Windows(length=8, stride=4),
+            records="segments",
+            compression="none",
+            counts=manifests.Counts(files=2, assets=2, rejected_assets=0, rejected_files=0, rows_read=10),
+            splits={
+                "train": manifests.SplitInfo(assets=2, windows=1200, records=1, bytes=5, shards=[shard]),
+                "eval": empty,
+                "test": empty,
+            },
+        ),
+    )
+
+
+def finish_training(job_path, data, **result):
+    job = load_job(job_path)
+    told = {"fingerprint": run_fingerprint(job, data), "epochs": 4, "stopped_early": False, **result}
+    storage.write_text(RunLayout(job.train.workdir).complete, json.dumps(told))
+
+
+def states(job_path, **options):
+    return {stage.name: stage.complete for stage in make_plan(job_path, **options).stages}
+
+
+def reasons(job_path, **options):
+    return {stage.name: stage.reason for stage in make_plan(job_path, **options).stages}
+
+
+def test_nothing_is_complete_at_first(job_path):
+    plan = make_plan(job_path)
+    assert [stage.name for stage in plan.stages] == [PREPROCESS, TRAIN]
+    assert states(job_path) == {PREPROCESS: False, TRAIN: False}
+    assert "no data set" in reasons(job_path)[PREPROCESS]
+    assert "no finished training" in reasons(job_path)[TRAIN]
+
+
+def test_commands_carry_the_job_and_its_overrides(job_path):
+    plan = make_plan(job_path, ["windows.stride=2", "launch.train.workers=3"], beam_options=["--runner=Other"])
+    prepare, train = plan.stages
+    sets = ("--set", "windows.stride=2", "--set", "launch.train.workers=3")
+    assert prepare.command == (
+        sys.executable,
+        "-m",
+        "pipelines.preprocess",
+        "--job",
+        job_path,
+        *sets,
+        "--runner=Other",
+    )
+    assert train.command == (sys.executable, "-m", "trainer.main", "--job", job_path, *sets)
+    assert (prepare.workers, train.workers) == (1, 3)
+
+
+def test_a_published_data_set_is_complete(job_path):
+    publish(job_path, fingerprint_of(job_path))
+    assert states(job_path) == {PREPROCESS: True, TRAIN: False}
+    assert "1,200 windows" in reasons(job_path)[PREPROCESS]
+
+
+def test_a_changed_job_or_input_is_prepared_again(job_path, tmp_path):
+    publish(job_path, fingerprint_of(job_path))
+    assert not states(job_path, overrides=["windows.stride=2"])[PREPROCESS]
+    assert states(job_path, overrides=["train.epochs=9"])[PREPROCESS]
+    (tmp_path / "in" / "three.parquet").write_bytes(b"three")
+    assert "changed" in reasons(job_path)[PREPROCESS]
+
+
+def test_a_damaged_shard_is_prepared_again(job_path):
+    publish(job_path, fingerprint_of(job_path), shard_bytes=b"cut")
+    assert "missing or damaged" in reasons(job_path)[PREPROCESS]
+
+
+@pytest.mark.parametrize(
+    ("result", "complete"),
+    [
+        ({}, True),
+        ({"epochs": 9}, True),
+        ({"epochs": 3}, False),
+        ({"epochs": 3, "stopped_early": True, "stale": 2}, True),
+        ({"epochs": 3, "stale": 1}, False),
+        ({"fingerprint": "other"}, False),
+    ],
+)
+def test_training_is_complete_when_its_result_says_so(job_path, result, complete):
+    fingerprint = fingerprint_of(job_path)
+    publish(job_path, fingerprint)
+    finish_training(job_path, fingerprint, **result)
+    assert states(job_path, overrides=["train.early_stopping.patience=2"])[TRAIN] is complete
+
+
+def test_more_epochs_train_on_and_another_model_trains_anew(job_path):
+    fingerprint = fingerprint_of(job_path)
+    publish(job_path, fingerprint)
+    finish_training(job_path, fingerprint)
+    assert "4 of 9 epochs" in reasons(job_path, overrides=["train.epochs=9"])[TRAIN]
+    assert "changed" in reasons(job_path, overrides=["train.model.latent=3"])[TRAIN]
+
+
+def test_more_patience_trains_on(job_path):
+    fingerprint = fingerprint_of(job_path)
+    publish(job_path, fingerprint)
+    finish_training(job_path, fingerprint, epochs=3, stopped_early=True, stale=2)
+    assert "stopped early" in reasons(job_path, overrides=["train.early_stopping.patience=2"])[TRAIN]
+    assert not states(job_path, overrides=["train.early_stopping.patience=5"])[TRAIN]
+    assert not states(job_path)[TRAIN]
+
+
+def test_a_result_that_is_no_json_counts_as_none(job_path, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "complete.json").write_text("{")
+    assert not states(job_path)[TRAIN]
+
+
+def test_restart_trains_even_what_is_complete(job_path):
+    fingerprint = fingerprint_of(job_path)
+    publish(job_path, fingerprint)
+    finish_training(job_path, fingerprint)
+    prepare, train = make_plan(job_path, restart=True).stages
+    assert prepare.complete
+    assert not train.complete
+    assert train.command[-1] == "--restart"
+    assert "--restart" not in prepare.command
+
+
+def test_no_input_is_the_users_mistake(job_path, tmp_path):
+    with pytest.raises(UserError, match=r"no file matches .*nothing"):
+        make_plan(job_path, [f"source.files={tmp_path}/nothing/*.parquet"])
+
+
+def test_training_alone_needs_the_data_set_but_not_its_input(job_path, tmp_path):
+    with pytest.raises(UserError, match="beamfeed preprocess"):
+        make_plan(job_path, names=(TRAIN,))
+    publish(job_path, fingerprint_of(job_path))
+    for name in ("one", "two"):
+        (tmp_path / "in" / f"{name}.parquet").unlink()
+    assert states(job_path, names=(TRAIN,)) == {TRAIN: False}
+
+
+def test_training_alone_refuses_the_data_set_of_another_job(job_path):
+    publish(job_path, fingerprint_of(job_path))
+    with pytest.raises(UserError, match="changed since"):
+        make_plan(job_path, ["windows.stride=2"], names=(TRAIN,))
+
+
+def test_prune_goes_into_folders_of_its_own(job_path, tmp_path):
+    plan = make_plan(job_path, ["train.epochs=1"], prune=3)
+    assert plan.job.source.prune == 3
+    assert plan.job.output.path == f"{tmp_path}/data-prune3"
+    assert plan.job.train.workdir == f"{tmp_path}/model-prune3"
+    assert plan.job.train.epochs == 1
+    for stage in plan.stages:
+        assert f"output.path={tmp_path}/data-prune3" in stage.command
+
+
+@pytest.mark.parametrize("path", ["out/data/", "gs://bucket/data", "12", "a: b", "with 'quotes' # and more"])
+def test_prune_keeps_any_path_as_it_is(job_path, path):
+    job = load_job(job_path, [f"output.path={json.dumps(path)}"])
+    pruned = load_job(job_path, prune_overrides(job, 2))
+    assert pruned.output.path == path.rstrip("/") + "-prune2"
+
+
+def test_the_input_is_listed_once(job_path, monkeypatch):
+    calls = []
+    match = storage.match
+    monkeypatch.setattr(storage, "match", lambda *args: calls.append(args) or match(*args))
+    make_plan(job_path)
+    assert len(calls) == 1
+
+
+def test_a_place_that_cannot_be_listed_is_told_in_one_line(job_path, monkeypatch):
+    def refuse(*_):
+        raise OSError("no access\nand a long story")
+
+    monkeypatch.setattr(storage, "match", refuse)
+    with pytest.raises(UserError, match=r"cannot be listed: no access$"):
+        find_files(load_job(job_path))

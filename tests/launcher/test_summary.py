@@ -1,0 +1,91 @@
+"""The table after a run."""
+
+import pytest
+
+from contract.job import Windows
+from contract.jobfile import parse_job
+from contract.manifest import Counts, Manifest, Shard, SplitInfo
+from launcher.summary import size_text, summary
+
+JOB = parse_job(
+    """
+name: small
+source: {kind: timeseries, files: in, time: {column: t}, features: ["a"]}
+windows: {length: 8}
+output: {path: out/data}
+train: {model: {name: recurrent_autoencoder}, workdir: out/model}
+"""
+)
+SHARD = Shard(file="train/x.tfrecord", records=3, windows=1200, rows=10, bytes=4_400_000, crc32c="0" * 8)
+EMPTY = SplitInfo(assets=0, windows=0, records=0, bytes=0, shards=[])
+MANIFEST = Manifest(
+    name="small",
+    kind="timeseries",
+    fingerprint="f",
+    data="data-f",
+    features=["a"],
+    windows=Windows(length=8),
+    records="segments",
+    compression="none",
+    counts=Counts(files=4, assets=4, rejected_assets=1, rejected_files=0, rows_read=12_345),
+    splits={
+        "train": SplitInfo(assets=3, windows=1200, records=3, bytes=4_400_000, shards=[SHARD]),
+        "eval": EMPTY,
+        "test": EMPTY,
+    },
+)
+RESULT = {
+    "epochs": 5,
+    "stopped_early": True,
+    "first_loss": 0.5,
+    "last_loss": 0.25,
+    "best_loss": 0.125,
+    "test_loss": None,
+    "seconds": 12.5,
+    "workers": 2,
+}
+
+
+def test_the_whole_table():
+    lines = summary(JOB, MANIFEST, RESULT, {"preprocess": 3.21, "train": 14.0}).splitlines()
+    assert lines == [
+        "data set      out/data",
+        "assets        4 (1 rejected)",
+        "rows          12,345",
+        "shards        1, 4.4 MB",
+        "preprocess    3.2 s",
+        "",
+        "split  assets  windows  records  shards    size",
+        "train       3    1,200        3       1  4.4 MB",
+        "eval        0        0        0       0     0 B",
+        "test        0        0        0       0     0 B",
+        "",
+        "training      out/model",
+        "epochs        5, stopped early",
+        "workers       2",
+        "train loss    0.5 -> 0.25",
+        "best loss     0.125",
+        "test loss     -",
+        "train         14.0 s",
+        "model         out/model/model.keras",
+        "saved model   out/model/saved_model",
+        "report        out/model/report.png",
+    ]
+
+
+def test_stages_that_did_not_run_now_say_so():
+    text = summary(JOB, MANIFEST, RESULT, {})
+    assert "preprocess    complete before this run" in text
+    assert "train         12.5 s, in an earlier run" in text
+
+
+def test_a_part_that_was_not_asked_for_is_left_out():
+    assert summary(JOB, None, RESULT, {}).startswith("training")
+    assert "training" not in summary(JOB, MANIFEST, None, {})
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (2_500_000_000, "2.5 GB"), (5e15, "5000.0 TB")]
+)
+def test_sizes_are_for_people(size, text):
+    assert size_text(size) == text
