@@ -1,0 +1,122 @@
+"""The whole job by its command line: from raw files to an exported model."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from conftest import read_windows
+
+pytestmark = pytest.mark.slow
+BEAMFEED = Path(sys.executable).with_name("beamfeed")
+
+
+def run(root: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess:
+    done = subprocess.run([str(BEAMFEED), *arguments], capture_output=True, text=True, cwd=root, timeout=540)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def turbofan(root: Path, folder: Path, files: Path, *overrides: str) -> list[str]:
+    sets = [
+        f"source.files={files}",
+        f"output.path={folder}/data",
+        f"train.workdir={folder}/model",
+        "train.epochs=2",
+        "train.model.units=[16]",
+        *overrides,
+    ]
+    return [str(root / "examples" / "turbofan.yaml"), *(part for override in sets for part in ("--set", override))]
+
+
+@pytest.fixture(scope="module")
+def trained(root, data, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("turbofan")
+    run(root, "run", *turbofan(root, folder, data / "turbofan"))
+    return folder
+
+
+def test_turbofan_learns_and_holds_no_nan(trained):
+    lines = [json.loads(line) for line in (trained / "model" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == [1, 2]
+    assert lines[1]["eval_loss"] < lines[0]["eval_loss"]
+    for split in ("train", "eval", "test"):
+        windows = [
+            window for of_asset in read_windows(trained / "data", split).values() for window in of_asset.values()
+        ]
+        assert np.isfinite(windows).all()
+
+
+def test_a_second_run_does_nothing(root, data, trained):
+    before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
+    done = run(root, "run", *turbofan(root, trained, data / "turbofan"))
+    assert "preprocess: complete, nothing to do" in done.stderr
+    assert "train: complete, nothing to do" in done.stderr
+    assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
+
+
+def test_inspect_shows_and_verifies(root, trained):
+    done = run(root, "inspect", str(trained / "data"), "--verify", "--windows", "1")
+    assert "sensor_01" in done.stdout
+    shard = next((trained / "data").glob("data-*/eval/part-00000-*"))
+    content = bytearray(shard.read_bytes())
+    content[100] ^= 1
+    whole = shard.read_bytes()
+    shard.write_bytes(bytes(content))
+    assert shard.name in run(root, "inspect", str(trained / "data"), "--verify", code=1).stdout
+    shard.write_bytes(whole)
+
+
+def test_export_reconstructs_windows(trained):
+    import tensorflow as tf
+
+    model = tf.saved_model.load(str(trained / "model" / "saved_model"))
+    windows = np.stack(list(next(iter(read_windows(trained / "data", "eval").values())).values()))[:7]
+    outputs = model.signatures["serving_default"](tf.constant(windows))
+    assert {name: tuple(value.shape) for name, value in outputs.items()} == {
+        "latent": (7, 16),
+        "reconstruction": windows.shape,
+    }
+
+
+def test_pruned_run_on_csv_has_folders_of_its_own(root, data, tmp_path):
+    job = turbofan(root, tmp_path, data / "turbofan_csv", "train.feed.batch=32", "launch.train.workers=1")
+    run(root, "run", *job, "--prune", "5")
+    assert not (tmp_path / "data").exists()
+    manifest = json.loads((tmp_path / "data-prune5" / "manifest.json").read_text())
+    assert manifest["counts"]["assets"] == 5
+    assert (tmp_path / "model-prune5" / "model.keras").is_file()
+    again = run(root, "run", *job, "--prune", "5")
+    assert again.stderr.count("complete, nothing to do") == 2
+
+
+def test_demo_job_with_one_and_two_workers_gives_the_same_model(root, tmp_path):
+    """The demo's job, smaller: resampled, with gaps, two processes against one."""
+    fleet = tmp_path / "fleet"
+    command = [sys.executable, "examples/make_fleet.py", "--out", str(fleet), "--assets", "6", "--rows", "3000"]
+    subprocess.run(command, check=True, cwd=root, timeout=120)
+    job = yaml.safe_load((root / "examples" / "fleet.yaml").read_text())
+    job["source"]["files"] = f"{fleet}/*.parquet"
+    job["output"]["path"] = str(tmp_path / "data")
+    job["train"]["epochs"] = 2
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    weights = []
+    for workers in (1, 2):
+        workdir = tmp_path / f"model-{workers}"
+        sets = ["--set", f"train.workdir={workdir}", "--set", f"launch.train.workers={workers}"]
+        sets += ["--set", "train.feed.deterministic=true"]
+        run(root, "run", str(tmp_path / "job.yaml"), *sets)
+        weights.append(_weights(workdir))
+    for one, two in zip(*weights, strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-5)
+
+
+def _weights(workdir: Path) -> list[np.ndarray]:
+    import keras
+
+    import trainer.models  # noqa: F401  registers the class
+
+    return keras.saving.load_model(workdir / "model.keras").get_weights()

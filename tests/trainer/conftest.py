@@ -1,0 +1,182 @@
+"""Small real data sets, written as the pipelines write them, and what a plain loop reads from them."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import google_crc32c
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from contract import job as jobs
+from contract import layout
+from contract.manifest import Counts, Manifest, Shard, SplitInfo, write_manifest
+
+FINGERPRINT = "0f" * 32
+
+
+@dataclass
+class Written:
+    """A data set on disk. `windows[split]` holds what a reader must find: [windows, length, features]."""
+
+    output: str
+    manifest: Manifest
+    windows: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def shards(self, split: str = "train") -> list[str]:
+        return self.manifest.shard_paths(self.output, split)
+
+
+def frame(segment: np.ndarray, length: int, stride: int) -> list[np.ndarray]:
+    """The windows of one segment, by a plain loop."""
+    return [segment[start : start + length] for start in range(0, len(segment) - length + 1, stride)]
+
+
+def example(asset: str, start: int, values: np.ndarray) -> bytes:
+    def ints(*numbers: int) -> tf.train.Feature:
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=numbers))
+
+    feature = {
+        "asset": tf.train.Feature(bytes_list=tf.train.BytesList(value=[asset.encode()])),
+        "start": ints(start),
+        "first_time": ints(start * 1000),
+        "last_time": ints((start + len(values) - 1) * 1000),
+        "values": tf.train.Feature(float_list=tf.train.FloatList(value=values.ravel())),
+    }
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+
+def segments_of(rows: list[int], features: int, seed: int = 0) -> list[np.ndarray]:
+    """Segments of these lengths, smooth enough to be learned: a sine with noise for each feature."""
+    rng = np.random.RandomState(seed)
+    time = [np.arange(count)[:, None] / 5 + rng.rand(1, features) * 6 for count in rows]
+    return [(np.sin(t) + 0.05 * rng.randn(*t.shape)).astype("f4") for t in time]
+
+
+def write_dataset(
+    output: str,
+    segments: dict[str, list[np.ndarray]],
+    *,
+    length: int,
+    stride: int,
+    shards: int = 2,
+    compression: str = "none",
+    records: str = "segments",
+) -> Written:
+    """Deals each split's segments out to shards and publishes the manifest. One segment, one asset."""
+    features = next(values.shape[1] for split in segments.values() for values in split)
+    names = layout.DataLayout.of(output, FINGERPRINT)
+    splits, expected = {}, {}
+    for split, arrays in segments.items():
+        per_shard: list[list[tuple[str, int, np.ndarray]]] = [[] for _ in range(shards)]
+        for i, values in enumerate(arrays):
+            pieces = [(f"asset-{i:02d}", 0, values)]
+            if records == "windows":
+                pieces = [
+                    (f"asset-{i:02d}", n * stride, window) for n, window in enumerate(frame(values, length, stride))
+                ]
+            per_shard[i % shards].extend(pieces)
+        infos = [
+            write_shard(names, split, n, shards, part, length, stride, compression) for n, part in enumerate(per_shard)
+        ]
+        windows = [window for values in arrays for window in frame(values, length, stride)]
+        expected[split] = np.array(windows, "f4").reshape(-1, length, features)
+        splits[split] = SplitInfo(
+            assets=len(arrays),
+            windows=sum(info.windows for info in infos),
+            records=sum(info.records for info in infos),
+            bytes=sum(info.bytes for info in infos),
+            shards=infos,
+        )
+    manifest = Manifest(
+        name="tiny",
+        kind="timeseries",
+        fingerprint=FINGERPRINT,
+        data=names.folder,
+        features=[f"sensor_{i}" for i in range(features)],
+        windows=jobs.Windows(length=length, stride=stride),
+        records=records,
+        compression=compression,
+        counts=Counts(files=1, assets=1, rejected_assets=0, rejected_files=0, rows_read=1),
+        splits=splits,
+    )
+    write_manifest(output, manifest)
+    return Written(output, manifest, expected)
+
+
+def write_shard(names, split, index, count, part, length, stride, compression) -> Shard:
+    path = names.shard(split, index, count)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with tf.io.TFRecordWriter(path, "GZIP" if compression == "gzip" else None) as writer:
+        for asset, start, values in part:
+            writer.write(example(asset, start, values))
+    with open(path, "rb") as file:
+        data = file.read()
+    return Shard(
+        file=f"{split}/{os.path.basename(path)}",
+        records=len(part),
+        windows=sum((len(values) - length) // stride + 1 for _, _, values in part),
+        rows=sum(len(values) for _, _, values in part),
+        bytes=len(data),
+        crc32c=f"{google_crc32c.value(data):08x}",
+    )
+
+
+def make_job(output: str, **train: object) -> jobs.Job:
+    """A job with a model small enough to train in a second."""
+    section = {
+        "model": {"name": "recurrent_autoencoder", "cell": "gru", "units": [4], "latent": 2},
+        "feed": {"batch": 8, "shuffle": 32, "deterministic": True},
+        "optimizer": {"name": "adam", "learning_rate": 0.01},
+        "epochs": 2,
+        **train,
+    }
+    return jobs.Job.model_validate(
+        {
+            "name": "tiny",
+            "source": {"kind": "timeseries", "files": "*.csv", "time": {"column": "t"}, "features": ["sensor_*"]},
+            "windows": {"length": 8, "stride": 4},
+            "output": {"path": output},
+            "train": section,
+        }
+    )
+
+
+@pytest.fixture
+def helpers():
+    """The functions of this file, for tests that write data sets of their own."""
+    import types
+
+    return types.SimpleNamespace(**{name: value for name, value in globals().items() if callable(value)})
+
+
+def write_three_splits(output: str) -> Written:
+    """Windows of 8 rows, stride 4, 3 features: 68 to train, 12 to evaluate, 10 to test."""
+    segments = {
+        "train": segments_of([24, 40, 32, 48, 28, 36, 44, 52], 3, seed=1),
+        "eval": segments_of([28, 24, 8], 3, seed=2),
+        "test": segments_of([24, 24], 3, seed=3),
+    }
+    return write_dataset(output, segments, length=8, stride=4)
+
+
+@pytest.fixture
+def written(tmp_path) -> Written:
+    return write_three_splits(str(tmp_path / "data"))
+
+
+@pytest.fixture
+def job(written, tmp_path) -> Callable[..., jobs.Job]:
+    """Makes a job on `written`; keywords replace keys of its train section."""
+    return lambda **train: make_job(written.output, **{"workdir": str(tmp_path / "run"), **train})
+
+
+@pytest.fixture(scope="session")
+def helpers_module():
+    """As `helpers`, for property tests, which must not depend on fixtures made anew for each test."""
+    import sys
+
+    return sys.modules[__name__]

@@ -1,0 +1,216 @@
+"""The feed against plain NumPy loops: every window, once, in an order that the seed decides."""
+
+import os
+import tempfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contract.errors import UserError
+from trainer.damage import explained
+from trainer.dataset import load
+
+
+def read(written, split="train", **options):
+    """Batches as NumPy arrays."""
+    options = {"batch": 8, **options}
+    return [
+        tuple(part.numpy() for part in batch) if isinstance(batch, tuple) else batch.numpy()
+        for batch in load(written.manifest, written.output, split, **options)
+    ]
+
+
+def keys(windows) -> list[bytes]:
+    return sorted(window.tobytes() for window in windows)
+
+
+def real(batches) -> np.ndarray:
+    """The windows of padded batches that are not padding."""
+    return np.concatenate([windows[weights > 0] for windows, weights in batches])
+
+
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_framing_equals_a_plain_loop(helpers_module, data):
+    length = data.draw(st.integers(1, 9))
+    stride = data.draw(st.integers(1, 5))
+    features = data.draw(st.integers(1, 3))
+    rows = data.draw(st.lists(st.integers(length, length + 20), min_size=1, max_size=7))
+    batch = data.draw(st.integers(1, 12))
+    workers = data.draw(st.integers(1, min(3, batch)))
+    with tempfile.TemporaryDirectory() as folder:
+        segments = {"eval": helpers_module.segments_of(rows, features)}
+        written = helpers_module.write_dataset(
+            folder, segments, length=length, stride=stride, shards=data.draw(st.integers(1, 3))
+        )
+        parts = [read(written, "eval", batch=batch, remainder="pad", worker=i, workers=workers) for i in range(workers)]
+    whole = np.concatenate([real(part) for part in parts])
+    assert whole.shape[1:] == (length, features)
+    assert keys(whole) == keys(written.windows["eval"])
+    assert len({len(part) for part in parts}) == 1  # the same number of steps
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_workers_share_the_same_global_batches(written, workers, replicas):
+    options = {"batch": 10, "shuffle": 16, "epochs": 2, "deterministic": True}
+    alone = read(written, **options)
+    parts = [read(written, worker=i, workers=workers, replicas=replicas, **options) for i in range(workers)]
+    steps = [
+        np.concatenate([batch for part in parts for batch in part[step * replicas : (step + 1) * replicas]])
+        for step in range(len(alone))
+    ]
+    assert len(alone) == 2 * (len(written.windows["train"]) // 10)
+    np.testing.assert_array_equal(steps, alone)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_evaluation_counts_each_window_once(written, workers):
+    parts = [read(written, "eval", remainder="pad", worker=i, workers=workers) for i in range(workers)]
+    assert keys(np.concatenate([real(part) for part in parts])) == keys(written.windows["eval"])
+    assert {len(part) for part in parts} == {2}
+    assert all(not windows[weights == 0].any() for part in parts for windows, weights in part)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_training_reads_no_window_twice_and_leaves_out_less_than_a_batch(written, deterministic):
+    windows = np.concatenate(read(written, batch=7, shuffle=20, deterministic=deterministic))
+    assert len(windows) == len(written.windows["train"]) // 7 * 7
+    assert len(set(keys(windows))) == len(windows)
+    assert set(keys(windows)) <= set(keys(written.windows["train"]))
+
+
+def test_order_repeats_with_the_seed_and_differs_among_epochs_and_seeds(written):
+    def epoch(**options):
+        return np.concatenate(read(written, shuffle=16, deterministic=True, **options))
+
+    both = epoch(epochs=2)
+    first, second = np.split(both, 2)
+    np.testing.assert_array_equal(both, epoch(epochs=2))
+    np.testing.assert_array_equal(second, epoch(epoch=1))  # as a resumed run reads it
+    assert not np.array_equal(first, second)
+    assert not np.array_equal(first, epoch(seed=8))
+
+
+def test_without_shuffling_the_order_is_that_of_the_records(helpers, tmp_path):
+    segments = {"train": helpers.segments_of([20, 30, 25], 2)}
+    written = helpers.write_dataset(str(tmp_path), segments, length=5, stride=5, shards=1)
+    windows = np.concatenate(read(written, batch=3, deterministic=True))
+    np.testing.assert_array_equal(windows, written.windows["train"])
+
+
+def test_shuffling_mixes_assets(helpers, tmp_path):
+    # Each asset holds its own number, so a window says whose it is.
+    segments = {"train": [np.full((40, 1), i, "f4") for i in range(8)]}
+    written = helpers.write_dataset(str(tmp_path), segments, length=4, stride=4, shards=2)
+    batches = read(written, batch=10, shuffle=80, deterministic=True)
+    assert all(len(np.unique(batch)) >= 4 for batch in batches)
+
+
+@pytest.mark.parametrize("cache", ["memory", "file"])
+@pytest.mark.parametrize("remainder", ["drop", "pad"])
+@pytest.mark.parametrize("skip_corrupt", [True, False])
+def test_a_cache_gives_the_same_windows_and_reads_the_shards_once(written, tmp_path, cache, remainder, skip_corrupt):
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    options = {"batch": 4, "shuffle": 16, "remainder": remainder, "skip_corrupt": skip_corrupt}
+    feed = load(
+        written.manifest, written.output, "eval", epochs=3, cache=cache, cache_folder=str(folder), **options
+    ).as_numpy_iterator()
+    epochs = [[next(feed) for _ in range(3)]]
+    for path in written.shards("eval"):
+        os.remove(path)
+    epochs += [[next(feed) for _ in range(3)] for _ in range(2)]
+    for epoch in epochs:
+        windows = real(epoch) if remainder == "pad" else np.concatenate(epoch)
+        assert keys(windows) == keys(written.windows["eval"])
+
+
+@pytest.mark.parametrize(("compression", "records"), [("gzip", "segments"), ("none", "windows"), ("gzip", "windows")])
+def test_formats_give_the_same_windows(helpers, tmp_path, compression, records):
+    segments = {"eval": helpers.segments_of([20, 33, 8], 2)}
+    written = helpers.write_dataset(
+        str(tmp_path), segments, length=8, stride=3, compression=compression, records=records
+    )
+    assert keys(real(read(written, "eval", remainder="pad"))) == keys(written.windows["eval"])
+
+
+def test_the_size_is_known(written):
+    def size(**options):
+        return load(written.manifest, written.output, "train", batch=8, **options).cardinality().numpy()
+
+    windows = len(written.windows["train"])
+    assert size() == windows // 8
+    assert size(epochs=3, replicas=2) == 6 * (windows // 8)
+    assert size(remainder="pad") == -(-windows // 8)
+    assert size(epochs=None) == tf.data.INFINITE_CARDINALITY
+
+
+def flip(path: str, at: int) -> None:
+    with open(path, "r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+
+
+def test_a_damaged_shard_stops_with_its_name(written):
+    bad = written.shards()[1]
+    flip(bad, os.path.getsize(bad) // 2)
+    with pytest.raises(UserError, match="damaged") as caught, explained(written.manifest, written.output):
+        read(written)
+    assert bad in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("remainder", ["drop", "pad"])
+def test_a_damaged_shard_is_passed_over(written, caplog, remainder):
+    bad = written.shards()[1]
+    flip(bad, os.path.getsize(bad) // 2)
+    options = {"skip_corrupt": True, "remainder": remainder, "epochs": 2, "shuffle": 16}
+    batches = read(written, **options)
+    windows = real(batches) if remainder == "pad" else np.concatenate(batches)
+    steps = len(written.windows["train"]) / 8
+    assert len(batches) == 2 * (int(steps) if remainder == "drop" else -int(-steps // 1))
+    found = set(keys(windows))
+    assert found < set(keys(written.windows["train"]))
+    assert len(found) > len(written.windows["train"]) // 2  # all of the other shard, and the first part of this one
+    assert f"{bad}: damaged, passed over its last 2 records" in caplog.text
+
+
+def test_a_split_that_is_wholly_damaged_stops(written):
+    for path in written.shards():
+        flip(path, 5)
+    with pytest.raises(UserError, match="manifest says"), explained(written.manifest, written.output):
+        read(written, skip_corrupt=True)
+
+
+def test_fewer_windows_than_the_manifest_says_stops(written):
+    manifest = written.manifest.model_copy(deep=True)
+    object.__setattr__(manifest.splits["train"], "windows", 80)
+    with pytest.raises(UserError, match="manifest says"), explained(manifest, written.output):
+        list(load(manifest, written.output, "train", batch=8))
+
+
+def test_a_missing_shard_stops_at_once(written):
+    os.remove(written.shards()[0])
+    with pytest.raises(UserError, match="missing") as caught:
+        load(written.manifest, written.output, "train", batch=8)
+    assert written.shards()[0] in str(caught.value)
+
+
+def test_a_split_without_a_batch_stops_at_once(written):
+    with pytest.raises(UserError, match="fewer than one batch"):
+        load(written.manifest, written.output, "train", batch=1000)
+    with pytest.raises(UserError, match="number of devices"):
+        load(written.manifest, written.output, "train", batch=2, workers=3)
+
+
+def test_stale_shards_are_not_read(written):
+    stale = os.path.join(os.path.dirname(written.shards()[0]), "part-00007-of-00008.tfrecord")
+    with open(written.shards()[0], "rb") as source, open(stale, "wb") as copy:
+        copy.write(source.read())
+    assert len(real(read(written, remainder="pad"))) == len(written.windows["train"])

@@ -1,0 +1,128 @@
+"""Several devices and several worker processes train as one device does."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import yaml
+
+import trainer.models  # noqa: F401  (Keras must know the class to load it)
+from contract.layout import RunLayout
+
+pytestmark = pytest.mark.slow
+
+TWO_CPUS = """
+import sys
+import tensorflow as tf
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
+from trainer.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def run(command: list[str], environ: dict[str, str] | None = None) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, *command],
+        env={**os.environ, **(environ or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(processes: list[subprocess.Popen]) -> list[tuple[str, str]]:
+    """Waits for all; fails, and leaves none behind, if one failed or hangs."""
+    try:
+        told = [process.communicate(timeout=240) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    for process, (_, errors) in zip(processes, told, strict=True):
+        assert process.returncode == 0, errors
+    return told
+
+
+def start_workers(arguments: list[list[str]]) -> list[subprocess.Popen]:
+    """One worker process for each list of arguments."""
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(len(arguments))]
+    processes = []
+    for i, own in enumerate(arguments):
+        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}
+        processes.append(run(["-m", "trainer.main", *own], {"TF_CONFIG": json.dumps(config)}))
+    return processes
+
+
+@pytest.fixture
+def compare(job, tmp_path):
+    """Writes job files, and compares the trained weights of two working folders."""
+
+    def job_file(name: str, **train: object) -> str:
+        made = job(workdir=str(tmp_path / name), **train)
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(made.model_dump(mode="json", by_alias=True)))
+        return str(path)
+
+    def same(name: str, other: str) -> None:
+        models = [keras.saving.load_model(RunLayout(str(tmp_path / n)).model) for n in (name, other)]
+        for a, b in zip(*(model.get_weights() for model in models), strict=True):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-5)
+        losses = []
+        for n in (name, other):
+            with open(RunLayout(str(tmp_path / n)).complete) as file:
+                losses.append(json.load(file)["test_loss"])
+        assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+
+    return job_file, same
+
+
+def test_two_devices_train_as_one(compare):
+    job_file, same = compare
+    feed = {"batch": 9, "shuffle": 32, "deterministic": True}  # 4 and 5 windows
+    finish([run(["-m", "trainer.main", "--job", job_file("one", feed=feed)])])
+    ((_, errors),) = finish([run(["-c", TWO_CPUS, "--job", job_file("two", feed=feed)])])
+    assert "epoch 2/2" in errors
+    same("one", "two")
+
+
+def test_two_workers_train_as_one_and_resume(compare, tmp_path):
+    job_file, same = compare
+    feed = {"batch": 9, "shuffle": 32}  # several workers read in a fixed order without being told to
+    finish([run(["-m", "trainer.main", "--job", job_file("one", feed={**feed, "deterministic": True})])])
+    arguments = ["--job", job_file("two", feed=feed)]
+    finish(start_workers([[*arguments, "--set", "train.epochs=1"]] * 2))
+    (_, chief), (out, other) = finish(start_workers([arguments] * 2))
+    same("one", "two")
+    assert "epoch 2/2" in chief
+    assert "epoch 1/2" not in chief
+    assert "epoch" not in other  # the chief alone tells
+    assert out == ""
+    assert len(os.listdir(tmp_path / "two" / "tensorboard")) == 2
+    (again, _), _ = finish(start_workers([arguments] * 2))
+    assert "nothing to do" in again
+
+
+def test_workers_without_a_shared_folder_are_told(compare, tmp_path):
+    job_file, _ = compare
+    arguments = ["--job", job_file("shared")]
+    finish([run(["-m", "trainer.main", *arguments, "--set", "train.epochs=1"])])
+    processes = start_workers([arguments, [*arguments, "--set", f"train.workdir={tmp_path}/other"]])
+    for process in processes:
+        _, errors = process.communicate(timeout=240)
+        assert process.returncode == 2, errors
+        assert "do not find the same checkpoint" in errors

@@ -1,0 +1,91 @@
+"""`python -m trainer.main --job job.yaml [--set key=value ...]`: one worker of a training.
+
+Exit codes: 0 done, 1 the training failed, 2 a mistake in the job, the data set or the environment.
+"""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from contract.errors import JobFailed, UserError
+from contract.job import Job
+from contract.jobfile import load_job
+from contract.manifest import Manifest, read_manifest
+from trainer.shares import check_split
+from trainer.strategy import Place, read_place
+from trainer.workdir import claim, find_finished
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m trainer.main", description="Trains a model on a prepared data set."
+    )
+    parser.add_argument("--job", required=True, help="job file, local or gs://")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
+    parser.add_argument("--restart", action="store_true", help="remove what train.workdir holds and start anew")
+    return parser.parse_args(argv)
+
+
+def check(arguments: argparse.Namespace) -> tuple[Job, Manifest, Place]:
+    """All that can be known to be wrong before TensorFlow is loaded, which takes seconds.
+
+    Raises:
+      UserError: for the first mistake.
+    """
+    job = load_job(arguments.job, arguments.set)
+    place = read_place(os.environ)
+    manifest = read_manifest(job.output.path)
+    if manifest is None:
+        raise UserError(f"{job.output.path}: there is no prepared data set (no manifest.json); prepare it first")
+    check_split(manifest, "train", job.train.feed.batch, whole=True)
+    return job, manifest, place
+
+
+def train(job: Job, manifest: Manifest, place: Place, restart: bool) -> dict[str, Any]:
+    """Joins the workers and trains; see `trainer.loop.train_and_evaluate`."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    import tensorflow as tf
+
+    from trainer.strategy import connect
+
+    try:
+        cluster = connect(place)  # before every other TensorFlow operation
+        from trainer.loop import train_and_evaluate
+
+        if place.is_chief:
+            claim(job, manifest, restart)
+        cluster.barrier()
+        return train_and_evaluate(job, manifest, cluster)
+    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError):
+        if place.workers == 1:
+            raise
+        raise JobFailed("lost another worker; started again, all go on from the last checkpoint") from None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    arguments = parse(argv)
+    try:
+        job, manifest, place = check(arguments)
+        if not arguments.restart and (found := find_finished(job, manifest)):
+            how = "stopped early after" if found["stopped_early"] else "ran"
+            print(f"{job.train.workdir}: nothing to do, the training {how} {found['epochs']} epochs")
+            return 0
+        result = train(job, manifest, place, arguments.restart)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except JobFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    if place.is_chief:
+        tested = "" if result["test_loss"] is None else f", test loss {result['test_loss']:.6f}"
+        print(f"{job.train.workdir}: {result['epochs']} epochs, best loss {result['best_loss']:.6f}{tested}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
