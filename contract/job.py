@@ -14,6 +14,7 @@ from contract.duration import parse_duration
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Duration = str | int | float
 SplitName = Literal["train", "eval", "test"]
+SUFFIXES = (".parquet", ".csv", ".csv.gz")  # of the files that a source reads
 SPLITS: tuple[SplitName, ...] = ("train", "eval", "test")
 
 

@@ -11,9 +11,10 @@ from typing import Any
 from contract.errors import JobFailed, UserError
 from contract.job import Job
 from contract.manifest import read_manifest
+from contract.result import read_result
 from launcher.backends import backend_named
 from launcher.backends.processes import Process, run_together
-from launcher.plan import PREPROCESS, TRAIN, Plan, make_plan, read_result
+from launcher.plan import PREPROCESS, TRAIN, Plan, make_plan
 from launcher.summary import summary
 
 INTERRUPTED = 130
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         seconds[stage.name] = time.monotonic() - began
     names = [stage.name for stage in plan.stages]
     manifest = read_manifest(plan.job.output.path) if PREPROCESS in names else None
-    result = read_result(plan.job) if TRAIN in names else None
+    result = read_result(plan.job.train.workdir) if TRAIN in names else None
     print(summary(plan.job, manifest, result, seconds))
     return 0
 

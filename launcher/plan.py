@@ -8,20 +8,19 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 
 from contract import storage
 from contract.errors import UserError
 from contract.fingerprint import data_fingerprint, run_fingerprint
-from contract.job import Job
+from contract.job import SUFFIXES, Job
 from contract.jobfile import load_job
 from contract.layout import RunLayout
 from contract.manifest import Manifest, read_complete, read_manifest
+from contract.result import TrainResult, read_result
 from contract.storage import FileStat
 
-SUFFIXES = (".parquet", ".csv", ".csv.gz")
 PREPROCESS, TRAIN = "preprocess", "train"
 
 
@@ -76,7 +75,7 @@ def make_plan(
     files = find_files(job)
     published = read_manifest(job.output.path)
     if not files and (PREPROCESS in names or published is None):
-        raise UserError(f"source.files: no file matches {job.source.files}")
+        raise UserError(f"source.files: no file matches {job.source.files} (suffixes: {', '.join(SUFFIXES)})")
     # Training needs only the data set: its input may have gone, or be on another machine.
     data = data_fingerprint(job, files) if files or published is None else published.fingerprint
     complete = read_complete(job.output.path, data)
@@ -88,7 +87,7 @@ def make_plan(
     if PREPROCESS in names:
         stages.append(preprocess_stage(job, job_path, overrides, complete, published, data, beam_options))
     if TRAIN in names:
-        result = read_result(job)
+        result = read_result(job.train.workdir)
         stages.append(train_stage(job, job_path, overrides, result, run_fingerprint(job, data), restart))
     return Plan(job, job_path, tuple(stages))
 
@@ -112,15 +111,6 @@ def find_files(job: Job) -> list[FileStat]:
         return storage.match(job.source.files, SUFFIXES)
     except OSError as error:
         raise UserError(f"source.files: {job.source.files} cannot be listed: {_first_line(error)}") from None
-
-
-def read_result(job: Job) -> dict[str, Any] | None:
-    """The result of the finished training in `train.workdir`; None where there is none."""
-    try:
-        result = json.loads(storage.read_text(RunLayout(job.train.workdir).complete))
-    except (OSError, ValueError):  # half a folder, or another program's file: the training says more
-        return None
-    return result if isinstance(result, dict) else None
 
 
 def preprocess_stage(
@@ -151,7 +141,7 @@ def preprocess_stage(
 
 
 def train_stage(
-    job: Job, job_path: str, overrides: Sequence[str], result: dict[str, Any] | None, fingerprint: str, restart: bool
+    job: Job, job_path: str, overrides: Sequence[str], result: TrainResult | None, fingerprint: str, restart: bool
 ) -> Stage:
     """The stage that trains; `result` is what an earlier training left as its complete.json."""
     complete, reason = _training_state(job, result, fingerprint)
@@ -169,17 +159,16 @@ def train_stage(
     )
 
 
-def _training_state(job: Job, result: dict[str, Any] | None, fingerprint: str) -> tuple[bool, str]:
+def _training_state(job: Job, result: TrainResult | None, fingerprint: str) -> tuple[bool, str]:
     if result is None:
         return False, f"no finished training in {job.train.workdir}"
-    if result.get("fingerprint") != fingerprint:
+    if result.fingerprint != fingerprint:
         return False, f"the data or the job changed since the training in {job.train.workdir}"
-    epochs, stale = result.get("epochs", 0), result.get("stale", 0)
-    early = job.train.early_stopping
+    epochs, early = result.epochs, job.train.early_stopping
     if epochs >= job.train.epochs:
         return True, f"{epochs} epochs in {job.train.workdir}"
     # By this job's patience: with more of it, a training that stopped early goes on.
-    if early is not None and stale >= early.patience:
+    if early is not None and result.stale >= early.patience:
         return True, f"stopped early after {epochs} epochs in {job.train.workdir}"
     return False, f"{epochs} of {job.train.epochs} epochs in {job.train.workdir}"
 

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TextIO
 SUFFIX = ".jsonl"
 POLL_SECONDS = 0.3
 KEYS = ("assets", "rows", "total_assets", "total_rows")
+COUNTED = {"inspect": "files", "verify": "shards"}  # what "assets" counts in steps that handle something else
 
 
 class ProgressReader:
@@ -67,6 +68,10 @@ class Step:
     started: float = 0.0
     ended: float | None = None
 
+    @property
+    def counted(self) -> str:
+        return COUNTED.get(self.name, "assets")
+
     def add(self, event: dict[str, Any], now: float) -> None:
         self.total_assets = event.get("total_assets") or self.total_assets  # 0: not known
         self.total_rows = event.get("total_rows") or self.total_rows
@@ -85,11 +90,11 @@ class Step:
         """What a bar shows: how much, of how much, of what. Rows where they are counted, else assets."""
         if self.total_rows is not None or (self.rows and self.total_assets is None):
             return _at_most(self.rows, self.total_rows), self.total_rows, "rows"
-        return _at_most(self.assets, self.total_assets), self.total_assets, "assets"
+        return _at_most(self.assets, self.total_assets), self.total_assets, self.counted
 
     def summary(self) -> str:
         """The step in one line, such as 'write: 12 assets, 240,000 rows in 3.1 s (77,419 rows/s)'."""
-        counts = [f"{_at_most(self.assets, self.total_assets):,} assets"]
+        counts = [f"{_at_most(self.assets, self.total_assets):,} {self.counted}"]
         if self.rows:
             counts.append(f"{_at_most(self.rows, self.total_rows):,} rows")
         seconds = (self.ended or self.started) - self.started
@@ -125,7 +130,7 @@ class Bars:
             bar.n, bar.total, bar.unit, bar.unit_scale = count, total, f" {unit}", unit == "rows"
             if unit == "rows" and (step.assets or step.total_assets):
                 of = "" if step.total_assets is None else f"/{step.total_assets}"
-                bar.set_postfix_str(f"{_at_most(step.assets, step.total_assets)}{of} assets", refresh=False)
+                bar.set_postfix_str(f"{_at_most(step.assets, step.total_assets)}{of} {step.counted}", refresh=False)
             bar.refresh()
             if step.ended is not None:
                 bar.close()

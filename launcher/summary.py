@@ -1,22 +1,22 @@
 """What a run has made, as a table for the terminal."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from contract.job import Job
 from contract.layout import RunLayout
 from contract.manifest import Manifest
+from contract.result import TrainResult
 
 Row = tuple[str, ...]
 
 
-def summary(job: Job, manifest: Manifest | None, result: Mapping[str, Any] | None, seconds: Mapping[str, float]) -> str:
+def summary(job: Job, manifest: Manifest | None, result: TrainResult | None, seconds: Mapping[str, float]) -> str:
     """The table: the data set by split, then the training.
 
     Args:
       job: the job that ran
       manifest: of its data set; None leaves that part out
-      result: the training's complete.json; None leaves that part out
+      result: the training; None leaves that part out
       seconds: that each stage took in this run; without those that were complete before
     """
     parts = []
@@ -58,19 +58,17 @@ def _aligned(row: Row, widths: Sequence[int]) -> str:
     return "  ".join([row[0].ljust(widths[0]), *cells[1:]])
 
 
-def _training(job: Job, result: Mapping[str, Any], seconds: float | None) -> str:
+def _training(job: Job, result: TrainResult, seconds: float | None) -> str:
     layout = RunLayout(job.train.workdir)
-    stopped = ", stopped early" if result.get("stopped_early") else ""
-    took = _duration(seconds)
-    if seconds is None and _is_number(result.get("seconds")):
-        took = f"{result['seconds']:.1f} s, in an earlier run"
+    stopped = ", stopped early" if result.stopped_early else ""
+    took = f"{result.seconds:.1f} s, in an earlier run" if seconds is None else _duration(seconds)
     rows = [
         ("training", job.train.workdir),
-        ("epochs", f"{result.get('epochs', '-')}{stopped}"),
-        ("workers", str(result.get("workers", "-"))),
-        ("train loss", f"{_loss(result, 'first_loss')} -> {_loss(result, 'last_loss')}"),
-        ("best loss", _loss(result, "best_loss")),
-        ("test loss", _loss(result, "test_loss")),
+        ("epochs", f"{result.epochs}{stopped}"),
+        ("workers", str(result.workers)),
+        ("train loss", f"{_loss(result.first_loss)} -> {_loss(result.last_loss)}"),
+        ("best loss", _loss(result.best_loss)),
+        ("test loss", _loss(result.test_loss)),
         ("train", took),
         ("model", layout.model),
         ("saved model", layout.saved_model),
@@ -98,9 +96,5 @@ def _duration(seconds: float | None) -> str:
     return "complete before this run" if seconds is None else f"{seconds:.1f} s"
 
 
-def _loss(result: Mapping[str, Any], key: str) -> str:
-    return f"{result[key]:.5g}" if _is_number(result.get(key)) else "-"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _loss(loss: float | None) -> str:
+    return "-" if loss is None else f"{loss:.5g}"

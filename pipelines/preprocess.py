@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contract import storage
 from contract.errors import UserError, find_job_failure
 from contract.fingerprint import data_fingerprint
-from contract.job import Job
+from contract.job import SUFFIXES, Job
 from contract.jobfile import load_job
 from contract.layout import DATA_PREFIX, MANIFEST, DataLayout
 from contract.manifest import read_complete
@@ -29,8 +29,6 @@ def list_source(job: Job) -> list[FileStat]:
     Raises:
       UserError: if no file matches.
     """
-    from transforms.formats import SUFFIXES
-
     try:
         files = storage.match(job.source.files, SUFFIXES)
     except OSError as error:

@@ -1,15 +1,11 @@
-"""Fixtures of all tests: real data, small fleets, and whole preprocessing runs."""
+"""Fixtures of all tests."""
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-import yaml
+from fleets import Fleet
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -28,108 +24,6 @@ def data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}; set BEAMFEED_DATA")
     return folder
-
-
-def make_table(rows: int, seed: int = 0, features: int = 3, **columns: np.ndarray) -> pa.Table:
-    """A series with an integer time `t` and float32 features x0, x1, ...; `columns` replace or add."""
-    rng = np.random.default_rng(seed)
-    found = {"t": np.arange(rows)} | {
-        f"x{i}": (rng.normal(size=rows) * (i + 1) + 10 * i).astype("f4") for i in range(features)
-    }
-    return pa.table({**found, **columns})
-
-
-class Fleet:
-    """A folder of series and the job on it."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-        self.files = folder / "fleet"
-        self.files.mkdir(parents=True)
-        self.output = folder / "data"
-        self.job = {
-            "name": "test",
-            "source": {
-                "kind": "timeseries",
-                "files": str(self.files),
-                "time": {"column": "t"},
-                "features": ["x*"],
-            },
-            "windows": {"length": 8, "stride": 2},
-            "output": {"path": str(self.output)},
-            "limits": {"rejected": 0.5},
-            "train": {
-                "model": {"name": "recurrent_autoencoder", "units": [4], "latent": 2},
-                "workdir": str(folder / "model"),
-            },
-            "launch": {"preprocess": {"workers": 1}, "train": {"workers": 1}},
-        }
-
-    def write(self, name: str, table: pa.Table, **options: object) -> Path:
-        path = self.files / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if name.endswith(".parquet"):
-            pq.write_table(table, path, **options)
-        else:
-            table.to_pandas().to_csv(path, index=False)
-        return path
-
-    def write_job(self) -> Path:
-        path = self.folder / "job.yaml"
-        path.write_text(yaml.safe_dump(self.job))
-        return path
-
-    def prepare(self, *overrides: str) -> int:
-        """Runs the whole preprocessing in this process; returns the exit code."""
-        from pipelines.preprocess import main
-
-        argv = ["--job", str(self.write_job())]
-        for override in overrides:
-            argv += ["--set", override]
-        return main(argv)
-
-    @property
-    def manifest(self):
-        from contract.manifest import read_manifest
-
-        manifest = read_manifest(str(self.output))
-        assert manifest is not None
-        return manifest
-
-    def rejects(self) -> list[dict]:
-        return [
-            json.loads(line)
-            for path in self.output.glob("data-*/rejects/*.jsonl")
-            for line in path.read_text().splitlines()
-        ]
-
-    def windows(self, split: str) -> dict[str, dict[int, np.ndarray]]:
-        """Every window of a split by asset and start position, read without any code of the project."""
-        return read_windows(self.output, split)
-
-    def shard_bytes(self) -> dict[str, bytes]:
-        folder = self.output / self.manifest.data
-        return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.glob("*/*.tfrecord"))}
-
-
-def read_windows(output: Path, split: str) -> dict[str, dict[int, np.ndarray]]:
-    import tensorflow as tf
-
-    manifest = json.loads((output / "manifest.json").read_text())
-    length, stride = manifest["windows"]["length"], manifest["windows"]["stride"]
-    found: dict[str, dict[int, np.ndarray]] = {}
-    for shard in manifest["splits"][split]["shards"]:
-        path = str(output / manifest["data"] / shard["file"])
-        compression = "GZIP" if manifest["compression"] == "gzip" else ""
-        for raw in tf.data.TFRecordDataset(path, compression).as_numpy_iterator():
-            feature = tf.train.Example.FromString(raw).features.feature
-            values = np.array(feature["values"].float_list.value, "f4").reshape(-1, len(manifest["features"]))
-            asset, start = feature["asset"].bytes_list.value[0].decode(), feature["start"].int64_list.value[0]
-            for first in range(0, len(values) - length + 1, stride):
-                windows = found.setdefault(asset, {})
-                assert start + first not in windows, "a window is stored twice"
-                windows[start + first] = values[first : first + length]
-    return found
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from conftest import read_windows
+from fleets import read_windows
 
 pytestmark = pytest.mark.slow
 BEAMFEED = Path(sys.executable).with_name("beamfeed")

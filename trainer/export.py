@@ -1,21 +1,19 @@
 """What a training leaves behind: the Keras model, a SavedModel, the report, and the result, written last."""
 
-import json
-from typing import Any
-
 import keras
 import numpy as np
 import tensorflow as tf
 
-from contract import storage
-from contract.fingerprint import run_fingerprint
 from contract.job import Job, SplitName
 from contract.layout import RunLayout
 from contract.manifest import Manifest
+from contract.result import TrainResult, write_result
 from trainer import models, report
 from trainer.dataset import load
 from trainer.history import Epoch
 from trainer.shares import windows_in
+
+SAMPLE = 256  # windows among which the report's is chosen
 
 
 class Serving(tf.Module):
@@ -35,7 +33,7 @@ class Serving(tf.Module):
 
 
 def export_run(
-    job: Job, manifest: Manifest, weights: list[np.ndarray], history: list[Epoch], result: dict[str, Any]
+    job: Job, manifest: Manifest, weights: list[np.ndarray], history: list[Epoch], result: TrainResult
 ) -> None:
     """Writes the model with these weights, the report, and then `result`.
 
@@ -47,7 +45,7 @@ def export_run(
       manifest: the data set's manifest.
       weights: as `model.get_weights()` returns them.
       history: the lines of metrics.jsonl.
-      result: what `RunLayout.complete` is to hold, besides the fingerprint.
+      result: of the training.
     """
     names = RunLayout(job.train.workdir)
     model = models.build(job.train.model, manifest.windows.length, len(manifest.features), job.train.seed)
@@ -57,8 +55,7 @@ def export_run(
     window = sample_window(job, manifest)
     reconstruction = model(window[None], training=False).numpy()[0]
     report.write_report(names.report, job.name, history, window, reconstruction, manifest)
-    complete = {"fingerprint": run_fingerprint(job, manifest.fingerprint), **result}
-    storage.write_text(names.complete, json.dumps(complete, indent=1) + "\n")
+    write_result(job.train.workdir, result)
 
 
 def save_serving(model: keras.Model, folder: str) -> None:
@@ -73,8 +70,13 @@ def save_serving(model: keras.Model, folder: str) -> None:
 
 
 def sample_window(job: Job, manifest: Manifest) -> np.ndarray:
-    """The first window of the eval split, or of the train split where that is empty: `[time, features]`."""
+    """A window of the eval split, or of the train split where that is empty: `[time, features]`.
+
+    Of the first few hundred it is the one that varies most: a flat one shows nothing.
+    """
     split: SplitName = "eval" if windows_in(manifest, "eval") else "train"
-    batches = load(manifest, job.output.path, split, batch=1, remainder="pad", skip_corrupt=job.train.feed.skip_corrupt)
+    skip_corrupt = job.train.feed.skip_corrupt
+    batches = load(manifest, job.output.path, split, batch=SAMPLE, remainder="pad", skip_corrupt=skip_corrupt)
     windows, _ = next(iter(batches))
-    return windows.numpy()[0]
+    varies = tf.reduce_sum(tf.math.reduce_variance(windows, axis=1), axis=1)  # what was filled in is all zero
+    return windows[tf.argmax(varies)].numpy()

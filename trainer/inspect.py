@@ -14,6 +14,7 @@ from contract import storage
 from contract.errors import UserError
 from contract.job import SplitName
 from contract.manifest import Manifest, Shard, read_manifest
+from contract.quiet import quiet_stderr
 
 CHUNK = 8 << 20  # bytes read at a time for a checksum
 ROWS, COLUMNS = 4, 8  # shown of a window
@@ -161,19 +162,17 @@ def differences(path: str, shard: Shard, manifest: Manifest) -> list[str]:
     ]
 
 
-def verify(manifest: Manifest, output: str) -> int:
-    """Reads every shard and prints what differs; returns the exit code."""
-    lines, shards = [], 0
+def verify(manifest: Manifest, output: str) -> list[str]:
+    """Reads every shard; returns how the data set differs from its manifest, a line each."""
+    lines = []
     for split, info in manifest.splits.items():
         for path, shard in zip(manifest.shard_paths(output, split), info.shards, strict=True):
             lines += differences(path, shard, manifest)
-            shards += 1
         for name in ("records", "windows", "bytes"):
             total = sum(getattr(shard, name) for shard in info.shards)
             if total != getattr(info, name):
                 lines.append(f"manifest: {split}: {name} {getattr(info, name)}, its shards add up to {total}")
-    print("\n".join(lines) if lines else f"OK: {shards} shards are as the manifest says")
-    return 1 if lines else 0
+    return lines
 
 
 def show(manifest: Manifest, output: str, windows: int) -> None:
@@ -208,13 +207,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         manifest = read_manifest(arguments.dataset)
         if manifest is None:
             raise UserError(f"{arguments.dataset}: there is no prepared data set (no manifest.json)")
-        if arguments.verify:
-            return verify(manifest, arguments.dataset)
-        show(manifest, arguments.dataset, arguments.windows)
+        with quiet_stderr():
+            import tensorflow as tf
+
+            tf.config.set_visible_devices([], "GPU")
+        wrong = verify(manifest, arguments.dataset) if arguments.verify else []
+        show(manifest, arguments.dataset, 0 if wrong else arguments.windows)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
-    return 0
+    if arguments.verify:
+        shards = sum(len(info.shards) for info in manifest.splits.values())
+        print("\n" + ("\n".join(wrong) or f"OK: {shards} shards are as the manifest says"))
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

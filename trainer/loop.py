@@ -13,9 +13,11 @@ from typing import Any
 import tensorflow as tf
 
 from contract.errors import JobFailed, UserError
+from contract.fingerprint import run_fingerprint
 from contract.job import Job, SplitName
 from contract.layout import RunLayout
 from contract.manifest import Manifest
+from contract.result import TrainResult
 from trainer import export, models
 from trainer.checkpoint import Checkpoints
 from trainer.damage import explained
@@ -29,7 +31,7 @@ from trainer.strategy import Cluster
 LOOK_EVERY = 50  # steps between looks at the loss: each makes the loop wait for the device
 
 
-def train_and_evaluate(job: Job, manifest: Manifest, cluster: Cluster) -> dict[str, Any]:
+def train_and_evaluate(job: Job, manifest: Manifest, cluster: Cluster) -> TrainResult:
     """Trains the job's model on a data set, from the last checkpoint on, and exports the best weights.
 
     Every worker calls this. After each epoch all windows of the eval split are
@@ -43,7 +45,7 @@ def train_and_evaluate(job: Job, manifest: Manifest, cluster: Cluster) -> dict[s
       cluster: as `trainer.strategy.connect` returns it.
 
     Returns:
-      What `RunLayout.complete` holds, in which the chief writes it last.
+      The result, which the chief has written last.
 
     Raises:
       UserError: if the data set cannot be read or has too few windows.
@@ -96,17 +98,18 @@ def train_and_evaluate(job: Job, manifest: Manifest, cluster: Cluster) -> dict[s
 
         cluster.barrier()  # until the chief has written the best checkpoint
         checkpoints.restore_best()
-        result = {
-            "epochs": progress.epoch,
-            "stale": progress.stale,
-            "stopped_early": stops_early(progress.stale, train.early_stopping),
-            "first_loss": history.epochs[0]["loss"] if history.epochs else None,
-            "last_loss": history.epochs[-1]["loss"] if history.epochs else None,
-            "best_loss": progress.best,
-            "test_loss": feed.evaluate(eval_step, "test"),
-            "seconds": sum(epoch["seconds"] for epoch in history.epochs),
-            "workers": cluster.place.workers,
-        }
+        result = TrainResult(
+            fingerprint=run_fingerprint(job, manifest.fingerprint),
+            epochs=progress.epoch,
+            stale=progress.stale,
+            stopped_early=stops_early(progress.stale, train.early_stopping),
+            first_loss=history.epochs[0]["loss"] if history.epochs else None,
+            last_loss=history.epochs[-1]["loss"] if history.epochs else None,
+            best_loss=progress.best,
+            test_loss=feed.evaluate(eval_step, "test"),
+            seconds=sum(epoch["seconds"] for epoch in history.epochs),
+            workers=cluster.place.workers,
+        )
         if cluster.place.is_chief:
             export.export_run(job, manifest, model.get_weights(), history.epochs, result)
         cluster.barrier()  # a worker that left would take the chief with it

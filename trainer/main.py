@@ -8,12 +8,13 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from contract.errors import JobFailed, UserError
 from contract.job import Job
 from contract.jobfile import load_job
 from contract.manifest import Manifest, read_manifest
+from contract.quiet import quiet_stderr
+from contract.result import TrainResult
 from trainer.shares import check_split
 from trainer.strategy import Place, read_place
 from trainer.workdir import claim, find_finished
@@ -44,12 +45,15 @@ def check(arguments: argparse.Namespace) -> tuple[Job, Manifest, Place]:
     return job, manifest, place
 
 
-def train(job: Job, manifest: Manifest, place: Place, restart: bool) -> dict[str, Any]:
+def train(job: Job, manifest: Manifest, place: Place, restart: bool) -> TrainResult:
     """Joins the workers and trains; see `trainer.loop.train_and_evaluate`."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    import tensorflow as tf
+    with quiet_stderr():
+        import tensorflow as tf
 
-    from trainer.strategy import connect
+        from trainer.strategy import connect
+
+        tf.config.list_physical_devices()  # where there is no GPU, the search for one is reported
 
     try:
         cluster = connect(place)  # before every other TensorFlow operation
@@ -71,8 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         job, manifest, place = check(arguments)
         if not arguments.restart and (found := find_finished(job, manifest)):
-            how = "stopped early after" if found["stopped_early"] else "ran"
-            print(f"{job.train.workdir}: nothing to do, the training {how} {found['epochs']} epochs")
+            how = "stopped early after" if found.stopped_early else "ran"
+            print(f"{job.train.workdir}: nothing to do, the training {how} {found.epochs} epochs")
             return 0
         result = train(job, manifest, place, arguments.restart)
     except UserError as error:
@@ -82,8 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     if place.is_chief:
-        tested = "" if result["test_loss"] is None else f", test loss {result['test_loss']:.6f}"
-        print(f"{job.train.workdir}: {result['epochs']} epochs, best loss {result['best_loss']:.6f}{tested}")
+        tested = "" if result.test_loss is None else f", test loss {result.test_loss:.6f}"
+        print(f"{job.train.workdir}: {result.epochs} epochs, best loss {result.best_loss:.6f}{tested}")
     return 0
 
 

@@ -13,10 +13,11 @@ from contract.fingerprint import run_fingerprint
 from contract.job import Job
 from contract.layout import RunLayout
 from contract.manifest import Manifest
+from contract.result import TrainResult, read_result
 from trainer.progress import is_over
 
 
-def find_finished(job: Job, manifest: Manifest) -> dict[str, Any] | None:
+def find_finished(job: Job, manifest: Manifest) -> TrainResult | None:
     """The result of this training, if the folder holds one that has run as long as the job asks.
 
     Raises:
@@ -30,10 +31,10 @@ def find_finished(job: Job, manifest: Manifest) -> dict[str, Any] | None:
             f"{names.workdir}: holds another training (of other data, model, feed, optimizer or seed); "
             "choose another train.workdir, or start anew with --restart"
         )
-    result = _read_json(names.complete)
-    if run is None or result is None or result.get("fingerprint") != fingerprint:
+    result = read_result(names.workdir)
+    if run is None or result is None or result.fingerprint != fingerprint:
         return None
-    return result if is_over(result["epochs"], result["stale"], job.train) else None
+    return result if is_over(result.epochs, result.stale, job.train) else None
 
 
 def claim(job: Job, manifest: Manifest, restart: bool) -> None:

@@ -2,7 +2,7 @@
 
 import re
 
-from contract.job import AssetFrom
+from contract.job import SUFFIXES, AssetFrom
 
 
 def path_columns(path: str, asset: AssetFrom) -> dict[str, str]:
@@ -16,6 +16,6 @@ def asset_of_path(path: str, asset: AssetFrom) -> str | None:
     if asset.pattern:
         return path_columns(path, asset).get("asset")
     name = path.rpartition("/")[2]
-    for suffix in (".parquet", ".csv.gz", ".csv"):
+    for suffix in SUFFIXES:
         name = name.removesuffix(suffix)
     return name

@@ -16,7 +16,6 @@ from contract import storage
 from transforms.columns import Columns, is_number
 from transforms.rejects import BadInput
 
-SUFFIXES = (".parquet", ".csv", ".csv.gz")
 BATCH_ROWS = 65_536
 _CSV_BLOCK = 4 << 20  # bytes
 

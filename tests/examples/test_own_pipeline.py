@@ -3,7 +3,7 @@ import sys
 
 import numpy as np
 import tensorflow as tf
-from conftest import make_table
+from fleets import make_table
 
 
 def test_the_example_writes_the_windows_of_a_plain_loop(fleet, root):

@@ -58,8 +58,8 @@ def test_a_step_without_rows_counts_assets():
     step = Step("inspect", started=1.0)
     step.add({"total_assets": 4, "total_rows": 0}, 1.0)
     step.add({"assets": 3}, 2.0)
-    assert step.measure() == (3, 4, "assets")
-    assert step.summary() == "inspect: 3 assets in 0.0 s"
+    assert step.measure() == (3, 4, "files")
+    assert step.summary() == "inspect: 3 files in 0.0 s"
 
 
 def test_a_log_gets_one_line_for_each_step():
@@ -99,5 +99,5 @@ def test_watching_draws_what_came_last(tmp_path):
         append(tmp_path / "a.jsonl", {"stage": "inspect", "assets": 2, "total_assets": 2})
         append(tmp_path / "a.jsonl", {"stage": "verify", "assets": 2, "rows": 30})
     text = stream.getvalue()
-    assert "inspect: 2 assets" in text
-    assert "verify: 2 assets, 30 rows" in text
+    assert "inspect: 2 files" in text
+    assert "verify: 2 shards, 30 rows" in text

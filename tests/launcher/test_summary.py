@@ -5,6 +5,7 @@ import pytest
 from contract.job import Windows
 from contract.jobfile import parse_job
 from contract.manifest import Counts, Manifest, Shard, SplitInfo
+from contract.result import TrainResult
 from launcher.summary import size_text, summary
 
 JOB = parse_job(
@@ -34,16 +35,18 @@ MANIFEST = Manifest(
         "test": EMPTY,
     },
 )
-RESULT = {
-    "epochs": 5,
-    "stopped_early": True,
-    "first_loss": 0.5,
-    "last_loss": 0.25,
-    "best_loss": 0.125,
-    "test_loss": None,
-    "seconds": 12.5,
-    "workers": 2,
-}
+RESULT = TrainResult(
+    fingerprint="f",
+    epochs=5,
+    stale=3,
+    stopped_early=True,
+    first_loss=0.5,
+    last_loss=0.25,
+    best_loss=0.125,
+    test_loss=None,
+    seconds=12.5,
+    workers=2,
+)
 
 
 def test_the_whole_table():

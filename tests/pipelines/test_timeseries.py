@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import make_table
+from fleets import make_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SPLITS = ("train", "eval", "test")

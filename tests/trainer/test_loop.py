@@ -46,11 +46,11 @@ def test_it_learns_and_writes_what_it_did(trained):
     assert [line["epoch"] for line in epochs] == [1, 2, 3]
     assert [line["step"] for line in epochs] == [8, 16, 24]
     assert epochs[-1]["loss"] < epochs[0]["loss"]
-    assert result["best_loss"] == min(line["eval_loss"] for line in epochs)
+    assert result.best_loss == min(line["eval_loss"] for line in epochs)
     with open(RunLayout(job.train.workdir).complete) as file:
-        assert {k: v for k, v in json.load(file).items() if k != "fingerprint"} == result
+        assert json.load(file) == result.model_dump()
     model = exported(job)
-    for split, loss in (("eval", result["best_loss"]), ("test", result["test_loss"])):
+    for split, loss in (("eval", result.best_loss), ("test", result.test_loss)):
         windows = written.windows[split]
         assert np.mean((model.predict(windows, verbose=0) - windows) ** 2) == pytest.approx(loss, rel=1e-5)
 
@@ -107,7 +107,7 @@ def test_early_stopping_stops_and_stays_stopped(job, written):
     made = job(epochs=9, early_stopping={"patience": 2, "min_delta": 10.0})
     result = train(made, written)
     # The first epoch is the reference; none of the next two is better by 10.
-    assert (result["epochs"], result["stopped_early"]) == (3, True)
+    assert (result.epochs, result.stopped_early) == (3, True)
     assert train(made, written)["epochs"] == 3
     assert len(lines(made)) == 3
 
@@ -116,8 +116,8 @@ def test_without_an_eval_split_the_train_loss_decides(helpers, job, tmp_path):
     segments = {"train": helpers.segments_of([40, 40], 2), "eval": [], "test": []}
     written = helpers.write_dataset(str(tmp_path / "data"), segments, length=8, stride=4)
     result = train(job(), written)
-    assert result["test_loss"] is None
-    assert result["best_loss"] == min(line["loss"] for line in lines(job()))
+    assert result.test_loss is None
+    assert result.best_loss == min(line["loss"] for line in lines(job()))
     assert [line["eval_loss"] for line in lines(job())] == [None, None]
 
 
@@ -131,7 +131,7 @@ def test_a_loss_that_is_not_finite_fails_the_job(helpers, job, tmp_path):
 @pytest.mark.parametrize("feed", [{"cache": "memory"}, {"cache": "file"}, {"deterministic": False}])
 def test_feeds(job, written, feed):
     result = train(job(feed={"batch": 8, "shuffle": 32, **feed}), written)
-    assert result["last_loss"] < result["first_loss"]
+    assert result.last_loss < result.first_loss
 
 
 def test_shards_that_changed_are_noticed(job, written):
