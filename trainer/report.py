@@ -8,7 +8,7 @@ import tensorflow as tf
 from contract.manifest import Manifest
 from trainer.history import Epoch
 
-SHOWN = 3  # features
+SHOWN = 3  # features: those that vary most
 
 
 def write_report(
@@ -38,9 +38,10 @@ def write_report(
     curves.set(title=title, xlabel="epoch", ylabel="mean squared error")
     curves.xaxis.get_major_locator().set_params(integer=True)
     curves.legend()
-    for i, name in enumerate(manifest.features[:SHOWN]):
-        series.plot(window[:, i], color=f"C{i}", label=name)
-        series.plot(reconstruction[:, i], color=f"C{i}", linestyle="--")
+    liveliest = np.argsort(-window.var(axis=0), kind="stable")[:SHOWN]
+    for color, i in enumerate(liveliest):
+        series.plot(window[:, i], color=f"C{color}", label=manifest.features[i])
+        series.plot(reconstruction[:, i], color=f"C{color}", linestyle="--")
     series.set(title="a window and its reconstruction (dashed)", xlabel="row", ylabel="prepared value")
     series.legend()
     buffer = io.BytesIO()

@@ -1,5 +1,6 @@
 """The plan: what is complete and why, the commands, and --prune."""
 
+import json
 import os
 import sys
 

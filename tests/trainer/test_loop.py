@@ -108,7 +108,7 @@ def test_early_stopping_stops_and_stays_stopped(job, written):
     result = train(made, written)
     # The first epoch is the reference; none of the next two is better by 10.
     assert (result.epochs, result.stopped_early) == (3, True)
-    assert train(made, written)["epochs"] == 3
+    assert train(made, written).epochs == 3
     assert len(lines(made)) == 3
 
 
