@@ -126,7 +126,7 @@ def _listing_root(pattern: str) -> tuple[str, bool]:
 
 def _list_local(folder: str, pattern: str, is_glob: bool) -> list[FileStat]:
     if not is_glob and not os.path.isdir(folder):
-        return [_local_stat(pattern)] if os.path.exists(pattern) else []
+        return [_local_stat(pattern)] if os.path.lexists(pattern) else []
     if is_glob and "**" not in pattern:
         paths = glob.glob(pattern)
     else:
@@ -134,11 +134,12 @@ def _list_local(folder: str, pattern: str, is_glob: bool) -> list[FileStat]:
         paths = [os.path.join(where, name) for where, _, names in os.walk(top) for name in names]
         if top == ".":
             paths = [path.removeprefix("./") for path in paths]
-    return [_local_stat(path) for path in paths if os.path.isfile(path)]
+    # A link to nowhere belongs to the listing: whoever reads it says so. Folders and pipes do not.
+    return [_local_stat(path) for path in paths if os.path.isfile(path) or not os.path.exists(path)]
 
 
 def _local_stat(path: str) -> FileStat:
-    stat = os.stat(path)
+    stat = os.stat(path) if os.path.exists(path) else os.lstat(path)
     return FileStat(path, stat.st_size, stat.st_mtime_ns)
 
 

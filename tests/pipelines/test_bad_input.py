@@ -165,11 +165,15 @@ def test_unreadable_file(good):
     assert (reject["asset"], reject["reason"]) == ("bad", "no permission to read it")
 
 
-def test_dangling_path(good):
-    (good.files / "bad.parquet").symlink_to(good.folder / "nowhere.parquet")
-    os.mkfifo(good.files / "pipe.parquet")  # not a regular file: not part of the listing
+@pytest.mark.parametrize(("target", "reason"), [("nowhere.parquet", "no such file"), ("bad.parquet", "symbolic links")])
+def test_a_path_that_leads_nowhere(good, target, reason):
+    (good.files / "bad.parquet").symlink_to(target)
+    os.mkfifo(good.files / "pipe.parquet")  # not a file: not part of the listing
     assert good.prepare() == 0
-    assert good.manifest.counts.files == 4
+    (reject,) = good.rejects()
+    assert (reject["asset"], reject["place"]) == ("bad", "file")
+    assert reason in reject["reason"]
+    assert good.manifest.counts.files == 5
 
 
 def test_a_bad_file_of_many_assets_is_rejected_without_a_name(good):
