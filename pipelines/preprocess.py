@@ -8,7 +8,8 @@ the job and returns, as a Flex Template must. Exit codes: 0 done, 1 the job fail
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from contract import storage
 from contract.errors import UserError, find_job_failure
@@ -75,8 +76,6 @@ def run(argv: Sequence[str]) -> None:
 
     from pipelines.options import JobOptions, is_local, local_defaults
 
-    # While the graph is built, Beam remarks on type hints of TensorFlow Transform.
-    logging.getLogger().setLevel(logging.ERROR)
     options = PipelineOptions(list(argv))
     own = options.view_as(JobOptions)
     if not own.job:
@@ -110,11 +109,23 @@ def run(argv: Sequence[str]) -> None:
     write_listing(layout, [stat.path for stat in files])
     options = local_defaults(options, job.launch.preprocess.workers)
     pipeline = beam.Pipeline(options=options)
-    with tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
+    # Beam remarks on type hints of TensorFlow Transform.
+    with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
         TimeseriesJob(recipe, layout, fingerprint, len(files), progress).build(pipeline)
     # A local runner's errors come back as exceptions, with all that its log would say.
-    logging.getLogger().setLevel(logging.CRITICAL if is_local(options) else logging.INFO)
-    pipeline.run()
+    with _log_level(logging.CRITICAL if is_local(options) else logging.INFO):
+        pipeline.run()
+
+
+@contextmanager
+def _log_level(level: int) -> Iterator[None]:
+    root = logging.getLogger()
+    before = root.level
+    root.setLevel(level)
+    try:
+        yield
+    finally:
+        root.setLevel(before)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
