@@ -124,7 +124,9 @@ def iter_batches(
         if is_parquet(path):
             with open_parquet(path) as file:
                 check_columns(path, file.schema_arrow, columns)
-                yield from file.iter_batches(BATCH_ROWS, row_groups=row_groups, columns=names, use_threads=False)
+                # One group at a time: Arrow reads ahead all that it is asked for, in few and large requests.
+                for group in range(file.num_row_groups) if row_groups is None else row_groups:
+                    yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=names, use_threads=False)
             return
         header = _csv_header(path)
         missing = [name for name in columns.names if name not in header]

@@ -98,12 +98,12 @@ def _time_range(path: str, file: pq.ParquetFile, columns: Columns) -> tuple[int,
     """The earliest and the latest time by the footer's statistics; by reading the column where there are none."""
     metadata, type_ = file.metadata, file.schema_arrow.field(columns.time).type
     leaf = file.schema_arrow.names.index(columns.time) if metadata.num_columns == len(file.schema_arrow) else None
-    raw_is_value = pa.types.is_integer(type_) or pa.types.is_floating(type_)
-    if leaf is not None and raw_is_value:
+    stored = _stored_type(type_)
+    if leaf is not None and stored is not None:
         stats = [metadata.row_group(i).column(leaf).statistics for i in range(metadata.num_row_groups)]
-        if all(s is not None and s.has_min_max for s in stats):
-            low, high = min(s.min for s in stats), max(s.max for s in stats)
-            ticks = read_ticks(path, pa.array([low, high], type_), columns.clock, 0)
+        if all(s is not None and s.has_min_max and s.physical_type in ("INT32", "INT64", "DOUBLE") for s in stats):
+            low, high = min(s.min_raw for s in stats), max(s.max_raw for s in stats)
+            ticks = read_ticks(path, pa.array([low, high], stored), columns.clock, 0)
             return int(ticks[0]), int(ticks[1])
     lows, highs, row = [], [], 0
     for batch in file.iter_batches(columns=[columns.time], use_threads=False):
@@ -113,6 +113,15 @@ def _time_range(path: str, file: pq.ParquetFile, columns: Columns) -> tuple[int,
             highs.append(int(ticks.max()))
             row += batch.num_rows
     return min(lows), max(highs)
+
+
+def _stored_type(type_: pa.DataType) -> pa.DataType | None:
+    """The type whose plain numbers a footer's statistics hold; None where they mean something else."""
+    if pa.types.is_timestamp(type_):
+        return pa.timestamp("ms") if type_.unit == "s" else type_  # Parquet knows no seconds
+    if pa.types.is_signed_integer(type_) or pa.types.is_float64(type_):
+        return type_
+    return None
 
 
 def _parts_by_column(path: str, columns: Columns, split_value: str | None) -> list[Part]:

@@ -46,21 +46,21 @@ class Moments:
         rows, features = values.shape
         if not rows:
             return cls.zero(features)
-        wide = values.astype(np.float64)
+        wide = np.ascontiguousarray(values.T).astype(np.float64)  # [features, rows]: sums run along memory
         absent = np.isnan(wide)
         if absent.any():
-            present = ~absent
-            count = present.sum(axis=0)
-            mean = np.where(present, wide, 0).sum(axis=0) / np.maximum(count, 1)
-            spread = np.where(present, wide - mean, 0)
-            low = np.where(present, wide, np.inf).min(axis=0)
-            high = np.where(present, wide, -np.inf).max(axis=0)
+            count = rows - absent.sum(axis=1)
+            low = np.where(absent, np.inf, wide).min(axis=1)
+            high = np.where(absent, -np.inf, wide).max(axis=1)
+            mean = np.where(absent, 0, wide).sum(axis=1) / np.maximum(count, 1)
+            wide -= mean[:, None]
+            wide[absent] = 0
         else:
             count = np.full(features, rows)
-            mean = wide.mean(axis=0)
-            spread = wide - mean
-            low, high = wide.min(axis=0), wide.max(axis=0)
-        m2 = np.einsum("ij,ij->j", spread, spread)
+            low, high = wide.min(axis=1), wide.max(axis=1)
+            mean = wide.mean(axis=1)
+            wide -= mean[:, None]
+        m2 = np.einsum("ij,ij->i", wide, wide)
         s1 = tuple(int(n) * Fraction(float(m)) for n, m in zip(count, mean, strict=True))
         s2 = tuple(
             Fraction(float(q)) + int(n) * Fraction(float(m)) ** 2 for n, m, q in zip(count, mean, m2, strict=True)

@@ -27,13 +27,19 @@ def file_checksum(path: str) -> tuple[int, str]:
     return size, checksum.hexdigest().decode()
 
 
+@tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+def _lengths(serialized: tf.Tensor) -> tf.Tensor:
+    """int64 [records]: how many values each record holds. Traced once a process, not once a shard."""
+    spec = {VALUES: tf.io.RaggedFeature(tf.float32, row_splits_dtype=tf.int64)}
+    return tf.io.parse_example(serialized, spec)[VALUES].row_lengths()
+
+
 def count_records(path: str, compression: str, features: int, windows: Windows) -> tuple[int, int, int]:
     """Records, windows and rows of a shard, by TensorFlow's own reader, which checks every record's CRC."""
     dataset = tf.data.TFRecordDataset(path, "GZIP" if compression == "gzip" else "", buffer_size=_CHUNK)
-    spec = {VALUES: tf.io.RaggedFeature(tf.float32)}
-    dataset = dataset.batch(_RECORDS).map(lambda batch: tf.io.parse_example(batch, spec)[VALUES].row_lengths())
     records = found = rows = 0
-    for lengths in dataset.as_numpy_iterator():
+    for batch in dataset.batch(_RECORDS):
+        lengths = _lengths(batch).numpy()
         sizes = lengths // features
         if (lengths % features).any() or (sizes < windows.length).any():
             raise JobFailed(f"{path}: a record holds no whole windows")
