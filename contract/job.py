@@ -225,14 +225,21 @@ class Train(Section):
     workdir: str = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")
 
 
-class Stage(Section):
+class PreprocessStage(Section):
     backend: Literal["local"] = "local"
-    workers: Annotated[int, Field(ge=1, le=1024)] = 2
+    workers: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
+        "auto", description="Threads of a local run; auto: one for each core."
+    )
+
+
+class TrainStage(Section):
+    backend: Literal["local"] = "local"
+    workers: Annotated[int, Field(ge=1, le=1024)] = Field(2, description="Processes that train one model together.")
 
 
 class Launch(Section):
-    preprocess: Stage = Stage()
-    train: Stage = Stage()
+    preprocess: PreprocessStage = PreprocessStage()
+    train: TrainStage = TrainStage()
 
 
 class Job(Section):

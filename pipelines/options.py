@@ -1,9 +1,13 @@
 """Beamfeed's own options among Beam's."""
 
 import argparse
-from typing import Any
+import os
+from typing import Any, Literal
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions, StandardOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.runner import PipelineRunner
+from apache_beam.transforms.environments import EmbeddedPythonGrpcEnvironment, python_sdk_capabilities
 
 LOCAL_RUNNER = "FnApiRunner"
 
@@ -29,22 +33,28 @@ def is_local(options: PipelineOptions) -> bool:
     return options.view_as(StandardOptions).runner == LOCAL_RUNNER
 
 
-def local_defaults(options: PipelineOptions, workers: int) -> PipelineOptions:
-    """Without --runner, the job runs here, on `workers` threads.
+def choose_runner(options: PipelineOptions, workers: int | Literal["auto"]) -> PipelineRunner | None:
+    """The runner of a local job; None where the options name another one than the local.
 
-    The embedded runner is named, as 'DirectRunner' first looks for another one to
-    download. Threads share one process: Arrow and TensorFlow do the work outside
-    of Python's lock, and nothing has to be imported twice.
+    Without --runner, the job runs here, on `workers` threads; auto: one for each
+    core it may use. Threads share one process: Arrow and TensorFlow do the work
+    outside of Python's lock, and nothing has to be imported twice.
     """
-    standard = options.view_as(StandardOptions)
-    if standard.runner is None:
-        standard.runner = LOCAL_RUNNER
-    if is_local(options):
-        direct = options.view_as(DirectOptions)
-        given = options.get_all_options(drop_default=True)
-        if "direct_num_workers" not in given:
-            direct.direct_num_workers = workers
-        if "direct_running_mode" not in given and direct.direct_num_workers != 1:
-            direct.direct_running_mode = "multi_threading"
+    standard, direct = options.view_as(StandardOptions), options.view_as(DirectOptions)
+    # The embedded runner is named, as 'DirectRunner' first looks for another one to download.
+    standard.runner = standard.runner or LOCAL_RUNNER
     options.view_as(SetupOptions).save_main_session = False
-    return options
+    given = options.get_all_options(drop_default=True)
+    if not is_local(options) or given.get("direct_running_mode", "multi_threading") != "multi_threading":
+        return None
+    if "direct_num_workers" not in given:
+        direct.direct_num_workers = len(os.sched_getaffinity(0)) if workers == "auto" else workers
+    if direct.direct_num_workers == 1:
+        return None
+    # Beam's own multi_threading flushes the output of a worker once a second from another thread,
+    # also in the middle of an element, and what is read then is garbage. -1 flushes by size alone.
+    direct.direct_running_mode = "in_memory"  # or else Beam replaces the environment by its own
+    environment = EmbeddedPythonGrpcEnvironment(
+        data_buffer_time_limit_ms=-1, capabilities=python_sdk_capabilities(), artifacts=()
+    )
+    return FnApiRunner(default_environment=environment)

@@ -74,7 +74,7 @@ def run(argv: Sequence[str]) -> None:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from pipelines.options import JobOptions, is_local, local_defaults
+    from pipelines.options import JobOptions, choose_runner, is_local
 
     options = PipelineOptions(list(argv))
     own = options.view_as(JobOptions)
@@ -107,8 +107,7 @@ def run(argv: Sequence[str]) -> None:
     progress.total("inspect", len(files))
     storage.remove_tree(layout.root)  # of a run that did not end
     write_listing(layout, [stat.path for stat in files])
-    options = local_defaults(options, job.launch.preprocess.workers)
-    pipeline = beam.Pipeline(options=options)
+    pipeline = beam.Pipeline(choose_runner(options, job.launch.preprocess.workers), options=options)
     # Beam remarks on type hints of TensorFlow Transform.
     with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
         TimeseriesJob(recipe, layout, fingerprint, len(files), progress).build(pipeline)

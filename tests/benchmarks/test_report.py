@@ -1,0 +1,170 @@
+"""What measures, what fits and what reports: the text says what the figures say."""
+
+import copy
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))  # the scripts import each other as siblings
+measure = importlib.import_module("measure")
+report = importlib.import_module("report")
+run = importlib.import_module("run")
+
+
+def entry(seconds, memory, size=1000):
+    return {
+        "seconds": seconds,
+        "cpu_seconds": seconds,
+        "peak_rss_mb": memory,
+        "runs": [seconds],
+        "bytes": size,
+        "files": 1,
+    }
+
+
+def growth(memory):
+    points = [
+        {"factor": factor, "assets": 1, "rows": 1_000_000 * factor, **entry(5.0 + factor, at)}
+        for factor, at in zip((1, 2, 4, 8, 10), memory, strict=True)
+    ]
+    return {"points": points, "fit": {"seconds_per_million_rows": 1.0, "seconds_at_zero": 5.0, "r2": 1.0}}
+
+
+@pytest.fixture
+def results():
+    return {
+        "command": "make bench SIZE=large",
+        "size": "large",
+        "windows": {"length": 64, "stride": 16},
+        "workers": 2,
+        "machine": {
+            "cpu": "Abacus 9",
+            "cores": 2,
+            "memory_gb": 24,
+            "system": "Linux x86_64",
+            "python": "3.11.7",
+            "versions": {"apache-beam": "2.77.0", "dask": None},
+            "load_before": 0.1,
+        },
+        "alternatives": {"floor": "bare floats.", "beamfeed": "ours.", "Beam": "plain.", "Dask": "gathered."},
+        "start_up": {
+            "floor": entry(0.5, 100),
+            "beamfeed": entry(4.0, 800),
+            "Beam": entry(4.0, 700),
+            "Dask": {"skipped": "dask is not installed"},
+        },
+        "prepare": [
+            {
+                "assets": 8,
+                "rows": 2_000_000,
+                "windows": 1_000_000,
+                "raw_bytes": 1000,
+                "results": {
+                    "floor": entry(2.5, 500),
+                    "beamfeed": entry(10.0, 900, 1100),
+                    "Beam": entry(82.0, 800, 4000),
+                    "Dask": {"failed": "exit code -9: out\nof memory"},
+                },
+            }
+        ],
+        "growth": {"rows": growth((900, 905, 900, 910, 945)), "assets": growth((900, 950, 990, 1010, 1080))},
+        "feed": {
+            "results": {
+                "beamfeed": {"windows_per_second": 500_000.0, "peak_rss_mb": 900.0},
+                "grain": {"windows_per_second": 25_000.0, "peak_rss_mb": 1200.0},
+            }
+        },
+    }
+
+
+def test_tables_hold_figures_and_ratios_to_ours(results):
+    text = report.render(results)
+    assert "| floor | 2.5 | 0.25x | 2.0 | 0.33x | 2.5 | 500 | 400,000 | 1.0x | 1 |" in text
+    assert "| **beamfeed** | 10 | 1.0x | 6.0 | 1.0x | 10 | 900 | 100,000 | 1.1x | 1 |" in text
+    assert "| Beam | 82 | 8.2x | 78 | 13x | 82 | 800 | 12,195 | 4.0x | 1 |" in text
+    assert "| grain | 25,000 | 0.05x | 1,200 |" in text
+
+
+def test_it_names_machine_versions_and_command(results):
+    text = report.render(results)
+    assert "    make bench SIZE=large" in text
+    assert "Abacus 9, 2 cores, 24 GB memory, Linux x86_64; Python 3.11.7, apache-beam 2.77.0. Load" in text
+
+
+def test_it_says_where_ours_falls_short(results):
+    text = report.render(results)
+    assert "- It takes 4.0x the floor, 3.0x with start-up taken off both." in text
+    assert "- Beam is smaller in memory (800 MB to 900 MB) and smaller on disk" not in text
+    assert "- Beam is smaller in memory (800 MB to 900 MB)." in text
+    results["prepare"][0]["results"]["Beam"]["seconds"] = 9.0
+    assert "- Beam is faster (9.0 s to 10 s) and smaller in memory" in report.render(results)
+
+
+def test_it_says_what_was_not_measured(results):
+    text = report.render(results)
+    assert "- Dask: exit code -9: out of memory" in text
+    assert "| Dask |" not in text
+
+
+def test_memory_over_the_aim_is_called_so(results):
+    text = report.render(results)
+    assert "10 times the rows move peak memory by +5.0%, within the 10% aimed at." in text
+    assert "10 times the assets move peak memory by +20.0%, **over** the 10% aimed at." in text
+
+
+def test_a_faster_feed_is_named(results):
+    results["feed"]["results"]["grain"]["windows_per_second"] = 600_000.0
+    assert "Faster than ours: grain." in report.render(results)
+
+
+def test_it_is_a_function_of_the_results_alone(results):
+    before = copy.deepcopy(results)
+    assert report.render(results) == report.render(copy.deepcopy(results))
+    assert results == before
+
+
+@pytest.mark.parametrize("feed", [None, {"failed": "exit code 1"}])
+def test_pages_and_plots_are_written(results, feed, tmp_path):
+    report.write(results, tmp_path / "with")
+    report.write(results | {"feed": feed}, tmp_path / "without")
+    text = (tmp_path / "with" / "benchmarks.md").read_text()
+    for name in ("prepare", "growth", "feed"):
+        assert f"images/bench-{name}.png" in text
+        assert (tmp_path / "with" / "images" / f"bench-{name}.png").stat().st_size > 1000
+    assert "bench-feed.png" not in (tmp_path / "without" / "benchmarks.md").read_text()
+    assert not (tmp_path / "without" / "images" / "bench-feed.png").exists()
+
+
+def test_fit_finds_a_line():
+    fitted = run.fit([1_000_000, 2_000_000, 4_000_000, 8_000_000], [5.5, 6.0, 7.0, 9.0])
+    assert fitted["seconds_per_million_rows"] == pytest.approx(0.5)
+    assert fitted["seconds_at_zero"] == pytest.approx(5.0)
+    assert fitted["r2"] == pytest.approx(1.0)
+
+
+def test_count_windows():
+    assert run.count_windows(3, 64) == 3
+    assert run.count_windows(3, 63) == 0
+    assert run.count_windows(1, 64 + 16 * 5 + 3) == 6
+
+
+def test_memory_of_children_counts(tmp_path):
+    code = "import time; held = b'x' * (150 << 20); time.sleep(0.5)"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}])"
+    found = measure.measure([sys.executable, "-c", parent], str(tmp_path / "log"))
+    assert 150 < found.peak_rss_mb < 400
+    assert found.seconds >= 0.5
+    assert 0 < found.cpu_seconds < 5
+
+
+def test_a_command_that_fails_says_why(tmp_path):
+    with pytest.raises(measure.CommandFailed, match=r"exit code 3: out of luck"):
+        measure.measure([sys.executable, "-c", "print('out of luck'); exit(3)"], str(tmp_path / "log"))
+
+
+def test_the_median_is_of_the_wall_time():
+    runs = [measure.Measured(3.0, 1.0, 10.0), measure.Measured(1.0, 2.0, 20.0), measure.Measured(2.0, 3.0, 30.0)]
+    assert measure.median(runs) == runs[2]
+    assert measure.median(runs[:2]) == measure.Measured(2.0, 1.5, 15.0)
