@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format lock clean
+.PHONY: help setup demo test test-fast bench lint format lock clean
 
 help:
 	@echo "make demo       simulate a fleet, prepare it, train on it with two workers (a few minutes)"
 	@echo "make test       all tests"
 	@echo "make test-fast  all tests but the slow ones"
+	@echo "make bench      ours against the alternatives, SIZE=small (10 minutes) or SIZE=large (writes docs/benchmarks.md)"
 	@echo "make lint       ruff, mypy, import-linter"
 	@echo "make format     let ruff rewrite the code"
 	@echo "make lock       pin the newest versions that setup.py allows"
@@ -35,6 +36,16 @@ test: $(READY)
 test-fast: $(READY)
 	$(BIN)/python -m pytest -m "not slow"
 
+SIZE ?= small
+BENCH_READY := $(VENV)/.bench-ready
+
+bench: $(BENCH_READY)
+	$(BIN)/python benchmarks/run.py --size $(SIZE) --out out/bench $(if $(filter large,$(SIZE)),--docs docs)
+
+$(BENCH_READY): $(READY) requirements-bench.lock
+	$(BIN)/pip install --quiet --requirement requirements-bench.lock
+	touch $(BENCH_READY)
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -45,9 +56,12 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+LOCK := $(BIN)/uv pip compile setup.py --python-version 3.11 --no-header --no-annotate
+
 lock:
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile setup.py --extra dev --python-version 3.11 --no-header --no-annotate --upgrade --output-file requirements.lock
+	$(LOCK) --extra dev --upgrade --output-file requirements.lock
+	$(LOCK) --extra dev --extra bench --constraint requirements.lock --output-file requirements-bench.lock
 
 clean:
 	rm -rf out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -29,6 +29,13 @@ DEV = [
     "ruff>=0.11,<1",
     "types-PyYAML>=6,<7",
 ]
+# What `make bench` compares with; nothing else needs it.
+BENCH = [
+    "array-record>=0.7,<1",
+    "dask>=2026.1",
+    "grain>=0.2.10,<1",
+    "pandas>=2.2,<4",
+]
 
 setup(
     name="beamfeed",
@@ -46,6 +53,6 @@ setup(
         "launcher.backends",
     ],
     install_requires=CORE,
-    extras_require={"dev": DEV},
+    extras_require={"dev": DEV, "bench": BENCH},
     entry_points={"console_scripts": ["beamfeed=launcher.cli:main"]},
 )

@@ -110,8 +110,21 @@ def test_it_says_what_was_not_measured(results):
 
 def test_memory_over_the_aim_is_called_so(results):
     text = report.render(results)
-    assert "10 times the rows move peak memory by +5.0%, within the 10% aimed at." in text
-    assert "10 times the assets move peak memory by +20.0%, **over** the 10% aimed at." in text
+    assert "10x the rows move peak memory by +5.0%, within the 10% aimed at (the highest: +5.0% at 10x)." in text
+    assert "10x the assets move peak memory by +20.0%, **over** the 10% aimed at (the highest: +20.0% at 10x)." in text
+
+
+def test_a_peak_on_the_way_is_not_hidden(results):
+    results["growth"]["rows"] = growth((900, 905, 1080, 910, 909))
+    text = report.render(results)
+    assert "10x the rows move peak memory by +1.0%, within the 10% aimed at (the highest: +20.0% at 4x)." in text
+
+
+def test_growth_that_failed_has_no_line(results, tmp_path):
+    points = [{"factor": factor, "assets": 1, "rows": 1, "failed": "exit code 1"} for factor in (1, 2, 4, 8, 10)]
+    results["growth"]["rows"] = {"points": points, "fit": None}
+    report.write(results, tmp_path)
+    assert "- 4x: exit code 1" in (tmp_path / "benchmarks.md").read_text()
 
 
 def test_a_faster_feed_is_named(results):
@@ -164,7 +177,7 @@ def test_a_command_that_fails_says_why(tmp_path):
         measure.measure([sys.executable, "-c", "print('out of luck'); exit(3)"], str(tmp_path / "log"))
 
 
-def test_the_median_is_of_the_wall_time():
+def test_the_median_is_of_each_column():
     runs = [measure.Measured(3.0, 1.0, 10.0), measure.Measured(1.0, 2.0, 20.0), measure.Measured(2.0, 3.0, 30.0)]
-    assert measure.median(runs) == runs[2]
+    assert measure.median(runs) == measure.Measured(2.0, 2.0, 20.0)
     assert measure.median(runs[:2]) == measure.Measured(2.0, 1.5, 15.0)

@@ -1,0 +1,111 @@
+"""What is compared when preparing: names, commands, and what each of them is."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+HERE = Path(__file__).resolve().parent
+LENGTH, STRIDE = 64, 16  # of the windows, in all of them
+OURS = "beamfeed"
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One way to prepare a fleet.
+
+    Attributes:
+      command: (input folder, output folder, scratch folder, workers) -> command line.
+      repeats: times that it is run; the median counts.
+      needs: the library that it needs beside those of the project.
+    """
+
+    name: str
+    what: str
+    command: Callable[[Path, Path, Path, int], list[str]]
+    repeats: int = 1
+    needs: str | None = None
+
+
+def job(files: Path, output: Path, workdir: Path, workers: int, records: str = "segments") -> dict:
+    """Our job on a fleet of `fleet.py`. All assets train, as the alternatives know no splits."""
+    return {
+        "name": "bench",
+        "source": {
+            "kind": "timeseries",
+            "files": str(files),
+            "time": {"column": "timestamp"},
+            "features": ["sensor_*"],
+        },
+        "windows": {"length": LENGTH, "stride": STRIDE},
+        "split": {"train": 1.0, "eval": 0.0, "test": 0.0},
+        "output": {"path": str(output), "records": records},
+        "train": {"model": {"name": "recurrent_autoencoder"}, "workdir": str(workdir)},
+        "launch": {"preprocess": {"workers": workers}},
+    }
+
+
+def ours(records: str = "segments") -> Callable[[Path, Path, Path, int], list[str]]:
+    def command(files: Path, output: Path, scratch: Path, workers: int) -> list[str]:
+        path = scratch / f"{records}.yaml"
+        path.write_text(yaml.safe_dump(job(files, output, scratch / "model", workers, records)))
+        return [sys.executable, "-m", "pipelines.preprocess", "--job", str(path)]
+
+    return command
+
+
+def script(name: str, *options: str, workers: bool = True) -> Callable[[Path, Path, Path, int], list[str]]:
+    def command(files: Path, output: Path, scratch: Path, count: int) -> list[str]:
+        more = ["--workers", str(count)] if workers else []
+        return [sys.executable, str(HERE / name), "--input", str(files), "--output", str(output), *options, *more]
+
+    return command
+
+
+ALTERNATIVES = (
+    Alternative(
+        "floor",
+        "one process and no framework: pyarrow reads everything into memory, NumPy standardizes, bare floats are "
+        "written in TFRecord framing. Nothing is checked, described or read back. What no preparing can do without.",
+        script("prepare_floor.py", workers=False),
+        repeats=3,
+    ),
+    Alternative(
+        OURS,
+        "`python -m pipelines.preprocess`, end to end: every row is checked, then prepared; segments are written, "
+        "every shard is read back, the manifest is published.",
+        ours(),
+        repeats=3,
+    ),
+    Alternative(
+        f"{OURS}, records: windows",
+        "the same with one Example per window, for readers that expect it.",
+        ours("windows"),
+    ),
+    Alternative(
+        "Beam, threads",
+        "plain Beam on the local runner: `pandas.read_parquet`, windows, one `tf.train.Example` each, Beam's "
+        "`WriteToTFRecord` without `num_shards` (no shuffle), one thread per core.",
+        script("prepare_beam.py", "--mode", "multi_threading"),
+    ),
+    Alternative(
+        "Beam, processes",
+        "the same with one worker process per core.",
+        script("prepare_beam.py", "--mode", "multi_processing"),
+    ),
+    Alternative(
+        "Dask, gathered",
+        "Dask maps files to lists of serialized Examples, one per window; the caller gathers and writes them. On "
+        "threads: between processes the gathering costs more than it wins.",
+        script("prepare_dask.py", "--write", "gathered", "--scheduler", "threads"),
+        needs="dask",
+    ),
+    Alternative(
+        "Dask, tasks write",
+        "the same, but each task writes a file of its own and nothing is gathered; one process per core.",
+        script("prepare_dask.py", "--write", "tasks", "--scheduler", "processes"),
+        needs="dask",
+    ),
+)

@@ -1,0 +1,209 @@
+"""Runs all benchmarks in turn and writes results.json, and from it a report with plots.
+
+    python benchmarks/run.py --size small --out out/bench
+    python benchmarks/run.py --size large --out out/bench --docs docs
+
+Preparing against the alternatives, our growth with rows and with assets, then
+feeding (`feed.py`). Each run is a process of its own on a machine that does nothing
+else meanwhile; the input is in the page cache, written pages are flushed before.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from alternatives import ALTERNATIVES, LENGTH, OURS, STRIDE, Alternative
+from machine import describe
+from measure import CommandFailed, Measured, measure, median
+
+HERE = Path(__file__).resolve().parent
+SENSORS = 8
+TINY = (1, 1000)  # assets, rows: what is left is start-up
+
+
+@dataclass(frozen=True)
+class Size:
+    """Pairs are (assets, rows of each).
+
+    Attributes:
+      cases: fleets on which all alternatives run.
+      one_asset, many_assets: where growth with rows and with assets starts, for each
+        worker: the rows of the one asset, the number of the many. With a unit of
+        work (2 million rows here) or some assets for each, all workers are busy from the start.
+      repeats: runs of each point of the growth.
+      feed: the fleet that is fed.
+    """
+
+    cases: tuple[tuple[int, int], ...]
+    one_asset: tuple[int, int]
+    many_assets: tuple[int, int]
+    repeats: int
+    feed: tuple[int, int]
+
+
+SIZES = {
+    "tiny": Size(((2, 5_000),), (1, 5_000), (2, 2_000), 1, (2, 5_000)),  # only to try the scripts
+    "small": Size(((8, 200_000), (32, 20_000)), (1, 2_000_000), (4, 125_000), 1, (8, 100_000)),
+    "large": Size(((8, 2_000_000), (32, 100_000)), (1, 2_000_000), (4, 500_000), 3, (8, 2_000_000)),
+}
+FACTORS = (1, 2, 4, 8)  # the slope is fitted to these
+MEMORY_FACTOR = 10  # one more point: how much memory ten times the data takes
+
+
+def count_windows(assets: int, rows: int) -> int:
+    return assets * max(0, (rows - LENGTH) // STRIDE + 1)
+
+
+def fit(rows: Sequence[int], seconds: Sequence[float]) -> dict | None:
+    """A straight line through the times: seconds per million rows, seconds at no rows, and R squared.
+
+    None where there are too few points to say anything about.
+    """
+    if len(rows) < 3:
+        return None
+    millions = np.asarray(rows) / 1e6
+    slope, start = np.polyfit(millions, seconds, 1)
+    residual = np.asarray(seconds) - (slope * millions + start)
+    spread = np.asarray(seconds) - np.mean(seconds)
+    r2 = 1 - float(residual @ residual) / float(spread @ spread)
+    return {"seconds_per_million_rows": float(slope), "seconds_at_zero": float(start), "r2": r2}
+
+
+def size_on_disk(folder: Path) -> int:
+    """Bytes of all files: records and what describes them."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+class Bench:
+    """Fleets and outputs in a scratch folder, and the runs on them."""
+
+    def __init__(self, scratch: Path, workers: int):
+        self._scratch, self._workers = scratch, workers
+        self._files, self._output = scratch / "fleet", scratch / "output"
+
+    def make_fleet(self, assets: int, rows: int) -> None:
+        """In a process of its own: this one stays small, as its memory would show in its children's."""
+        shutil.rmtree(self._files, ignore_errors=True)
+        command = [sys.executable, str(HERE / "fleet.py"), "--out", str(self._files)]
+        subprocess.run([*command, "--assets", str(assets), "--rows", str(rows)], check=True)
+        for path in self._files.iterdir():  # into the page cache
+            with path.open("rb") as file:
+                while file.read(8 << 20):
+                    pass
+
+    def run(self, alternative: Alternative, repeats: int) -> dict:
+        """Runs one alternative on the fleet; returns the median, or why there is none."""
+        if alternative.needs and importlib.util.find_spec(alternative.needs) is None:
+            return {"skipped": f"{alternative.needs} is not installed: pip install -e .[bench]"}
+        runs: list[Measured] = []
+        for _ in range(repeats):
+            shutil.rmtree(self._output, ignore_errors=True)
+            os.sync()
+            command = alternative.command(self._files, self._output, self._scratch, self._workers)
+            try:
+                runs.append(measure(command, str(self._scratch / "log.txt")))
+            except CommandFailed as error:
+                say(f"  {alternative.name}: {error}")
+                return {"failed": str(error)}
+        say(f"  {alternative.name}: {median(runs).seconds:.1f} s, {median(runs).peak_rss_mb:.0f} MB")
+        return asdict(median(runs)) | {
+            "runs": [run.seconds for run in runs],
+            "bytes": size_on_disk(self._output),
+            "files": sum(path.suffix == ".tfrecord" or ".tfrecord-" in path.name for path in self._output.rglob("*")),
+        }
+
+    def compare(self, assets: int, rows: int) -> dict:
+        """All alternatives on one fleet."""
+        say(f"preparing {assets} assets of {rows:,} rows")
+        self.make_fleet(assets, rows)
+        return {
+            "assets": assets,
+            "rows": rows,
+            "windows": count_windows(assets, rows),
+            "raw_bytes": assets * rows * SENSORS * 4,
+            "results": {a.name: self.run(a, a.repeats) for a in ALTERNATIVES},
+        }
+
+    def start_up(self) -> dict:
+        """Seconds that each alternative takes on next to nothing."""
+        say("start-up, on one tiny asset")
+        self.make_fleet(*TINY)
+        return {a.name: self.run(a, a.repeats) for a in ALTERNATIVES}
+
+    def grow(self, base: tuple[int, int], axis: str, repeats: int) -> dict:
+        """Ours on fleets of 1, 2, 4, 8 and 10 times the rows of an asset, or the assets."""
+        (alternative,) = (a for a in ALTERNATIVES if a.name == OURS)
+        points = []
+        for factor in (*FACTORS, MEMORY_FACTOR):
+            times = factor * self._workers
+            assets, rows = (base[0], base[1] * times) if axis == "rows" else (base[0] * times, base[1])
+            say(f"growth with {axis}: {assets} assets of {rows:,} rows")
+            self.make_fleet(assets, rows)
+            point = self.run(alternative, repeats)
+            points.append({"factor": factor, "assets": assets, "rows": rows, **point})
+        fitted = [point for point in points if point["factor"] in FACTORS and "seconds" in point]
+        return {
+            "points": points,
+            "fit": fit([p["assets"] * p["rows"] for p in fitted], [p["seconds"] for p in fitted]),
+        }
+
+    def feed(self, assets: int, rows: int) -> dict | None:
+        """What `feed.py` reports; None where there is none."""
+        script, path = HERE / "feed.py", self._scratch / "feed.json"
+        if not script.exists():
+            return None
+        say(f"feeding {assets} assets of {rows:,} rows")
+        command = [sys.executable, str(script), "--rows", str(rows), "--assets", str(assets), "--json", str(path)]
+        code = subprocess.run(command).returncode
+        return {"failed": f"exit code {code}"} if code else json.loads(path.read_text())
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--out", type=Path, default=Path("out/bench"), help="results.json and the report go here")
+    parser.add_argument("--docs", type=Path, help="a folder to write the report to as well, such as docs")
+    args = parser.parse_args()
+    size = SIZES[args.size]
+    args.out.mkdir(parents=True, exist_ok=True)
+    workers = os.cpu_count() or 1
+    machine = describe()
+    with tempfile.TemporaryDirectory(dir=args.out) as scratch:
+        bench = Bench(Path(scratch).resolve(), workers)
+        results = {
+            "command": f"make bench SIZE={args.size}",
+            "size": args.size,
+            "windows": {"length": LENGTH, "stride": STRIDE},
+            "workers": workers,
+            "machine": machine,
+            "alternatives": {a.name: a.what for a in ALTERNATIVES},
+            "start_up": bench.start_up(),
+            "prepare": [bench.compare(*case) for case in size.cases],
+            "growth": {
+                "rows": bench.grow(size.one_asset, "rows", size.repeats),
+                "assets": bench.grow(size.many_assets, "assets", size.repeats),
+            },
+            "feed": bench.feed(*size.feed),
+        }
+    path = args.out / "results.json"
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    for folder in filter(None, (args.out, args.docs)):
+        command = [sys.executable, str(HERE / "report.py"), "--results", str(path), "--out", str(folder)]
+        subprocess.run(command, check=True)
+
+
+if __name__ == "__main__":
+    main()
