@@ -181,6 +181,20 @@ def feed_lines(feed: dict) -> Iterator[str]:
         yield from ["", "Not measured:", "", *missing]
 
 
+def files_lines(files: dict) -> Iterator[str]:
+    """Table of the fleets of small files."""
+    yield from [f"### Many small files, of {files['rows']} rows each", ""]
+    points = [point for point in files["points"] if "seconds" in point]
+    rows = [
+        (f"{p['files']:,}", number(p["seconds"]), number(p["peak_rss_mb"]), str(p["files_written"])) for p in points
+    ]
+    yield from table(("files", "seconds", "peak RSS, MB", "shards"), rows)
+    yield ""
+    if files["seconds_per_thousand_files"]:
+        yield f"A straight line through them: {number(files['seconds_per_thousand_files'])} s per thousand files."
+        yield ""
+
+
 def feed_baseline(entries: dict[str, dict]) -> str | None:
     """The entry that is ours: the first that bears the name."""
     return next((name for name in entries if name.startswith((OURS, "ours"))), None)
@@ -240,6 +254,8 @@ def _lines(results: dict) -> Iterator[str]:
     ]
     for axis, growth in results["growth"].items():
         yield from growth_lines(axis, growth)
+    if results.get("files"):
+        yield from files_lines(results["files"])
     if results.get("feed"):
         yield from ["## Feeding", ""]
         if ran(results["feed"].get("results", {})):

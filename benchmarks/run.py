@@ -39,6 +39,7 @@ class Size:
       one_asset, many_assets: where growth with rows and with assets starts, for each
         worker: the rows of the one asset, the number of the many. With a unit of
         work (2 million rows here) or some assets for each, all workers are busy from the start.
+      files: fleets of so many small files.
       repeats: runs of each point of the growth.
       feed: the fleet that is fed.
     """
@@ -46,16 +47,22 @@ class Size:
     cases: tuple[tuple[int, int], ...]
     one_asset: tuple[int, int]
     many_assets: tuple[int, int]
+    files: tuple[int, ...]
     repeats: int
     feed: tuple[int, int]
 
 
 SIZES = {
-    "tiny": Size(((2, 5_000),), (1, 5_000), (2, 2_000), 1, (2, 5_000)),  # only to try the scripts
-    "small": Size(((8, 200_000), (32, 20_000)), (1, 2_000_000), (4, 125_000), 1, (8, 100_000)),
-    "large": Size(((8, 2_000_000), (32, 100_000)), (1, 2_000_000), (4, 500_000), 3, (8, 2_000_000)),
+    "tiny": Size(((2, 5_000),), (1, 5_000), (2, 2_000), (3, 6, 9), 1, (2, 5_000)),  # only to try the scripts
+    "small": Size(
+        ((8, 200_000), (32, 20_000)), (1, 2_000_000), (4, 125_000), (500, 1_000, 2_000, 4_000), 1, (8, 100_000)
+    ),
+    "large": Size(
+        ((8, 2_000_000), (32, 100_000)), (1, 2_000_000), (4, 500_000), (2_000, 4_000, 8_000, 16_000), 3, (8, 2_000_000)
+    ),
 }
 FACTORS = (1, 2, 4, 8)  # the slope is fitted to these
+ROWS_OF_A_SMALL_FILE = 200
 MEMORY_FACTOR = 10  # one more point: how much memory ten times the data takes
 
 
@@ -103,7 +110,7 @@ class Bench:
     def run(self, alternative: Alternative, repeats: int) -> dict:
         """Runs one alternative on the fleet; returns the median, or why there is none."""
         if alternative.needs and importlib.util.find_spec(alternative.needs) is None:
-            return {"skipped": f"{alternative.needs} is not installed: pip install -e .[bench]"}
+            return {"skipped": f"{alternative.needs} is not installed: make bench installs it"}
         runs: list[Measured] = []
         for _ in range(repeats):
             shutil.rmtree(self._output, ignore_errors=True)
@@ -141,20 +148,33 @@ class Bench:
 
     def grow(self, base: tuple[int, int], axis: str, repeats: int) -> dict:
         """Ours on fleets of 1, 2, 4, 8 and 10 times the rows of an asset, or the assets."""
-        (alternative,) = (a for a in ALTERNATIVES if a.name == OURS)
         points = []
         for factor in (*FACTORS, MEMORY_FACTOR):
             times = factor * self._workers
             assets, rows = (base[0], base[1] * times) if axis == "rows" else (base[0] * times, base[1])
             say(f"growth with {axis}: {assets} assets of {rows:,} rows")
             self.make_fleet(assets, rows)
-            point = self.run(alternative, repeats)
+            point = self.run(_ours(), repeats)
             points.append({"factor": factor, "assets": assets, "rows": rows, **point})
         fitted = [point for point in points if point["factor"] in FACTORS and "seconds" in point]
         return {
             "points": points,
             "fit": fit([p["assets"] * p["rows"] for p in fitted], [p["seconds"] for p in fitted]),
         }
+
+    def many_files(self, counts: Sequence[int]) -> dict:
+        """Ours on fleets of small files: what each further file costs."""
+        points = []
+        for count in counts:
+            say(f"{count:,} files of {ROWS_OF_A_SMALL_FILE} rows")
+            self.make_fleet(count, ROWS_OF_A_SMALL_FILE)
+            point = self.run(_ours(), 1)
+            points.append({**point, "files": count, "files_written": point.get("files")})
+        ran = [point for point in points if "seconds" in point]
+        # Millions of files in the place of millions of rows.
+        fitted = fit([p["files"] for p in ran], [p["seconds"] for p in ran])
+        per_thousand = fitted["seconds_per_million_rows"] / 1000 if fitted else None
+        return {"rows": ROWS_OF_A_SMALL_FILE, "points": points, "seconds_per_thousand_files": per_thousand}
 
     def feed(self, assets: int, rows: int) -> dict | None:
         """What `feed.py` reports; None where there is none."""
@@ -165,6 +185,10 @@ class Bench:
         command = [sys.executable, str(script), "--rows", str(rows), "--assets", str(assets), "--json", str(path)]
         code = subprocess.run(command).returncode
         return {"failed": f"exit code {code}"} if code else json.loads(path.read_text())
+
+
+def _ours() -> Alternative:
+    return next(alternative for alternative in ALTERNATIVES if alternative.name == OURS)
 
 
 def say(text: str) -> None:
@@ -196,6 +220,7 @@ def main() -> None:
                 "rows": bench.grow(size.one_asset, "rows", size.repeats),
                 "assets": bench.grow(size.many_assets, "assets", size.repeats),
             },
+            "files": bench.many_files(size.files),
             "feed": bench.feed(*size.feed),
         }
     path = args.out / "results.json"

@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from contract import storage
 from contract.errors import UserError, find_job_failure
 from contract.fingerprint import data_fingerprint
+from contract.imports import heavy_imports
 from contract.job import SUFFIXES, Job
 from contract.jobfile import load_job
 from contract.layout import DATA_PREFIX, MANIFEST, DataLayout
 from contract.manifest import read_complete
-from contract.quiet import quiet_stderr
 from contract.storage import FileStat
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -71,10 +71,11 @@ def run(argv: Sequence[str]) -> None:
     Raises:
       UserError, JobFailed
     """
-    import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
+    with heavy_imports():
+        import apache_beam as beam
+        from apache_beam.options.pipeline_options import PipelineOptions
 
-    from pipelines.options import JobOptions, choose_runner, is_local
+        from pipelines.options import JobOptions, choose_runner, is_local
 
     options = PipelineOptions(list(argv))
     own = options.view_as(JobOptions)
@@ -89,7 +90,7 @@ def run(argv: Sequence[str]) -> None:
     check_output(job.output.path)
     files = prune(job, files)
 
-    with quiet_stderr():
+    with heavy_imports():
         import tensorflow as tf
         import tensorflow_transform.beam as tft_beam
 
@@ -143,4 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)  # all is written; taking TensorFlow's and Beam's modules apart would take another second

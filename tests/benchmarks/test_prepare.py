@@ -87,7 +87,7 @@ def test_ours_writes_every_window_standardized(expected):
 @pytest.mark.parametrize("name", [name for name in BY_NAME if name != alternatives.OURS])
 def test_an_alternative_writes_the_same_windows(name, files, expected, tmp_path):
     if BY_NAME[name].needs:
-        pytest.importorskip(BY_NAME[name].needs, reason="only for benchmarks: pip install -e .[bench]")
+        pytest.importorskip(BY_NAME[name].needs, reason="only for benchmarks: make bench installs it")
     output = run(name, files, tmp_path)
     assert_same_windows(read_floor(output) if name == "floor" else read_examples(output), expected)
 

@@ -1,0 +1,37 @@
+"""Imports of large frameworks: faster, and without their chatter."""
+
+import gc
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def heavy_imports() -> Iterator[None]:
+    """Wraps the imports of Beam and TensorFlow, while the process has a single thread.
+
+    What is written to file descriptor 2 is held back, and shown if the body raises:
+    TensorFlow tells of CPU features and absent GPUs there before any log level can
+    reach it. The garbage collector pauses: modules are no garbage, and looking
+    through their hundreds of thousands of objects takes a quarter of the time. What
+    was imported is never looked through again.
+    """
+    sys.stderr.flush()
+    saved = os.dup(2)
+    gc.disable()
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            held.seek(0)
+            os.write(saved, held.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(saved, 2)
+            os.close(saved)
+            gc.freeze()
+            gc.enable()
