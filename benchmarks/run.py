@@ -184,7 +184,9 @@ class Bench:
         say(f"feeding {assets} assets of {rows:,} rows")
         command = [sys.executable, str(script), "--rows", str(rows), "--assets", str(assets), "--json", str(path)]
         code = subprocess.run(command).returncode
-        return {"failed": f"exit code {code}"} if code else json.loads(path.read_text())
+        if code:
+            return {"failed": f"exit code {code}"}
+        return {"assets": assets, "rows": rows, "results": json.loads(path.read_text())}
 
 
 def _ours() -> Alternative:

@@ -88,6 +88,18 @@ def inspect(args: argparse.Namespace) -> int:
     return run_together("inspect", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
 
+def profile(args: argparse.Namespace) -> int:
+    """Measures the feeding of a prepared data set, in a process of its own: it needs TensorFlow."""
+    command = [sys.executable, "-m", "trainer.profile", args.dataset]
+    for name in ("job", "batch", "shuffle", "seconds", "out"):
+        value = getattr(args, name)
+        if value is not None:
+            command += [f"--{name}", str(value)]
+    for override in args.set:
+        command += ["--set", override]
+    return run_together("profile", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
+
+
 def schema(args: argparse.Namespace) -> int:
     """Prints the JSON Schema of a job file."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
@@ -153,6 +165,23 @@ def build_parser() -> argparse.ArgumentParser:
     look.add_argument("dataset", metavar="DATASET", help="the folder that holds manifest.json (output.path of the job)")
     look.add_argument("--windows", type=_positive, metavar="N", help="print the first N windows")
     look.add_argument("--verify", action="store_true", help="read every shard and compare it with the manifest")
+
+    feed = _command(
+        commands,
+        "profile",
+        profile,
+        "measure how fast a prepared data set feeds a training, and what limits",
+        "beamfeed profile out/data --job job.yaml",
+    )
+    feed.add_argument("dataset", metavar="DATASET", help="the folder that holds manifest.json (output.path of the job)")
+    feed.add_argument("--job", metavar="JOB", help="measure the training steps of this job file's model, too")
+    feed.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="as in beamfeed run; goes with --job"
+    )
+    feed.add_argument("--batch", type=_positive, metavar="N", help="windows in a batch (the job's, or 256)")
+    feed.add_argument("--shuffle", type=int, metavar="N", help="windows mixed at a time (the job's, or 10000)")
+    feed.add_argument("--seconds", type=float, metavar="S", help="of each of about 22 measurements (2)")
+    feed.add_argument("--out", metavar="DIR", help="write profile.png and profile.json into this folder")
 
     _command(
         commands,

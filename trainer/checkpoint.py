@@ -1,6 +1,6 @@
 """Checkpoints: one after each epoch to go on from, and the best one to export."""
 
-import tempfile
+from contextlib import ExitStack
 from types import TracebackType
 
 import keras
@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from contract.layout import RunLayout
 from trainer.progress import Progress
+from trainer.scratch import scratch_folder
 
 KEEP = 2
 
@@ -16,8 +17,8 @@ class Checkpoints:
     """Saves and restores model, optimizer and progress.
 
     Every worker must save, because saving a distributed variable may need all of
-    them, but only the chief's files are kept: the others write to a temporary
-    folder, removed at the end. All restore from the chief's.
+    them, but only the chief's files are kept: the others write to a scratch
+    folder of their machine. All restore from the chief's.
 
     Args:
       names: the files of the run.
@@ -34,8 +35,8 @@ class Checkpoints:
         self._is_chief = is_chief
 
     def __enter__(self) -> "Checkpoints":
-        self._temporary = None if self._is_chief else tempfile.TemporaryDirectory(prefix="beamfeed-worker-")
-        own = RunLayout(self._temporary.name) if self._temporary else self._names
+        self._stack = ExitStack()
+        own = self._names if self._is_chief else RunLayout(self._stack.enter_context(scratch_folder()))
         self._latest = tf.train.CheckpointManager(self._state, own.checkpoints, max_to_keep=KEEP)
         self._best = tf.train.CheckpointManager(self._model, own.best, max_to_keep=1)
         return self
@@ -43,8 +44,7 @@ class Checkpoints:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._temporary:
-            self._temporary.cleanup()
+        self._stack.close()
 
     def restore(self) -> Progress:
         """Restores the state after the last epoch; Progress() where there is none."""

@@ -8,7 +8,7 @@ import tensorflow as tf
 from contract import storage
 from contract.errors import UserError
 from contract.manifest import Manifest
-from trainer.dataset import open_shard
+from trainer.records import open_shard
 
 
 @contextmanager

@@ -3,17 +3,16 @@
 A record holds a segment: consecutive rows of one asset. The steps, in order:
 
     shards     only those that the manifest lists, in another order in each epoch
-    records    read from several shards at a time, mixed in a buffer
-    pools      as many records as hold `shuffle` windows; the starts of their windows are permuted
-    shares     of each global batch, the starts that are this worker's (see trainer.shares)
-    windows    gathered from the pool's rows, a batch at a time
+    records    read from several shards at a time, mixed in a buffer  (trainer.records)
+    pools      records that take the memory of `shuffle` windows; their windows' starts are permuted  (trainer.framing)
+    shares     of each global batch, the starts that are this worker's  (trainer.shares)
+    windows    gathered from the pool's rows, about two megabytes at a time, and cut into batches without copying
 
 Windows are indices until the last step, so a pool costs its rows and not its
 windows, and no step handles windows one by one.
 """
 
-import logging
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -24,16 +23,34 @@ from contract import layout, storage
 from contract.errors import UserError
 from contract.job import SplitName
 from contract.manifest import Manifest
-from trainer.shares import Share, check_split, eval_steps, pool_records, train_steps
-
-log = logging.getLogger(__name__)
+from trainer.framing import Frame, block_rows, find_starts, gather, pad, parse, take_share
+from trainer.records import Shards, opener, read_records, shard_order, shuffle_records
+from trainer.shares import Share, check_split, eval_steps, fitting_records, pool_records, train_steps
 
 FOREVER = np.iinfo(np.int64).max
-OPEN_SHARDS = 16  # read at a time
-MIXED_RECORDS = 64  # at least this many records in the buffer that mixes them, about 16 MB
-LOCAL_BUFFER, REMOTE_BUFFER = 1 << 20, 8 << 20  # bytes read ahead in each open shard
+MIXED_BYTES = 64 << 20  # of the records in the buffer that mixes them; and a pool holds no more
+CHUNK_BYTES = 2 << 20  # of windows gathered at a time: calls for small batches would cost more than the copying
+PREFETCH_BYTES = 8 << 20  # of batches made ready, but at least two; tf.data's own choice grows to hundreds of MB
 
 Cache = Literal["none", "memory", "file"]
+Stage = Literal["read", "records", "parse", "pools", "batches"]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How the graph is run, never which windows it gives; `trainer.profile` measures what each part is worth.
+
+    Attributes:
+      open_shards: read at a time.
+      parallel: whether reading and gathering use several threads.
+      prefetch: whether batches are made ready before they are asked for.
+      pool: windows in a pool, if `shuffle` asks for fewer.
+    """
+
+    open_shards: int = 16
+    parallel: bool = True
+    prefetch: bool = True
+    pool: int = 0
 
 
 def load(
@@ -54,6 +71,8 @@ def load(
     cache: Cache = "none",
     cache_folder: str | None = None,
     skip_corrupt: bool = False,
+    tuning: Tuning = Tuning(),
+    until: Stage = "batches",
 ) -> tf.data.Dataset:
     """The windows of one split, in batches.
 
@@ -62,10 +81,13 @@ def load(
       output: the folder of the data set, local or gs://
       split: train, eval or test.
       batch: windows in a global batch, over all workers together.
-      shuffle: windows that are mixed at a time, across records and assets; a few
-        times what their rows take is held in memory. 0 keeps the order.
-      seed: of the order. It is a pure function of `seed`, the epoch and
-        `tf.random.set_seed`, if the order is deterministic.
+      shuffle: windows that are mixed at a time, across records and assets: at
+        least this many, unless the rows that they take in the records are more than
+        64 MB, and as many as take no more memory than this many would by
+        themselves. Before that, 64 MB of records are mixed as wholes. 0 keeps the
+        order.
+      seed: of the order, which is a pure function of `seed` and the epoch if it is
+        deterministic; `tf.random.set_seed` has no influence.
       epoch: the first epoch to read; an epoch's order does not depend on where
         reading began.
       epochs: how many epochs; None reads without end.
@@ -84,6 +106,11 @@ def load(
       skip_corrupt: passes over the damaged rest of a shard, with a warning in the
         log. An epoch keeps its number of steps: the first windows come again, or
         padding.
+      tuning: how the graph is run.
+      until: cuts the graph off after a stage, to measure it: read (strings of
+        bytes of the shards), records (serialized, scalar strings), parse (rows
+        `[rows, features]` of a pool, and the rows of each record), pools (rows, the
+        starts of their windows `[windows]`, and a scalar).
 
     Returns:
       A data set with known cardinality, of float32 `[batch, time, features]`, or
@@ -99,14 +126,25 @@ def load(
     _check_shards(manifest, output, split)
     steps = (train_steps if remainder == "drop" else eval_steps)(info.windows, batch)
     ordered = deterministic or workers > 1 or remainder == "pad"
-    length, features = manifest.windows.length, len(manifest.features)
-    in_pool = pool_records(info, max(shuffle, batch))
+    frame = Frame(manifest.windows.length, manifest.windows.stride, len(manifest.features))
+    wanted = max(shuffle, batch, tuning.pool)
+    mixed = fitting_records(info, frame.features, MIXED_BYTES)
+    # Windows share rows: a pool takes the memory of the windows asked for, and so holds several times as many.
+    in_pool = max(pool_records(info, wanted), fitting_records(info, frame.features, wanted * frame.bytes))
+    in_pool = min(in_pool, mixed)
+    chunk = share.size * max(1, CHUNK_BYTES // (share.size * frame.bytes))
+    threads = tf.data.AUTOTUNE if tuning.parallel else None
 
     read = partial(
-        _read_records,
-        paths=manifest.shard_paths(output, split),
-        counts=[shard.records for shard in info.shards],
-        open_shard=partial(open_shard, compression=manifest.compression, remote=storage.is_remote(output)),
+        read_records,
+        Shards(
+            manifest.shard_paths(output, split),
+            [shard.records for shard in info.shards],
+            [shard.bytes for shard in info.shards],
+        ),
+        open_one=opener(until == "read", manifest.compression, storage.is_remote(output)),
+        open_shards=tuning.open_shards,
+        parallel=tuning.parallel,
         ordered=ordered,
         skip_corrupt=skip_corrupt,
     )
@@ -116,35 +154,48 @@ def load(
             raise ValueError("cache='file' needs cache_folder")
         cached = read(tf.range(len(info.shards))).cache("" if cache == "memory" else f"{cache_folder}/{split}")
 
+    def to_pool(serialized: tf.Tensor, key: tf.Tensor | None) -> tuple:
+        rows, counts = parse(serialized, frame.features)
+        if until == "parse":
+            return rows, counts
+        return rows, find_starts(counts, frame, key), block_rows(counts, frame)
+
     def read_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
         key = tf.random.fold_in(tf.constant([0, seed], tf.int64), epoch) if shuffle else None
-        records = cached if cached is not None else read(_shard_order(len(info.shards), key))
+        records = cached if cached is not None else read(shard_order(len(info.shards), _fold(key, 0)))
+        if until in ("read", "records"):
+            return records
         if key is not None:
-            buffer = min(max(in_pool, MIXED_RECORDS), max(info.records, 1))
-            records = records.shuffle(buffer, seed=seed * 1_000_003 + epoch, reshuffle_each_iteration=False)
+            records = shuffle_records(records, mixed, tf.random.fold_in(key, -1))
         pools = records.batch(in_pool).enumerate()
         pools = pools.map(
-            lambda index, serialized: _frame(serialized, length, manifest.windows.stride, features, _fold(key, index)),
-            num_parallel_calls=1,  # few and large: each call is parallel in itself
-            deterministic=ordered,
+            lambda index, serialized: to_pool(serialized, _fold(key, index + 1)),
+            num_parallel_calls=1 if tuning.parallel else None,  # few and large: each call is parallel in itself
+            deterministic=ordered if tuning.parallel else None,
         )
+        if until in ("parse", "pools"):
+            return pools
         if skip_corrupt and remainder == "drop":
             pools = pools.repeat()  # the first windows stand in for those that are damaged
-        windows = _take_share(pools, share, steps * batch, info.windows).map(
-            lambda rows, starts: _gather(rows, starts, length),
-            num_parallel_calls=tf.data.AUTOTUNE,
-            deterministic=ordered,
+        windows = take_share(pools, share, steps * batch, info.windows, chunk).map(
+            lambda rows, starts, block, first, end: gather(rows, starts[first:end], block, frame),
+            num_parallel_calls=threads,
+            deterministic=ordered if tuning.parallel else None,
         )
         if remainder == "drop":
             batches = windows.rebatch(share.replica_sizes, drop_remainder=True)
         else:
-            batches = _padded(windows, share, steps * replicas, length, features)
+            batches = pad(windows, share, steps * replicas, frame)
         return batches.apply(tf.data.experimental.assert_cardinality(steps * replicas))
 
     last = FOREVER if epochs is None else epoch + epochs
-    size = tf.data.INFINITE_CARDINALITY if epochs is None else epochs * steps * replicas
     batches = tf.data.Dataset.range(epoch, last).flat_map(read_epoch)
-    batches = batches.apply(tf.data.experimental.assert_cardinality(size)).prefetch(tf.data.AUTOTUNE)
+    if until == "batches":
+        size = tf.data.INFINITE_CARDINALITY if epochs is None else epochs * steps * replicas
+        batches = batches.apply(tf.data.experimental.assert_cardinality(size))
+    if tuning.prefetch:
+        replica = max(share.replica_sizes) * frame.bytes
+        batches = batches.prefetch(max(2 * replicas, PREFETCH_BYTES // replica))
     options = tf.data.Options()
     options.deterministic = ordered
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -159,118 +210,6 @@ def _check_shards(manifest: Manifest, output: str, split: SplitName) -> None:
             raise UserError(f"{path}: the manifest lists this shard, but it is missing; prepare the data set again")
 
 
-def _fold(key: tf.Tensor | None, index: tf.Tensor) -> tf.Tensor | None:
-    """The key of a pool; 0 is that of the shards."""
-    return None if key is None else tf.random.fold_in(key, index + 1)
-
-
-def _shard_order(count: int, key: tf.Tensor | None) -> tf.Tensor:
-    order = tf.range(count)
-    return order if key is None else tf.random.experimental.stateless_shuffle(order, tf.random.fold_in(key, 0))
-
-
-def open_shard(path: tf.Tensor | str, compression: str, remote: bool) -> tf.data.Dataset:
-    """The serialized records of one shard."""
-    kind = "GZIP" if compression == "gzip" else ""
-    return tf.data.TFRecordDataset(path, kind, buffer_size=REMOTE_BUFFER if remote else LOCAL_BUFFER)
-
-
-def _read_records(
-    order: tf.Tensor,
-    paths: list[str],
-    counts: list[int],
-    open_shard: Callable[[tf.Tensor], tf.data.Dataset],
-    ordered: bool,
-    skip_corrupt: bool,
-) -> tf.data.Dataset:
-    """Serialized records, from several shards at a time."""
-
-    def open_one(path: tf.Tensor, count: tf.Tensor) -> tf.data.Dataset:
-        # Errors are passed over inside the read of one shard. Around the
-        # interleave the damaged shard would be asked again without end.
-        return _tolerant(open_shard(path), path, count) if skip_corrupt else open_shard(path)
-
-    files = tf.data.Dataset.from_tensor_slices(
-        (tf.gather(tf.constant(paths), order), tf.gather(tf.constant(counts, tf.int64), order))
-    )
-    return files.interleave(
-        open_one,
-        cycle_length=min(OPEN_SHARDS, len(paths)),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=ordered,
-    )
-
-
-def _tolerant(records: tf.data.Dataset, path: tf.Tensor, expected: tf.Tensor) -> tf.data.Dataset:
-    """Ends a shard at its first damaged record, and tells the log how many it lacks."""
-
-    def warn(path: bytes, missing: np.int64) -> np.bool_:
-        log.warning("%s: damaged, passed over its last %d records", path.decode(), missing)
-        return np.True_
-
-    def count(seen: tf.Tensor, record: tf.Tensor, end: tf.Tensor) -> tuple:
-        short = end & (seen < expected)
-        told = tf.cond(
-            short, lambda: tf.numpy_function(warn, [path, expected - seen], tf.bool), lambda: tf.constant(True)
-        )
-        return seen + 1, (record, end & told)
-
-    end = tf.data.Dataset.from_tensors((tf.constant(b""), tf.constant(True)))
-    marked = records.ignore_errors().map(lambda record: (record, tf.constant(False))).concatenate(end)
-    counted = marked.scan(tf.constant(0, tf.int64), lambda seen, item: count(seen, *item))
-    return counted.filter(lambda record, end: ~end).map(lambda record, end: record)
-
-
-def _frame(serialized: tf.Tensor, length: int, stride: int, features: int, key: tf.Tensor | None) -> tuple:
-    """A pool of records -> its rows `[rows, features]` and where its windows start, int64 `[windows]`."""
-    spec = {"values": tf.io.RaggedFeature(tf.float32, row_splits_dtype=tf.int64)}
-    values = tf.io.parse_example(serialized, spec)["values"]
-    rows = values.row_lengths() // features
-    windows = tf.ragged.range(tf.maximum((rows - length) // stride + 1, 0))
-    starts = windows.flat_values * stride + tf.gather(values.row_starts() // features, windows.value_rowids())
-    if key is not None:
-        starts = tf.random.experimental.stateless_shuffle(starts, key)
-    return tf.reshape(values.flat_values, [-1, features]), starts
-
-
-def _take_share(pools: tf.data.Dataset, share: Share, limit: int, windows: int) -> tf.data.Dataset:
-    """Keeps the starts that are this worker's, cut where its batches end: (rows, starts `[<= share.size]`).
-
-    Only the first `limit` windows are kept, and the pools are read until `windows` have been seen.
-    """
-
-    def own(seen: tf.Tensor, pool: tuple) -> tuple:
-        rows, starts = pool
-        place = seen + tf.range(tf.size(starts, tf.int64))
-        row = place % share.batch
-        mine = tf.boolean_mask(starts, (row >= share.first) & (row < share.end) & (place < limit))
-        filled = tf.clip_by_value(seen % share.batch - share.first, 0, share.size) % share.size
-        return seen + tf.size(starts, tf.int64), (seen, rows, mine, filled)
-
-    def cut(_: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, filled: tf.Tensor) -> tf.data.Dataset:
-        # The first cut completes the batch that the pool before has begun, so
-        # that batches are copied once more only where two pools meet.
-        size = tf.constant(share.size, tf.int64)
-        count = (filled + tf.size(starts, tf.int64) + size - 1) // size
-        return tf.data.Dataset.range(count).map(
-            lambda i: (rows, starts[tf.maximum(i * size - filled, 0) : (i + 1) * size - filled])
-        )
-
-    owned = pools.scan(tf.constant(0, tf.int64), own).take_while(lambda seen, *_: seen < windows)
-    return owned.flat_map(cut)
-
-
-def _gather(rows: tf.Tensor, starts: tf.Tensor, length: int) -> tf.Tensor:
-    """The windows that start at `starts`: `[windows, length, features]`."""
-    return tf.gather(rows, starts[:, None] + tf.range(length, dtype=tf.int64)[None])
-
-
-def _padded(windows: tf.data.Dataset, share: Share, count: int, length: int, features: int) -> tf.data.Dataset:
-    """Exactly `count` batches of windows and weights; zeros of weight 0 follow the last window."""
-    weighted = windows.map(lambda batch: (batch, tf.ones(tf.shape(batch)[:1])))
-    zeros = (tf.zeros([share.size, length, features]), tf.zeros([share.size]))
-    filled = weighted.concatenate(tf.data.Dataset.from_tensors(zeros).repeat())
-    # Zipped with a range and not taken: this asks for one batch too many, and a
-    # cache upstream is complete only when its end has been asked for.
-    batches = filled.rebatch(share.replica_sizes, drop_remainder=True)
-    return tf.data.Dataset.zip((batches, tf.data.Dataset.range(count))).map(lambda batch, _: batch)
+def _fold(key: tf.Tensor | None, data: tf.Tensor | int) -> tf.Tensor | None:
+    """A key of its own: -1 for the records' buffer, 0 for the shards, and from 1 for the pools."""
+    return None if key is None else tf.random.fold_in(key, data)

@@ -12,9 +12,9 @@ from typing import Any
 
 from contract import storage
 from contract.errors import UserError
+from contract.imports import heavy_imports
 from contract.job import SplitName
 from contract.manifest import Manifest, Shard, read_manifest
-from contract.quiet import quiet_stderr
 
 CHUNK = 8 << 20  # bytes read at a time for a checksum
 ROWS, COLUMNS = 4, 8  # shown of a window
@@ -207,7 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         manifest = read_manifest(arguments.dataset)
         if manifest is None:
             raise UserError(f"{arguments.dataset}: there is no prepared data set (no manifest.json)")
-        with quiet_stderr():
+        with heavy_imports():
             import tensorflow as tf
 
             tf.config.set_visible_devices([], "GPU")

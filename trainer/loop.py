@@ -4,27 +4,26 @@ An explicit loop: Keras 3's `fit` does not work under MultiWorkerMirroredStrateg
 """
 
 import math
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import tensorflow as tf
 
 from contract.errors import JobFailed, UserError
 from contract.fingerprint import run_fingerprint
-from contract.job import Job, SplitName
+from contract.job import Job
 from contract.layout import RunLayout
 from contract.manifest import Manifest
 from contract.result import TrainResult
 from trainer import export, models
 from trainer.checkpoint import Checkpoints
 from trainer.damage import explained
-from trainer.dataset import load
+from trainer.feed import open_feed
 from trainer.history import History
 from trainer.progress import Progress, is_over, stops_early
-from trainer.shares import check_split, eval_steps, train_steps, windows_in
+from trainer.shares import check_split, train_steps, windows_in
 from trainer.steps import make_eval_step, make_optimizer, make_train_step
 from trainer.strategy import Cluster
 
@@ -65,7 +64,7 @@ def train_and_evaluate(job: Job, manifest: Manifest, cluster: Cluster) -> TrainR
     with ExitStack() as stack:
         stack.enter_context(explained(manifest, job.output.path))
         checkpoints = stack.enter_context(Checkpoints(names, model, optimizer, cluster.place.is_chief))
-        feed = stack.enter_context(_feed(job, manifest, cluster))
+        feed = stack.enter_context(open_feed(job, manifest, cluster))
         progress = checkpoints.restore()
         if not cluster.all_same(progress.epoch):
             raise UserError(f"{names.workdir}: the workers do not find the same checkpoint; is this a shared folder?")
@@ -139,66 +138,3 @@ def run_epoch(train_step: Any, batches: Iterator[Any], steps: int, batch: int, p
 
 def _rate(bar: Any) -> float:
     return bar.format_dict.get("rate") or 0.0
-
-
-class _Feed:
-    """The distributed batches of each split. Iterators are kept, so that a cache serves all epochs."""
-
-    def __init__(self, job: Job, manifest: Manifest, cluster: Cluster, cache_folder: str | None):
-        self._job, self._manifest, self._cluster = job, manifest, cluster
-        self._cache_folder = cache_folder
-        self._padded: dict[SplitName, Iterator[Any]] = {}
-
-    def train(self, epoch: int) -> Iterator[Any]:
-        """Shuffled training batches without end, from this epoch on."""
-        feed = self._job.train.feed
-        return self._open("train", shuffle=feed.shuffle, seed=feed.seed, deterministic=feed.deterministic, epoch=epoch)
-
-    def evaluate(self, eval_step: Any, split: SplitName) -> float | None:
-        """The mean loss over all windows of a split, each counted once; None if it is empty."""
-        windows = windows_in(self._manifest, split)
-        if windows == 0:
-            return None
-        if split not in self._padded:
-            self._padded[split] = self._open(split, remainder="pad")
-        total = tf.zeros([2], tf.float64)
-        for _ in range(eval_steps(windows, self._job.train.feed.batch)):
-            total = eval_step(next(self._padded[split]), total)
-        loss, count = (float(number) for number in total.numpy())
-        if (count != windows and not self._job.train.feed.skip_corrupt) or count == 0:
-            raise UserError(
-                f"{self._job.output.path}: the split {split} held {count:.0f} windows, the manifest says {windows}; "
-                "prepare the data set again"
-            )
-        if not math.isfinite(loss):
-            raise JobFailed(f"the loss on the split {split} is {loss}; look for extreme values in the data")
-        return loss / count
-
-    def _open(self, split: SplitName, **options: Any) -> Iterator[Any]:
-        feed, place = self._job.train.feed, self._cluster.place
-        dataset = load(
-            self._manifest,
-            self._job.output.path,
-            split,
-            batch=feed.batch,
-            # Without end: the loop counts the steps, and the workers need not
-            # ask each other at every step whether there is another one.
-            epochs=None,
-            worker=place.worker,
-            workers=place.workers,
-            replicas=self._cluster.replicas,
-            cache=feed.cache,
-            cache_folder=self._cache_folder,
-            skip_corrupt=feed.skip_corrupt,
-            **options,
-        )
-        return iter(self._cluster.strategy.distribute_datasets_from_function(lambda _: dataset))
-
-
-@contextmanager
-def _feed(job: Job, manifest: Manifest, cluster: Cluster) -> Iterator[_Feed]:
-    if job.train.feed.cache != "file":
-        yield _Feed(job, manifest, cluster, None)
-        return
-    with tempfile.TemporaryDirectory(prefix="beamfeed-cache-") as folder:
-        yield _Feed(job, manifest, cluster, folder)

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 
 from contract.errors import JobFailed, UserError
+from contract.imports import heavy_imports
 from contract.job import Job
 from contract.jobfile import load_job
 from contract.manifest import Manifest, read_manifest
-from contract.quiet import quiet_stderr
 from contract.result import TrainResult
 from trainer.shares import check_split
 from trainer.strategy import Place, read_place
@@ -48,7 +48,7 @@ def check(arguments: argparse.Namespace) -> tuple[Job, Manifest, Place]:
 def train(job: Job, manifest: Manifest, place: Place, restart: bool) -> TrainResult:
     """Joins the workers and trains; see `trainer.loop.train_and_evaluate`."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    with quiet_stderr():
+    with heavy_imports():
         import tensorflow as tf
 
         from trainer.strategy import connect

@@ -103,3 +103,10 @@ def check_split(manifest: Manifest, split: SplitName, batch: int, whole: bool) -
 def pool_records(info: SplitInfo, windows: int) -> int:
     """How many records hold, on average, at least this many windows; at most all of the split's."""
     return min(max(1, math.ceil(windows * info.records / info.windows)), max(1, info.records))
+
+
+def fitting_records(info: SplitInfo, features: int, size: int) -> int:
+    """How many records have, on average, at most `size` bytes of rows (float32) and starts of windows (int64)."""
+    rows = sum(shard.rows for shard in info.shards)
+    fitting = size * info.records // max(1, 4 * rows * features + 8 * info.windows)
+    return min(max(1, fitting), max(1, info.records))

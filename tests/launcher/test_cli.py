@@ -51,7 +51,7 @@ def test_importing_it_loads_nothing_heavy():
     assert result.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["preprocess"], ["train"], ["inspect"], ["schema"]])
+@pytest.mark.parametrize("command", [[], ["run"], ["preprocess"], ["train"], ["inspect"], ["profile"], ["schema"]])
 def test_every_help_has_an_example(command, capsys):
     with pytest.raises(SystemExit, match="0"):
         cli.main([*command, "--help"])
@@ -179,3 +179,19 @@ def test_inspect_passes_its_arguments_on(monkeypatch):
     assert cli.main(["inspect", "out/data", "--windows", "2", "--verify"]) == 0
     command = started[0][0].command
     assert command[1:] == ("-m", "trainer.inspect", "out/data", "--windows", "2", "--verify")
+
+
+def test_profile_passes_its_arguments_on(monkeypatch):
+    started = []
+    monkeypatch.setattr(cli, "run_together", lambda name, processes: started.append(processes) or 0)
+    assert cli.main(["profile", "out/data", "--job", "job.yaml", "--set", "a.b=1", "--shuffle", "0"]) == 0
+    command = started[0][0].command
+    assert command[1:] == (
+        "-m", "trainer.profile", "out/data", "--job", "job.yaml", "--shuffle", "0", "--set", "a.b=1"
+    )  # fmt: skip
+
+
+def test_profile_of_no_data_set(tmp_path):
+    result = beamfeed("profile", str(tmp_path))
+    assert result.returncode == 2
+    assert result.stderr == f"{tmp_path}: there is no prepared data set (no manifest.json)\n"

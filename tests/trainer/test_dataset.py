@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.errors import UserError
+from trainer import dataset
 from trainer.damage import explained
-from trainer.dataset import load
+from trainer.dataset import Tuning, load
 
 
 def read(written, split="train", **options):
@@ -93,6 +94,52 @@ def test_order_repeats_with_the_seed_and_differs_among_epochs_and_seeds(written)
     np.testing.assert_array_equal(second, epoch(epoch=1))  # as a resumed run reads it
     assert not np.array_equal(first, second)
     assert not np.array_equal(first, epoch(seed=8))
+
+
+@pytest.mark.parametrize("cache", ["none", "memory"])
+def test_the_order_does_not_depend_on_the_seed_of_tensorflow(written, cache):
+    orders = []
+    for seed in (1, 2, None):
+        if seed is not None:
+            tf.random.set_seed(seed)
+        orders.append(np.concatenate(read(written, shuffle=16, deterministic=True, epochs=2, cache=cache)))
+    np.testing.assert_array_equal(orders[0], orders[1])
+    np.testing.assert_array_equal(orders[0], orders[2])
+
+
+@pytest.mark.parametrize("seed", [0, -1, 2**40])
+def test_every_seed_is_one(written, seed):
+    first, again = (np.concatenate(read(written, shuffle=16, deterministic=True, seed=seed)) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
+@pytest.mark.parametrize("records", ["segments", "windows"])
+def test_long_windows_are_not_mixed_beyond_the_memory_for_it(helpers, tmp_path, monkeypatch, records):
+    segments = {"train": helpers.segments_of([40] * 8, 2)}
+    written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=4, records=records)
+    pools = load(written.manifest, written.output, "train", batch=4, shuffle=50, epochs=1, until="pools")
+    assert max(len(rows) for rows, _, _ in pools) > 100
+    monkeypatch.setattr(dataset, "MIXED_BYTES", 1000)  # of 8 bytes a row
+    pools = list(load(written.manifest, written.output, "train", batch=4, shuffle=50, epochs=1, until="pools"))
+    assert max(len(rows) for rows, _, _ in pools) <= 125
+    assert sum(len(starts) for _, starts, _ in pools) == len(written.windows["train"])
+    assert set(keys(np.concatenate(read(written, batch=4, shuffle=50)))) == set(keys(written.windows["train"]))
+
+
+@pytest.mark.parametrize("chunk", [1, 500, 1 << 20])
+def test_the_size_of_what_is_gathered_at_a_time_changes_nothing(written, monkeypatch, chunk):
+    expected = read(written, shuffle=16, deterministic=True, batch=7, worker=1, workers=2)
+    monkeypatch.setattr(dataset, "CHUNK_BYTES", chunk)
+    for a, b in zip(expected, read(written, shuffle=16, deterministic=True, batch=7, worker=1, workers=2), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "tuning", [Tuning(open_shards=1), Tuning(parallel=False), Tuning(prefetch=False), Tuning(pool=1000)]
+)
+def test_tuning_changes_how_and_not_what(written, tuning):
+    windows = np.concatenate(read(written, batch=4, shuffle=16, tuning=tuning))
+    assert keys(windows) == keys(written.windows["train"])
 
 
 def test_without_shuffling_the_order_is_that_of_the_records(helpers, tmp_path):

@@ -1,0 +1,162 @@
+"""The data that feeding is compared on, the same windows in each reader's own format.
+
+Rows are 8 float32 sensors of noise, which does not compress: so bytes mean work. The first two
+columns say whose row it is, so that a window tells its asset and its time.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from contract import layout
+from contract.job import Windows
+from contract.manifest import Counts, Manifest, Shard, SplitInfo, write_manifest
+from transforms.rows import Rows
+from transforms.segment import SEGMENT_BYTES, Segments
+
+ASSET, TIME = 0, 1  # columns: the asset's number, and the row's number within the asset (exact below 2**24)
+FINGERPRINT = b"feed".hex() * 8
+SPLIT = "train"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """
+    Attributes:
+      rows: of each asset.
+      shards: files of each format.
+      segment_bytes: of the rows in a record.
+    """
+
+    assets: int
+    rows: int
+    features: int = 8
+    length: int = 64
+    stride: int = 16
+    shards: int = 16
+    segment_bytes: int = SEGMENT_BYTES
+    seed: int = 7
+
+    def __post_init__(self) -> None:
+        if self.features < 2 or self.rows < self.length:
+            raise ValueError("needs at least 2 features, and a window's rows in each asset")
+
+    @property
+    def windows_per_asset(self) -> int:
+        return (self.rows - self.length) // self.stride + 1
+
+    @property
+    def windows(self) -> int:
+        return self.assets * self.windows_per_asset
+
+
+def asset_values(sizes: Sizes, asset: int) -> np.ndarray:
+    """The rows of one asset, float32 `[rows, features]`."""
+    values = np.random.default_rng([sizes.seed, asset]).standard_normal((sizes.rows, sizes.features), np.float32)
+    values[:, ASSET] = asset
+    values[:, TIME] = np.arange(sizes.rows)
+    return values
+
+
+def shard_assets(sizes: Sizes, shard: int) -> list[int]:
+    """The assets of a shard: dealt out in a seeded order, as the pipelines deal units of up to 64 MB."""
+    order = np.random.default_rng(sizes.seed).permutation(sizes.assets)
+    return [int(asset) for asset in order[shard :: sizes.shards]]
+
+
+def frame(values: np.ndarray, sizes: Sizes) -> np.ndarray:
+    """The windows of one asset, without copying: `[windows, length, features]`."""
+    windows = np.lib.stride_tricks.sliding_window_view(values, sizes.length, axis=0)[:: sizes.stride]
+    return windows.transpose(0, 2, 1)
+
+
+def _records(sizes: Sizes, asset: int, per_record: int) -> tuple[Iterator[bytes], Segments]:
+    """The Examples of an asset, with `per_record` windows in each, and where they start."""
+    from transforms.encode import encode
+
+    values = asset_values(sizes, asset)
+    position = np.arange(sizes.rows)
+    first = np.arange(0, sizes.windows_per_asset, per_record)
+    last = np.minimum(first + per_record, sizes.windows_per_asset) - 1
+    segments = Segments(first=first * sizes.stride, rows=(last - first) * sizes.stride + sizes.length)
+    rows = Rows(position, position, values, np.zeros(sizes.rows, bool))
+    return encode(f"asset-{asset:05d}", rows, values, segments), segments
+
+
+def write_segments(output: str, sizes: Sizes) -> Manifest:
+    """Our format: segments, and the manifest."""
+    row = 4 * sizes.features
+    return _write(output, sizes, max(1, (sizes.segment_bytes // row - sizes.length) // sizes.stride + 1), "segments")
+
+
+def write_windows(output: str, sizes: Sizes) -> Manifest:
+    """One window per record, as most readers want it; the folder is also a data set of ours."""
+    return _write(output, sizes, 1, "windows")
+
+
+def _write(output: str, sizes: Sizes, per_record: int, records: str) -> Manifest:
+    import tensorflow as tf
+
+    names = layout.DataLayout.of(output, FINGERPRINT)
+    os.makedirs(names.split(SPLIT), exist_ok=True)
+    shards = []
+    for index in range(sizes.shards):
+        path = names.shard(SPLIT, index, sizes.shards)
+        assets = shard_assets(sizes, index)
+        count = rows = 0
+        with tf.io.TFRecordWriter(path) as writer:
+            for asset in assets:
+                stream, segments = _records(sizes, asset, per_record)
+                for record in stream:
+                    writer.write(record)
+                count += len(segments)
+                rows += int(segments.rows.sum())
+        shards.append(
+            Shard(
+                file=f"{SPLIT}/{os.path.basename(path)}",
+                records=count,
+                windows=len(assets) * sizes.windows_per_asset,
+                rows=rows,
+                bytes=os.path.getsize(path),
+                crc32c="0" * 8,  # nobody verifies these
+            )
+        )
+    manifest = Manifest(
+        name="feed",
+        kind="timeseries",
+        fingerprint=FINGERPRINT,
+        data=names.folder,
+        features=[f"sensor_{i}" for i in range(sizes.features)],
+        windows=Windows(length=sizes.length, stride=sizes.stride),
+        records=records,
+        compression="none",
+        counts=Counts(files=0, assets=sizes.assets, rejected_assets=0, rejected_files=0, rows_read=0),
+        splits={
+            SPLIT: SplitInfo(
+                assets=sizes.assets,
+                windows=sizes.windows,
+                records=sum(shard.records for shard in shards),
+                bytes=sum(shard.bytes for shard in shards),
+                shards=shards,
+            )
+        },
+    )
+    write_manifest(output, manifest)
+    return manifest
+
+
+def write_array_records(folder: str, sizes: Sizes) -> list[str]:
+    """One window per record in ArrayRecord files, bare float32; group_size 1, as Grain asks for random reads."""
+    from array_record.python import array_record_module
+
+    os.makedirs(folder, exist_ok=True)
+    paths = [os.path.join(folder, f"part-{i:05d}.array_record") for i in range(sizes.shards)]
+    for index, path in enumerate(paths):
+        writer = array_record_module.ArrayRecordWriter(path, "group_size:1")
+        for asset in shard_assets(sizes, index):
+            for window in frame(asset_values(sizes, asset), sizes):
+                writer.write(window.tobytes())
+        writer.close()
+    return paths
