@@ -1,6 +1,8 @@
 """Runs a command and measures its whole process tree: wall time, CPU time and peak memory."""
 
+import contextlib
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -63,7 +65,9 @@ def measure(command: Sequence[str], log: str) -> Measured:
     """
     with open(log, "wb") as output:
         started = time.monotonic()
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
         peak, ended = 0, threading.Event()
 
         def sample() -> None:
@@ -79,6 +83,8 @@ def measure(command: Sequence[str], log: str) -> Measured:
         process.returncode = os.waitstatus_to_exitcode(status)
         ended.set()
         sampler.join()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # workers that it left behind
     if process.returncode:
         with open(log, encoding="utf-8", errors="replace") as output:
             last = output.read()[-500:].strip()
