@@ -5,7 +5,6 @@ import os
 import signal
 import statistics
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -14,7 +13,6 @@ from dataclasses import dataclass
 import psutil
 
 SAMPLE_SECONDS = 0.05
-_MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
 
 
 class CommandFailed(Exception):
@@ -77,7 +75,7 @@ def measure(command: Sequence[str], log: str) -> Measured:
 
         sampler = threading.Thread(target=sample, daemon=True)
         sampler.start()
-        # wait4 gives the kernel's own account: CPU time to the end, and the largest process between two samples.
+        # wait4 gives the kernel's own account of CPU time. Its peak memory is of no use: it starts at this process's.
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.monotonic() - started
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -89,5 +87,4 @@ def measure(command: Sequence[str], log: str) -> Measured:
         with open(log, encoding="utf-8", errors="replace") as output:
             last = output.read()[-500:].strip()
         raise CommandFailed(f"exit code {process.returncode}: {last}")
-    peak = max(peak, usage.ru_maxrss * _MAXRSS_UNIT)
     return Measured(seconds, usage.ru_utime + usage.ru_stime, peak / 2**20)
