@@ -198,7 +198,9 @@ class RecurrentAutoencoder(Section):
 
 class Feed(Section):
     batch: Annotated[int, Field(ge=1)] = Field(256, description="Windows in a step, over all workers together.")
-    shuffle: Annotated[int, Field(ge=0)] = Field(10_000, description="Windows mixed at a time, as far as their rows fit in 64 MB; 0 keeps the order.")
+    shuffle: Annotated[int, Field(ge=0)] = Field(
+        10_000, description="Windows mixed at a time, as far as their rows fit in 64 MB; 0 keeps the order."
+    )
     cache: Literal["none", "memory", "file"] = "none"
     deterministic: bool = Field(False, description="The same order in every run, at some cost in speed.")
     skip_corrupt: bool = Field(False, description="Pass over a damaged rest of a shard instead of stopping.")
