@@ -165,6 +165,8 @@ def feed_lines(feed: dict) -> Iterator[str]:
     if "failed" in feed:
         yield f"Not measured: {feed['failed']}"
         return
+    if "command" in feed:  # measured by itself
+        yield from [f"    {feed['command']}", ""]
     entries = ran(feed["results"])
     ours = feed_baseline(entries)
     base = entries[ours]["windows_per_second"] if ours else None
