@@ -21,6 +21,7 @@ CORE = [
 ]
 DEV = [
     "build>=1.2,<2",
+    "cryptography>=45,<60",  # the certificates of tests/gs
     "hypothesis>=6.130,<7",
     "import-linter>=2.3,<3",
     "mypy>=1.15,<3",

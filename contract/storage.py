@@ -7,9 +7,14 @@ module serves the job file, the manifest, and the one listing of the input.
 import glob
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from contract.credentials import require_credentials
+from contract.errors import UserError
 
 GS = "gs://"
 
@@ -31,15 +36,46 @@ def join(folder: str, *names: str) -> str:
 
 @lru_cache
 def _gcs() -> Any:
+    require_credentials()
     from pyarrow import fs
 
     return fs.GcsFileSystem()
 
 
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Tells in a few words what Cloud Storage said of a gs:// path.
+
+    Raises:
+      UserError: if the bucket is not there, or not for this user.
+    """
+    try:
+        yield
+    except OSError as error:
+        said = re.search(r"with a last message of (.*?)(?: error_info=|\)\. Detail)", str(error), re.DOTALL)
+        reason = said[1].strip() if said else str(error).splitlines()[0]
+        if isinstance(error, FileNotFoundError) or reason.startswith("No such"):  # pyarrow's own have no type
+            if "bucket does not exist" in reason:
+                raise UserError(f"{path}: there is no bucket {_bare(path).partition('/')[0]!r}") from None
+            raise FileNotFoundError(f"{path}: there is no such file") from None
+        if reason.startswith("Cannot use file"):
+            raise NotADirectoryError(f"{path}: is a file") from None
+        if isinstance(error, PermissionError) or "UNAUTHENTICATED" in str(error):
+            raise UserError(f"{path}: no permission: {reason}") from None
+        raise OSError(f"{path}: {reason}") from None
+
+
+def _bare(path: str) -> str:
+    return path.removeprefix(GS).rstrip("/")
+
+
 def open_input(path: str) -> Any:
     """Opens a file for random reads; returns a pyarrow NativeFile."""
     if is_remote(path):
-        return _gcs().open_input_file(path.removeprefix(GS))
+        from contract.ranges import open_ranges
+
+        require_credentials()
+        return open_ranges(path)
     import pyarrow as pa
 
     return pa.OSFile(path, "rb")
@@ -47,7 +83,7 @@ def open_input(path: str) -> Any:
 
 def read_bytes(path: str) -> bytes:
     if is_remote(path):
-        with _gcs().open_input_file(path.removeprefix(GS)) as file:
+        with _naming(path), _gcs().open_input_file(_bare(path)) as file:
             return file.read()
     with open(path, "rb") as file:
         return file.read()
@@ -60,7 +96,7 @@ def read_text(path: str) -> str:
 def write_text(path: str, text: str) -> None:
     """Writes a whole small file so that a reader sees the old or the new, never a part."""
     if is_remote(path):
-        with _gcs().open_output_stream(path.removeprefix(GS)) as file:  # visible when closed
+        with _naming(path), _gcs().open_output_stream(_bare(path)) as file:  # visible when closed
             file.write(text.encode())
         return
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -76,25 +112,26 @@ def exists(path: str) -> bool:
     if is_remote(path):
         from pyarrow import fs
 
-        return _gcs().get_file_info(path.removeprefix(GS)).type != fs.FileType.NotFound
+        with _naming(path):
+            return _gcs().get_file_info(_bare(path)).type != fs.FileType.NotFound
     return os.path.exists(path)
 
 
 def list_folder(folder: str) -> list[str]:
     """The names directly in a folder, sorted; none where there is no such folder."""
     if is_remote(folder):
-        from pyarrow import fs
-
-        selector = fs.FileSelector(folder.removeprefix(GS).rstrip("/"), allow_not_found=True)
-        return sorted(info.base_name for info in _gcs().get_file_info(selector))
+        # pyarrow lists no folder that has no object of its own, so the folders are told from what is in them.
+        start = len(_bare(folder)) + 1
+        return sorted({info.path[start:].partition("/")[0] for info in _gcs_listing(folder, recursive=True)})
     return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
 
 
 def remove_tree(folder: str) -> None:
     """Removes a folder and all in it, if it is there."""
     if is_remote(folder):
-        if exists(folder):
-            _gcs().delete_dir(folder.removeprefix(GS).rstrip("/"))
+        with suppress(FileNotFoundError), _naming(folder):
+            # Deletes what is in the folder, then the folder's own object, which need not be there.
+            _gcs().delete_dir(_bare(folder))
         return
     import shutil
 
@@ -146,16 +183,23 @@ def _local_stat(path: str) -> FileStat:
 def _list_gcs(folder: str, pattern: str, is_glob: bool) -> list[FileStat]:
     from pyarrow import fs
 
-    bare = folder.removeprefix(GS)
-    infos = []
-    if not is_glob:
-        info = _gcs().get_file_info(bare)
-        infos = [info] if info.type == fs.FileType.File else []
-    if not infos:
-        recursive = not is_glob or "**" in pattern or "/" in pattern[len(folder) + 1 :]
-        infos = _gcs().get_file_info(fs.FileSelector(bare, recursive=recursive, allow_not_found=True))
+    infos = _gcs_listing(folder, recursive=not is_glob or "**" in pattern or "/" in pattern[len(folder) + 1 :])
+    if not infos and not is_glob and "/" in _bare(folder):  # a file; asking for a bucket takes a permission more
+        with _naming(folder):
+            infos = [_gcs().get_file_info(_bare(folder))]
     files = [info for info in infos if info.type == fs.FileType.File]
     return [FileStat(GS + info.path, info.size, info.mtime_ns or 0) for info in files]
+
+
+def _gcs_listing(folder: str, recursive: bool) -> list[Any]:
+    """What is in a folder of a bucket that is there; nothing where there is no such folder."""
+    from pyarrow import fs
+
+    try:
+        with _naming(folder):
+            return _gcs().get_file_info(fs.FileSelector(_bare(folder), recursive=recursive))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _glob_to_regex(pattern: str) -> str:

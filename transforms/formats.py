@@ -13,6 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from contract import storage
+from contract.errors import JobFailed
 from transforms.columns import Columns, is_number
 from transforms.rejects import BadInput
 
@@ -26,7 +27,7 @@ def is_parquet(path: str) -> bool:
 
 @contextmanager
 def naming_the_file(path: str) -> Iterator[None]:
-    """Turns errors of reading `path` into BadInput."""
+    """Turns errors of reading `path` into BadInput, but for those of a bucket that does not answer."""
     try:
         yield
     except BadInput:
@@ -35,6 +36,8 @@ def naming_the_file(path: str) -> Iterator[None]:
         raise BadInput(path, "file", "there is no such file any more") from None
     except PermissionError:
         raise BadInput(path, "file", "no permission to read it") from None
+    except ConnectionError as error:  # the bucket's fault: no file is rejected for it
+        raise JobFailed(str(error)) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError) as error:
         message = " ".join(str(error).split())[:300]
         row = re.search(r"Row #(\d+)", message)
@@ -58,7 +61,8 @@ def _open_text(path: str) -> Iterator[pa.NativeFile]:
         if not path.endswith(".gz"):
             yield source
             return
-        with pa.CompressedInputStream(source, "gzip") as text:
+        # Arrow unpacks 64 KB at a time, which would be a request each on gs://.
+        with pa.CompressedInputStream(pa.BufferedInputStream(source, _CSV_BLOCK), "gzip") as text:
             yield text
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import apache_beam as beam
 import tensorflow as tf
 
+from contract import storage
 from contract.errors import JobFailed
 from contract.layout import DataLayout
 from transforms.prepare import Prepared, Recipe, Work, prepare_unit
@@ -41,8 +42,9 @@ def write_file(path: str, temporary: str, records: Iterable[bytes], compression:
       temporary: a path that no other attempt uses, on the same file system.
       compression: none or gzip.
     """
-    for name in (path, temporary):
-        tf.io.gfile.makedirs(name.rpartition("/")[0])
+    if not storage.is_remote(path):  # a bucket has no folders: TensorFlow would ask for them and leave empty objects
+        for name in (path, temporary):
+            tf.io.gfile.makedirs(name.rpartition("/")[0])
     options = tf.io.TFRecordOptions("GZIP" if compression == "gzip" else "")
     try:
         with tf.io.TFRecordWriter(temporary, options) as writer:
