@@ -6,13 +6,15 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast bench lint format lock clean
+.PHONY: help setup demo test test-fast bench lint format lock clean template template-run
 
 help:
 	@echo "make demo       simulate a fleet, prepare it, train on it with two workers (a few minutes)"
 	@echo "make test       all tests"
 	@echo "make test-fast  all tests but the slow ones"
 	@echo "make bench      ours against the alternatives, SIZE=small (10 minutes) or SIZE=large (writes docs/benchmarks.md)"
+	@echo "make template   build the Dataflow template: PROJECT=... REGION=... BUCKET=... (docs/dataflow.md)"
+	@echo "make template-run  launch it: JOB=gs://... [SET='key=value; ...'] with the same variables"
 	@echo "make lint       ruff, mypy, import-linter"
 	@echo "make format     let ruff rewrite the code"
 	@echo "make lock       pin the newest versions that setup.py allows"
@@ -51,6 +53,38 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+# The image and the Flex Template of preparing on Dataflow; see docs/dataflow.md.
+GCLOUD ?= gcloud
+REGION ?= $(shell $(GCLOUD) config get-value compute/region 2>/dev/null)
+REPOSITORY ?= beamfeed
+TAG ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo latest)
+IMAGE ?= $(REGION)-docker.pkg.dev/$(PROJECT)/$(REPOSITORY)/preprocess:$(TAG)
+TEMPLATE ?= gs://$(BUCKET)/templates/preprocess.json
+
+# $(call needs,VARIABLE,what it is): stops with one line where the variable is empty
+needs = @test -n '$($(1))' || { echo "$(1) is not set: $(2), such as make $@ $(1)=..." >&2; exit 2; }
+
+.PHONY: template-tools
+template-tools:
+	@command -v $(GCLOUD) >/dev/null || { echo "gcloud is not installed: https://cloud.google.com/sdk/docs/install" >&2; exit 2; }
+
+template: template-tools
+	$(call needs,PROJECT,the id of the Google Cloud project)
+	$(call needs,REGION,where the image is kept and the jobs run)
+	$(call needs,BUCKET,the bucket for the template)
+	$(GCLOUD) builds submit . --project=$(PROJECT) --config=templates/cloudbuild.yaml --substitutions=_IMAGE=$(IMAGE)
+	$(GCLOUD) dataflow flex-template build $(TEMPLATE) --project=$(PROJECT) --image=$(IMAGE) \
+		--sdk-language=PYTHON --metadata-file=templates/preprocess.json
+
+template-run: template-tools
+	$(call needs,PROJECT,the id of the Google Cloud project)
+	$(call needs,REGION,where the image is kept and the jobs run)
+	$(call needs,BUCKET,the bucket for the template)
+	$(call needs,JOB,the job file on gs://)
+	$(GCLOUD) dataflow flex-template run beamfeed-$(shell date +%Y%m%d-%H%M%S) --project=$(PROJECT) --region=$(REGION) \
+		--template-file-gcs-location=$(TEMPLATE) --temp-location=gs://$(BUCKET)/tmp \
+		--staging-location=gs://$(BUCKET)/staging --parameters='^~^job=$(JOB)$(if $(SET),~set=$(SET))'
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

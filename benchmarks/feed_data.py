@@ -99,28 +99,33 @@ def write_windows(output: str, sizes: Sizes) -> Manifest:
 def _write(output: str, sizes: Sizes, per_record: int, records: str) -> Manifest:
     import tensorflow as tf
 
+    from transforms.blocks import cut_blocks
+
+    windows = Windows(length=sizes.length, stride=sizes.stride)
     names = layout.DataLayout.of(output, FINGERPRINT)
     os.makedirs(names.split(SPLIT), exist_ok=True)
     shards = []
     for index in range(sizes.shards):
         path = names.shard(SPLIT, index, sizes.shards)
         assets = shard_assets(sizes, index)
-        count = rows = 0
+        sizes_of, rows_of = [], []
         with tf.io.TFRecordWriter(path) as writer:
             for asset in assets:
                 stream, segments = _records(sizes, asset, per_record)
                 for record in stream:
                     writer.write(record)
-                count += len(segments)
-                rows += int(segments.rows.sum())
+                    sizes_of.append(len(record))
+                rows_of.append(segments.rows)
+        rows = np.concatenate(rows_of)
         shards.append(
             Shard(
                 file=f"{SPLIT}/{os.path.basename(path)}",
-                records=count,
+                records=len(rows),
                 windows=len(assets) * sizes.windows_per_asset,
-                rows=rows,
+                rows=int(rows.sum()),
                 bytes=os.path.getsize(path),
                 crc32c="0" * 8,  # nobody verifies these
+                blocks=cut_blocks(np.array(sizes_of), rows, windows),
             )
         )
     manifest = Manifest(
@@ -129,7 +134,7 @@ def _write(output: str, sizes: Sizes, per_record: int, records: str) -> Manifest
         fingerprint=FINGERPRINT,
         data=names.folder,
         features=[f"sensor_{i}" for i in range(sizes.features)],
-        windows=Windows(length=sizes.length, stride=sizes.stride),
+        windows=windows,
         records=records,
         compression="none",
         counts=Counts(files=0, assets=sizes.assets, rejected_assets=0, rejected_files=0, rows_read=0),

@@ -69,9 +69,7 @@ def stream(manifest: Manifest, output: str, **options: object) -> tuple[np.ndarr
     """Asset and time of each window of an epoch, in the order that the trainer reads them."""
     from trainer.dataset import load
 
-    found = [
-        batch[:, 0, :2].numpy() for batch in load(manifest, output, feed_data.SPLIT, deterministic=True, **options)
-    ]
+    found = [batch[:, 0, :2].numpy() for batch in load(manifest, output, feed_data.SPLIT, **options)]
     first_rows = np.concatenate(found).astype(int)
     return first_rows[:, feed_data.ASSET], first_rows[:, feed_data.TIME]
 

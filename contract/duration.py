@@ -35,3 +35,13 @@ def parse_duration(value: str | int | float) -> tuple[float, str | None]:
     if not number > 0:
         raise ValueError(f"{value!r} is not above zero")
     return number, unit
+
+
+def seconds_of(value: str | int | float) -> float:
+    """A duration in seconds; a plain number is one already.
+
+    Raises:
+      ValueError: as `parse_duration`.
+    """
+    number, unit = parse_duration(value)
+    return number if unit is None else number * NANOSECONDS[unit] / NANOSECONDS["s"]

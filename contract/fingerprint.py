@@ -42,9 +42,12 @@ def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
 def run_fingerprint(job: Job, data: str) -> str:
     """The identity of a training: the data and what shapes the weights, 64 hex digits.
 
-    The number of epochs, early stopping and where the files go may change
-    between runs of one training; a longer one goes on where the shorter ended.
+    The number of epochs, early stopping, checkpoints, and where it runs and its
+    files go may change between runs of one training; a longer one goes on where the
+    shorter ended.
     """
-    train = job.train.model_dump(mode="json", exclude={"epochs", "early_stopping", "workdir"})
+    free = {"epochs", "early_stopping", "workdir", "checkpoint", "watchdog", "devices"}
+    train = job.train.model_dump(mode="json", exclude=free)
+    train["precision"] = job.train.devices.precision
     text = json.dumps({"data": data, "train": train}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

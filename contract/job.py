@@ -5,7 +5,7 @@ what `beamfeed schema` tells an editor.
 """
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -196,20 +196,82 @@ class RecurrentAutoencoder(Section):
     latent: Annotated[int, Field(ge=1)] = Field(16, description="Size of the state that a window is compressed to.")
 
 
+class OwnModel(Section):
+    """A model of the user's own. Only the trainer imports its module."""
+
+    class_: str = Field(
+        alias="class", description="package.module:Class, built as Class(length=..., features=..., **args)."
+    )
+    args: dict[str, Any] = Field({}, description="Further keyword arguments of the class.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_class_and_args(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            if "name" in value:
+                raise ValueError("give either 'name', for a model of ours, or 'class', for one of your own")
+            if unknown := [str(key) for key in value if key not in ("class", "args")]:
+                raise ValueError(f"unknown key {', '.join(unknown)} beside 'class' (allowed: class, args)")
+        return value
+
+    @field_validator("class_")
+    @classmethod
+    def _names_module_and_class(cls, value: str) -> str:
+        module, colon, name = value.partition(":")
+        if not colon or not all(part.isidentifier() for part in [*module.split("."), name]):
+            raise ValueError(f"{value!r} must be module:Class, such as my_package.my_module:MyModel")
+        return value
+
+    @field_validator("args")
+    @classmethod
+    def _shape_is_given(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if taken := [key for key in ("length", "features") if key in value]:
+            raise ValueError(f"{' and '.join(taken)}: the data set says this, leave it out")
+        return value
+
+
 class Feed(Section):
     batch: Annotated[int, Field(ge=1)] = Field(256, description="Windows in a step, over all workers together.")
     shuffle: Annotated[int, Field(ge=0)] = Field(
         10_000, description="Windows mixed at a time, as far as their rows fit in 64 MB; 0 keeps the order."
     )
     cache: Literal["none", "memory", "file"] = "none"
-    deterministic: bool = Field(False, description="The same order in every run, at some cost in speed.")
+    lanes: Annotated[int, Field(ge=1)] = Field(
+        16,
+        description="Places of the data that each batch is drawn from; more workers than lanes read some data twice.",
+    )
     skip_corrupt: bool = Field(False, description="Pass over a damaged rest of a shard instead of stopping.")
     seed: int = 7
 
 
+class Schedule(Section):
+    name: Literal["constant", "linear", "cosine", "exponential"] = Field(
+        "constant", description="How the rate falls after the warm-up."
+    )
+    warmup_steps: Annotated[int, Field(ge=0)] = Field(0, description="Steps in which the rate rises from 0.")
+    decay_steps: Annotated[int, Field(ge=1)] | None = Field(None, description="Steps in which it falls; then it stays.")
+    final: Fraction = Field(0.01, description="What is left of the rate in the end.")
+
+    @model_validator(mode="after")
+    def _says_how_long(self) -> "Schedule":
+        if (self.name != "constant") != (self.decay_steps is not None):
+            needs = "goes with a name that is not constant" if self.decay_steps else f"is missing: {self.name} needs it"
+            raise ValueError(f"decay_steps {needs}")
+        if self.name == "exponential" and not self.final:
+            raise ValueError("final is 0, which exponential never reaches")
+        return self
+
+
 class Optimizer(Section):
     name: Literal["adam", "adamw", "sgd", "rmsprop"] = "adam"
-    learning_rate: Annotated[float, Field(gt=0)] = 0.001
+    learning_rate: Annotated[float, Field(gt=0)] = Field(0.001, description="The highest, if there is a schedule.")
+    schedule: Schedule | None = None
+    weight_decay: Annotated[float, Field(ge=0)] | None = Field(
+        None, description="Share of each weight that a step takes off, times the learning rate (adamw: 0.004)."
+    )
+    clip_norm: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="The gradients of a step are scaled down to this norm, all together."
+    )
 
 
 class EarlyStopping(Section):
@@ -217,26 +279,114 @@ class EarlyStopping(Section):
     min_delta: Annotated[float, Field(ge=0)] = 0.0
 
 
+class Checkpoint(Section):
+    every: Duration = Field("5m", description="Time from one checkpoint to the next; each epoch ends with one.")
+    every_steps: Annotated[int, Field(ge=1)] | None = Field(None, description="Steps from one to the next, as well.")
+    keep: Annotated[int, Field(ge=1)] = Field(3, description="How many of the last ones stay.")
+
+    @field_validator("every")
+    @classmethod
+    def _every(cls, value: Duration) -> Duration:
+        parse_duration(value)
+        return value
+
+
+class Devices(Section):
+    """How the trainer uses its processors."""
+
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
+    xla: bool = Field(False, description="Compile each step with XLA.")
+    collectives: Literal["auto", "ring", "nccl"] = Field("auto", description="How workers exchange gradients.")
+    deterministic: bool = Field(False, description="Only operations that give the same bits each time (slow on GPUs).")
+
+
 class Train(Section):
-    model: RecurrentAutoencoder  # a union, discriminated by name, from the second model on
+    model: RecurrentAutoencoder | OwnModel
     feed: Feed = Feed()
     epochs: Annotated[int, Field(ge=1)] = 20
     optimizer: Optimizer = Optimizer()
     early_stopping: EarlyStopping | None = None
+    checkpoint: Checkpoint = Checkpoint()
+    devices: Devices = Devices()
+    watchdog: Duration = Field("2m", description="How long a worker waits for the others before it gives up.")
     seed: int = Field(7, description="Seed of the first weights.")
     workdir: str = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")
 
+    @field_validator("watchdog")
+    @classmethod
+    def _watchdog(cls, value: Duration) -> Duration:
+        parse_duration(value)
+        return value
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _model_by_its_key(cls, value: Any) -> Any:
+        if isinstance(value, Section):
+            return value
+        if not isinstance(value, dict) or not {"name", "class"} & set(value):
+            raise ValueError("needs 'name: recurrent_autoencoder', or 'class: module:Class' for a model of your own")
+        return (OwnModel if "class" in value else RecurrentAutoencoder).model_validate(value)
+
+
+GcsPath = Annotated[str, Field(pattern=r"^gs://[a-z0-9][a-z0-9._-]+[a-z0-9](/.*)?$")]
+
+
+class Dataflow(Section):
+    """Where and on what a Dataflow job runs. What is left out, the service chooses."""
+
+    project: str = Field(pattern=r"^[a-z][a-z0-9:.-]+[a-z0-9]$", description="The id (not the number) of the project.")
+    region: str = Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$", description="Where the workers run, such as europe-west1.")
+    temp_location: GcsPath = Field(description="gs:// folder for the files of a running job.")
+    staging_location: GcsPath | None = Field(None, description="gs:// folder for its graph; or temp_location.")
+    image: str = Field(min_length=1, description="The container image of the workers, built by 'make template'.")
+    machine_type: str | None = Field(None, description="Of the workers, such as n2-standard-4.")
+    disk_gb: Annotated[int, Field(ge=10, le=65_536)] | None = Field(None, description="Disk of each worker.")
+    min_ram_gb: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Memory that a worker must have, as a resource hint."
+    )
+    workers: Annotated[int, Field(ge=1, le=4000)] | None = Field(None, description="Workers to begin with.")
+    max_workers: Annotated[int, Field(ge=1, le=4000)] | None = Field(None, description="Autoscaling stops here.")
+    service_account: str | None = Field(
+        None, pattern=r"^[^@\s]+@[^@\s]+$", description="E-mail address of the account that the workers act as."
+    )
+    network: str | None = None
+    subnetwork: str | None = Field(None, description="regions/REGION/subnetworks/NAME, or the full URL.")
+    public_ips: bool | None = Field(None, description="false: workers have private addresses only.")
+    labels: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")], str] = Field({}, description="Of the job.")
+    options: dict[str, bool | int | float | str | list[str]] = Field(
+        {}, description="Any other option of Beam, without dashes; true gives the bare flag, false leaves it out."
+    )
+
+    @model_validator(mode="after")
+    def _workers_fit(self) -> "Dataflow":
+        if self.workers and self.max_workers and self.workers > self.max_workers:
+            raise ValueError(f"workers is {self.workers}, more than max_workers: {self.max_workers}")
+        own = {"runner", "job_name"} & self.options.keys()  # they tell a running job from others
+        if own:
+            raise ValueError(f"options: {sorted(own)[0]} is set by the launcher")
+        return self
+
 
 class PreprocessStage(Section):
-    backend: Literal["local"] = "local"
+    backend: Literal["local", "dataflow"] = "local"
     workers: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
         "auto", description="Threads of a local run; auto: one for each core."
     )
+    dataflow: Dataflow | None = Field(None, description="Needed by backend: dataflow.")
+
+    @model_validator(mode="after")
+    def _backend_is_described(self) -> "PreprocessStage":
+        if self.backend == "dataflow" and self.dataflow is None:
+            raise ValueError("backend: dataflow needs a section 'dataflow': project, region, temp_location, image")
+        return self
 
 
 class TrainStage(Section):
     backend: Literal["local"] = "local"
     workers: Annotated[int, Field(ge=1, le=1024)] = Field(2, description="Processes that train one model together.")
+    restarts: Annotated[int, Field(ge=0)] = Field(
+        3, description="How often a training that lost a worker is started again, from its last checkpoint."
+    )
 
 
 class Launch(Section):

@@ -1,18 +1,33 @@
 """A data set's manifest: all that a reader needs to know, in one small file written last."""
 
+import re
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from contract import layout, storage
 from contract.errors import UserError
 from contract.job import SplitName, Windows
 
-FORMAT: Literal[1] = 1
+FORMAT: Literal[2] = 2
+
+
+_NUMBERS = re.compile(r"\[[\d,\s]*\]")  # a list of them, which JSON with indents gives a line each
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Blocks(_Strict):
+    """Where a reader can begin in a shard: runs of records one after the other, each small enough for one read.
+
+    All lists have one number for each block.
+    """
+
+    records: list[int]
+    windows: list[int]
+    bytes: list[int] = Field(description="In the file; of a compressed one, in what it holds.")
 
 
 class Shard(_Strict):
@@ -24,6 +39,16 @@ class Shard(_Strict):
     rows: int = Field(description="Rows in the records; rows that two records share count twice.")
     bytes: int
     crc32c: str = Field(description="CRC-32C of the whole file, 8 hex digits.")
+    blocks: Blocks
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> "Shard":
+        blocks = self.blocks
+        if not len(blocks.records) == len(blocks.windows) == len(blocks.bytes):
+            raise ValueError("the lists of its blocks differ in length")
+        if (sum(blocks.records), sum(blocks.windows)) != (self.records, self.windows):
+            raise ValueError("its blocks hold other records or windows than itself")
+        return self
 
 
 class SplitInfo(_Strict):
@@ -45,7 +70,7 @@ class Counts(_Strict):
 class Manifest(_Strict):
     """The published data set. Paths in it are relative to the folder that holds it."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[2] = FORMAT
     name: str
     kind: Literal["timeseries"]
     fingerprint: str
@@ -89,7 +114,9 @@ def read_manifest(output: str) -> Manifest | None:
 
 def write_manifest(output: str, manifest: Manifest) -> None:
     """Publishes the data set: from here on readers see it."""
-    storage.write_text(layout.manifest_path(output), manifest.model_dump_json(indent=1) + "\n")
+    text = manifest.model_dump_json(indent=1)
+    one_line = _NUMBERS.sub(lambda numbers: re.sub(r"\s+", "", numbers[0]), text)
+    storage.write_text(layout.manifest_path(output), one_line + "\n")
 
 
 def read_complete(output: str, fingerprint: str) -> Manifest | None:

@@ -20,6 +20,7 @@ from contract.layout import RunLayout
 from contract.manifest import Manifest, read_complete, read_manifest
 from contract.result import TrainResult, read_result
 from contract.storage import FileStat
+from launcher.backends import dataflow_options
 
 PREPROCESS, TRAIN = "preprocess", "train"
 
@@ -36,6 +37,8 @@ class Stage:
     complete: bool
     reason: str  # why there is, or is not, something to do
     reports_progress: bool = False  # whether the command knows --progress-dir
+    output: str = ""  # the folder of the data set that it writes
+    fingerprint: str = ""  # of that data set
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ def make_plan(
     if prune is not None:
         overrides = [*overrides, *prune_overrides(job, prune)]
         job = load_job(job_path, overrides)
+    if PREPROCESS in names and job.launch.preprocess.backend == "dataflow":
+        dataflow_options.check_paths(job)
     files = find_files(job)
     published = read_manifest(job.output.path)
     if not files and (PREPROCESS in names or published is None):
@@ -128,15 +133,23 @@ def preprocess_stage(
         reason = f"{windows:,} windows in {job.output.path}"
     else:
         reason = _why_prepare(job, published, fingerprint)
+    launch = job.launch.preprocess
+    module = "pipelines.preprocess"
+    if launch.backend == "dataflow" and launch.dataflow is not None:
+        module = "pipelines.flex"
+        name = dataflow_options.job_name(job, fingerprint)
+        beam_options = [*dataflow_options.beam_options(launch.dataflow, name), *beam_options]
     return Stage(
         name=PREPROCESS,
-        command=(*_command("pipelines.preprocess", job_path, overrides), *beam_options),
-        backend=job.launch.preprocess.backend,
+        command=(*_command(module, job_path, overrides), *beam_options),
+        backend=launch.backend,
         workers=1,  # the runner of the pipeline starts its own
         logs=RunLayout(job.train.workdir).logs,
         complete=complete is not None,
         reason=reason,
-        reports_progress=True,
+        reports_progress=launch.backend == "local",
+        output=job.output.path,
+        fingerprint=fingerprint,
     )
 
 

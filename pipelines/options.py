@@ -9,6 +9,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms.environments import EmbeddedPythonGrpcEnvironment, python_sdk_capabilities
 
+from pipelines import flex
+
 LOCAL_RUNNER = "FnApiRunner"
 
 
@@ -34,7 +36,7 @@ def is_local(options: PipelineOptions) -> bool:
 
 
 def choose_runner(options: PipelineOptions, workers: int | Literal["auto"]) -> PipelineRunner | None:
-    """The runner of a local job; None where the options name another one than the local.
+    """The runner of a job; None where Beam makes the one that the options name.
 
     Without --runner, the job runs here, on `workers` threads; auto: one for each
     core it may use. Threads share one process: Arrow and TensorFlow do the work
@@ -44,6 +46,8 @@ def choose_runner(options: PipelineOptions, workers: int | Literal["auto"]) -> P
     # The embedded runner is named, as 'DirectRunner' first looks for another one to download.
     standard.runner = standard.runner or LOCAL_RUNNER
     options.view_as(SetupOptions).save_main_session = False
+    if standard.runner == flex.RUNNER:
+        return flex.dataflow_runner(os.environ.get(flex.JOB_ID_FILE))
     given = options.get_all_options(drop_default=True)
     if not is_local(options) or given.get("direct_running_mode", "multi_threading") != "multi_threading":
         return None

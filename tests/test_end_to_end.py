@@ -107,7 +107,6 @@ def test_demo_job_with_one_and_two_workers_gives_the_same_model(root, tmp_path):
     for workers in (1, 2):
         workdir = tmp_path / f"model-{workers}"
         sets = ["--set", f"train.workdir={workdir}", "--set", f"launch.train.workers={workers}"]
-        sets += ["--set", "train.feed.deterministic=true"]
         run(root, "run", str(tmp_path / "job.yaml"), *sets)
         weights.append(_weights(workdir))
     for one, two in zip(*weights, strict=True):

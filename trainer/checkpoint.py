@@ -1,69 +1,120 @@
-"""Checkpoints: one after each epoch to go on from, and the best one to export."""
+"""Checkpoints: the whole state of a training at a step, written by the chief while the training goes on.
 
-from contextlib import ExitStack
-from types import TracebackType
+    <folder>/step-000001200.data-00000-of-00001  step-000001200.index     the variables
+    <folder>/step-000001200.json                                          the progress, written last
+
+Every worker holds the same values, so the chief's are enough, and saving needs no
+word with the others.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from contract.layout import RunLayout
+from contract import storage
+from contract.errors import UserError
 from trainer.progress import Progress
-from trainer.scratch import scratch_folder
 
-KEEP = 2
+_DONE = re.compile(r"step-(\d{9,})\.json")
+
+State = Mapping[str, Any]  # names -> variables of Keras
+
+
+def state_of(model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None) -> dict[str, Any]:
+    """All variables that a training changes: weights, moving statistics, seeds of random layers, the optimizer's."""
+    groups: dict[str, Sequence[Any]] = {"model": model.variables}
+    if optimizer is not None:
+        groups["optimizer"] = optimizer.variables
+    return {
+        f"{group}/{number:04d}": variable
+        for group, variables in groups.items()
+        for number, variable in enumerate(variables)
+    }
+
+
+def find_checkpoints(folder: str) -> dict[int, str]:
+    """The finished checkpoints in a folder: step -> prefix of its files, in order of steps."""
+    try:
+        names = storage.list_folder(folder)
+    except FileNotFoundError:
+        return {}
+    steps = sorted(int(found[1]) for name in names if (found := _DONE.fullmatch(name)))
+    return {step: storage.join(folder, f"step-{step:09d}") for step in steps}
+
+
+def restore(folder: str, step: int, state: State) -> Progress:
+    """Puts the values of a checkpoint into the variables.
+
+    Raises:
+      UserError: if it does not fit them.
+    """
+    prefix = find_checkpoints(folder)[step]
+    reader = tf.train.load_checkpoint(prefix)
+    shapes = reader.get_variable_to_shape_map()
+    wanted = {name: tuple(variable.shape) for name, variable in state.items()}
+    if {name: tuple(shape) for name, shape in shapes.items() if name in wanted} != wanted:
+        raise UserError(f"{prefix}: is of another model or optimizer; start anew with --restart")
+    for name, variable in state.items():
+        variable.assign(tf.constant(reader.get_tensor(name), dtype=variable.dtype))
+    return Progress(**json.loads(storage.read_text(prefix + ".json")))
 
 
 class Checkpoints:
-    """Saves and restores model, optimizer and progress.
-
-    Every worker must save, because saving a distributed variable may need all of
-    them, but only the chief's files are kept: the others write to a scratch
-    folder of their machine. All restore from the chief's.
+    """Writes the checkpoints of one folder, and keeps the last of them.
 
     Args:
-      names: the files of the run.
-      model: the built model.
-      optimizer: the built optimizer.
-      is_chief: whether this worker's files are kept.
+      folder: local or gs://
+      keep: how many stay.
     """
 
-    def __init__(self, names: RunLayout, model: keras.Model, optimizer: keras.optimizers.Optimizer, is_chief: bool):
-        self._names = names
-        self._numbers = tf.Variable(tf.zeros([len(Progress())], tf.float64), trainable=False)
-        self._state = tf.train.Checkpoint(model=model, optimizer=optimizer, progress=self._numbers)
-        self._model = tf.train.Checkpoint(model=model)
-        self._is_chief = is_chief
+    def __init__(self, folder: str, keep: int):
+        self._folder, self._keep = folder, keep
+        self._thread = ThreadPoolExecutor(1)
+        self._pending: Future | None = None
 
-    def __enter__(self) -> "Checkpoints":
-        self._stack = ExitStack()
-        own = self._names if self._is_chief else RunLayout(self._stack.enter_context(scratch_folder()))
-        self._latest = tf.train.CheckpointManager(self._state, own.checkpoints, max_to_keep=KEEP)
-        self._best = tf.train.CheckpointManager(self._model, own.best, max_to_keep=1)
-        return self
+    def save(self, progress: Progress, state: State) -> None:
+        """Copies the values, and writes them in the background; waits for the checkpoint before."""
+        values = {name: np.array(variable) for name, variable in state.items()}
+        self.wait()
+        self._pending = self._thread.submit(self._write, progress, values)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
+    def wait(self) -> None:
+        """Returns when the last checkpoint is written.
 
-    def restore(self) -> Progress:
-        """Restores the state after the last epoch; Progress() where there is none."""
-        latest = tf.train.latest_checkpoint(self._names.checkpoints)
-        if latest is None:
-            return Progress()
-        self._state.restore(latest).assert_existing_objects_matched()
-        epoch, step, best, reference, stale = (float(number) for number in self._numbers.numpy())
-        return Progress(int(epoch), int(step), best, reference, int(stale))
+        Raises:
+          OSError, tf.errors.OpError: if it could not be.
+        """
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            pending.result()
 
-    def save(self, progress: Progress, is_best: bool) -> None:
-        """Saves the state after an epoch; the best first, so that no restored state can be ahead of it."""
-        if is_best:
-            self._best.save(checkpoint_number=progress.epoch)
-        self._numbers.assign(tf.constant(progress, tf.float64))
-        self._latest.save(checkpoint_number=progress.epoch)
+    def close(self) -> None:
+        self._thread.shutdown(wait=True)
 
-    def restore_best(self) -> None:
-        """Puts the best weights into the model. All workers must have saved them."""
-        best = tf.train.latest_checkpoint(self._names.best)
-        if best is not None:
-            self._model.restore(best).assert_existing_objects_matched()
+    def _write(self, progress: Progress, values: Mapping[str, np.ndarray]) -> None:
+        tf.io.gfile.makedirs(self._folder)
+        prefix = storage.join(self._folder, f"step-{progress.step:09d}")
+        with tf.device("CPU"):
+            tf.raw_ops.SaveV2(
+                prefix=prefix,
+                tensor_names=list(values),
+                shape_and_slices=[""] * len(values),
+                tensors=[tf.constant(value) for value in values.values()],
+            )
+        storage.write_text(prefix + ".json", json.dumps(progress._asdict()) + "\n")
+        for step in list(find_checkpoints(self._folder))[: -self._keep]:
+            remove(self._folder, step)
+
+
+def remove(folder: str, step: int) -> None:
+    """Removes a checkpoint; its name first, so that no half of one is ever found."""
+    prefix = storage.join(folder, f"step-{step:09d}")
+    for path in (prefix + ".json", *tf.io.gfile.glob(prefix + ".*")):
+        if tf.io.gfile.exists(path):
+            tf.io.gfile.remove(path)

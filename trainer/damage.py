@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 import tensorflow as tf
 
-from contract import storage
 from contract.errors import UserError
 from contract.manifest import Manifest
+from trainer.framing import MISMATCH
 from trainer.records import open_shard
 
 
@@ -25,10 +25,10 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
         raise UserError(
             f"{path}: damaged: {reason}; prepare the data set again, or set train.feed.skip_corrupt=true"
         ) from None
-    except tf.errors.FailedPreconditionError as error:
-        if "expected to contain" not in error.message:  # the cardinality that `load` asserts
+    except tf.errors.InvalidArgumentError as error:
+        if MISMATCH not in error.message:
             raise
-        raise UserError(f"{output}: the shards hold other windows than the manifest says; prepare them again") from None
+        raise UserError(f"{output}: {MISMATCH}; prepare the data set again") from None
     except tf.errors.NotFoundError as error:
         if output not in error.message:
             raise
@@ -37,11 +37,10 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
 
 def find_damage(manifest: Manifest, output: str) -> tuple[str, str] | None:
     """The first shard that cannot be read to its end, and why."""
-    remote = storage.is_remote(output)
     for split in manifest.splits:
         for path in manifest.shard_paths(output, split):
             try:
-                for _ in open_shard(path, manifest.compression, remote).batch(256):
+                for _ in open_shard(path, manifest.compression).batch(256):
                     pass
             except tf.errors.DataLossError as error:
                 return path, _short(error)

@@ -2,19 +2,18 @@
 
 A record holds a segment: consecutive rows of one asset. The steps, in order:
 
-    shards     only those that the manifest lists, in another order in each epoch
-    records    read from several shards at a time, mixed in a buffer  (trainer.records)
-    pools      records that take the memory of `shuffle` windows; their windows' starts are permuted  (trainer.framing)
-    shares     of each global batch, the starts that are this worker's  (trainer.shares)
-    windows    gathered from the pool's rows, about two megabytes at a time, and cut into batches without copying
+    order      for each round of batches, the blocks that it needs and which of their windows  (trainer.order)
+    records    the blocks are read, several at a time                                          (trainer.records)
+    rows       are parsed, and the starts of the wanted windows found                          (trainer.framing)
+    windows    gathered from the rows, about two megabytes at a time, and cut into batches without copying
 
-Windows are indices until the last step, so a pool costs its rows and not its
-windows, and no step handles windows one by one.
+Windows are indices until the last step, so a round costs its rows and not its
+windows, and no step handles windows one by one. What a step of a training reads
+depends on manifest, seed, epoch and step alone, so reading can begin anywhere.
 """
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
@@ -22,18 +21,21 @@ import tensorflow as tf
 from contract import layout, storage
 from contract.errors import UserError
 from contract.job import SplitName
-from contract.manifest import Manifest
-from trainer.framing import Frame, block_rows, find_starts, gather, pad, parse, take_share
-from trainer.records import Shards, opener, read_records, shard_order, shuffle_records
-from trainer.shares import Share, check_split, eval_steps, fitting_records, pool_records, train_steps
+from contract.manifest import Manifest, SplitInfo
+from trainer.copies import local_copies
+from trainer.framing import Frame, gather, parse, pick, point_to_zeros, stand_in
+from trainer.order import Index, Line, Order
+from trainer.rounds import Memory, Shards, Source
+from trainer.shares import Share, check_split, eval_steps, train_steps, windows_fitting
 
-FOREVER = np.iinfo(np.int64).max
-MIXED_BYTES = 64 << 20  # of the records in the buffer that mixes them; and a pool holds no more
+LAST = np.iinfo(np.int64).max
+LANES = 16  # of each global batch; see trainer.order
+LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20  # of rows in a round; some rounds are in memory at a time
 CHUNK_BYTES = 2 << 20  # of windows gathered at a time: calls for small batches would cost more than the copying
 PREFETCH_BYTES = 8 << 20  # of batches made ready, but at least two; tf.data's own choice grows to hundreds of MB
 
 Cache = Literal["none", "memory", "file"]
-Stage = Literal["read", "records", "parse", "pools", "batches"]
+Stage = Literal["records", "parse", "frame", "batches"]
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,16 @@ class Tuning:
     """How the graph is run, never which windows it gives; `trainer.profile` measures what each part is worth.
 
     Attributes:
-      open_shards: read at a time.
+      open_blocks: read at a time.
       parallel: whether reading and gathering use several threads.
       prefetch: whether batches are made ready before they are asked for.
-      pool: windows in a pool, if `shuffle` asks for fewer.
+      rounds: how many are read at a time, if parallel.
     """
 
-    open_shards: int = 16
+    open_blocks: int = 4
     parallel: bool = True
     prefetch: bool = True
-    pool: int = 0
+    rounds: int = 2
 
 
 def load(
@@ -62,55 +64,55 @@ def load(
     shuffle: int = 0,
     seed: int = 7,
     epoch: int = 0,
+    step: int = 0,
     epochs: int | None = 1,
     remainder: Literal["drop", "pad"] = "drop",
     worker: int = 0,
     workers: int = 1,
     replicas: int = 1,
-    deterministic: bool = False,
+    lanes: int = LANES,
     cache: Cache = "none",
-    cache_folder: str | None = None,
     skip_corrupt: bool = False,
     tuning: Tuning = Tuning(),
     until: Stage = "batches",
 ) -> tf.data.Dataset:
-    """The windows of one split, in batches.
+    """The windows of one split, in batches, in an order that the arguments decide and nothing else.
 
     Args:
       manifest: as `contract.manifest.read_manifest(output)` returns it.
       output: the folder of the data set, local or gs://
       split: train, eval or test.
       batch: windows in a global batch, over all workers together.
-      shuffle: windows that are mixed at a time, across records and assets: at
-        least this many, unless the rows that they take in the records are more than
-        64 MB, and as many as take no more memory than this many would by
-        themselves. Before that, 64 MB of records are mixed as wholes. 0 keeps the
-        order.
-      seed: of the order, which is a pure function of `seed` and the epoch if it is
-        deterministic; `tf.random.set_seed` has no influence.
-      epoch: the first epoch to read; an epoch's order does not depend on where
-        reading began.
+      shuffle: windows that are mixed at a time, drawn from `lanes` places of the
+        split at once: at least this many, unless their rows take more than
+        64 MB in the records, and as many as take no more memory than this many would
+        by themselves. Blocks of records come in another order in each epoch. 0
+        keeps the order (padded and with several workers, each has its own part).
+      seed: of the order; `tf.random.set_seed` has no influence.
+      epoch, step: the first epoch to read, and the first of its batches. The data
+        before them are not read.
       epochs: how many epochs; None reads without end.
       remainder: what happens to the last windows of an epoch, fewer than a batch.
         drop: they are left out (in training, with other windows left out in each
         epoch). pad: the batch is filled with zeros, and each batch comes with
         weights, 0 for what was filled in.
       worker, workers: which rows of each global batch are read; see trainer.shares.
+        The global batches do not depend on the number of workers.
       replicas: devices of a worker. Its rows come as this many consecutive
         batches, one for each device.
-      deterministic: the same order in every run, at some cost in speed. With
-        several workers, or padded, the order is always deterministic.
-      cache: keeps the records (not the windows) of the first epoch in memory, or
-        in a file in `cache_folder`. Shards are then read in the manifest's order.
-      cache_folder: an empty folder with room for the split's records.
-      skip_corrupt: passes over the damaged rest of a shard, with a warning in the
-        log. An epoch keeps its number of steps: the first windows come again, or
+      lanes: places of the split that a batch is drawn from. A worker reads its
+        share of them, so with more workers than lanes some data are read by several.
+      cache: memory reads the whole split into memory first; file first copies its
+        shards to a folder of this machine's temporary files (TMPDIR), removed when
+        the process ends. Compressed shards are always copied, as they cannot be
+        read from the middle.
+      skip_corrupt: passes over the damaged rest of a block, with a warning in the
+        log. An epoch keeps its number of steps: other windows come twice, or
         padding.
       tuning: how the graph is run.
-      until: cuts the graph off after a stage, to measure it: read (strings of
-        bytes of the shards), records (serialized, scalar strings), parse (rows
-        `[rows, features]` of a pool, and the rows of each record), pools (rows, the
-        starts of their windows `[windows]`, and a scalar).
+      until: cuts the graph off after a stage of a round, to measure it: records
+        (serialized, strings), parse (rows `[rows, features]`, and the rows of each
+        record), frame (rows, the starts of the wanted windows, and a scalar).
 
     Returns:
       A data set with known cardinality, of float32 `[batch, time, features]`, or
@@ -124,82 +126,100 @@ def load(
     share = Share(batch, worker, workers, replicas)
     info = check_split(manifest, split, batch, whole=remainder == "drop")
     _check_shards(manifest, output, split)
-    steps = (train_steps if remainder == "drop" else eval_steps)(info.windows, batch)
-    ordered = deterministic or workers > 1 or remainder == "pad"
+    paths = manifest.shard_paths(output, split)
+    if cache == "file" or manifest.compression != "none":
+        paths = local_copies(paths, manifest.compression)
     frame = Frame(manifest.windows.length, manifest.windows.stride, len(manifest.features))
-    wanted = max(shuffle, batch, tuning.pool)
-    mixed = fitting_records(info, frame.features, MIXED_BYTES)
-    # Windows share rows: a pool takes the memory of the windows asked for, and so holds several times as many.
-    in_pool = max(pool_records(info, wanted), fitting_records(info, frame.features, wanted * frame.bytes))
-    in_pool = min(in_pool, mixed)
-    chunk = share.size * max(1, CHUNK_BYTES // (share.size * frame.bytes))
-    threads = tf.data.AUTOTUNE if tuning.parallel else None
-
-    read = partial(
-        read_records,
-        Shards(
-            manifest.shard_paths(output, split),
-            [shard.records for shard in info.shards],
-            [shard.bytes for shard in info.shards],
-        ),
-        open_one=opener(until == "read", manifest.compression, storage.is_remote(output)),
-        open_shards=tuning.open_shards,
+    steps = (train_steps if remainder == "drop" else eval_steps)(info.windows, batch)
+    order = Order(
+        Index.of(info),
+        share,
+        steps,
+        round_steps=_round_windows(info, frame, shuffle) // batch or 1,
+        lanes=min(lanes, batch) if shuffle else workers if remainder == "pad" else 1,
+        seed=seed if shuffle else None,
+    )
+    shards = Shards(
+        paths,
+        order.index,
+        frame,
+        open_blocks=tuning.open_blocks,
         parallel=tuning.parallel,
-        ordered=ordered,
         skip_corrupt=skip_corrupt,
     )
-    cached = None
-    if cache != "none":
-        if cache == "file" and cache_folder is None:
-            raise ValueError("cache='file' needs cache_folder")
-        cached = read(tf.range(len(info.shards))).cache("" if cache == "memory" else f"{cache_folder}/{split}")
+    source: Source = shards
+    if cache == "memory":
+        source = Memory(shards, order.index, sum(shard.rows for shard in info.shards), frame.features)
 
-    def to_pool(serialized: tf.Tensor, key: tf.Tensor | None) -> tuple:
-        rows, counts = parse(serialized, frame.features)
-        if until == "parse":
-            return rows, counts
-        return rows, find_starts(counts, frame, key), block_rows(counts, frame)
+    def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:
+        line = order.line(epoch)
+        numbers = tf.data.Dataset.range(tf.where(epoch == first_epoch, tf.constant(begin, tf.int64), 0), order.rounds)
+        # What a function only passes on costs nothing.
+        return numbers.map(lambda number: (epoch, number, line))
 
-    def read_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
-        key = tf.random.fold_in(tf.constant([0, seed], tf.int64), epoch) if shuffle else None
-        records = cached if cached is not None else read(shard_order(len(info.shards), _fold(key, 0)))
-        if until in ("read", "records"):
-            return records
-        if key is not None:
-            records = shuffle_records(records, mixed, tf.random.fold_in(key, -1))
-        pools = records.batch(in_pool).enumerate()
-        pools = pools.map(
-            lambda index, serialized: to_pool(serialized, _fold(key, index + 1)),
-            num_parallel_calls=1 if tuning.parallel else None,  # few and large: each call is parallel in itself
-            deterministic=ordered if tuning.parallel else None,
-        )
-        if until in ("parse", "pools"):
-            return pools
-        if skip_corrupt and remainder == "drop":
-            pools = pools.repeat()  # the first windows stand in for those that are damaged
-        windows = take_share(pools, share, steps * batch, info.windows, chunk).map(
-            lambda rows, starts, block, first, end: gather(rows, starts[first:end], block, frame),
-            num_parallel_calls=threads,
-            deterministic=ordered if tuning.parallel else None,
-        )
-        if remainder == "drop":
-            batches = windows.rebatch(share.replica_sizes, drop_remainder=True)
-        else:
-            batches = pad(windows, share, steps * replicas, frame)
-        return batches.apply(tf.data.experimental.assert_cardinality(steps * replicas))
+    def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line) -> Any:
+        resumed = (epoch == first_epoch) & (number == begin)
+        blocks, block, window = order.round(line, epoch, number, tf.where(resumed, skip, 0))
+        if until in ("records", "parse"):
+            serialized = shards.records(blocks)
+            return serialized if until == "records" else parse(serialized, frame.features)
+        rows, block = source.rows(blocks, block)
+        starts, there = pick(rows, block, window)
+        if remainder == "pad":
+            values, starts = point_to_zeros(rows, starts, there, frame)
+            return values, starts, rows.piece, tf.cast(there, tf.float32)
+        return rows.values, stand_in(starts, there) if skip_corrupt else starts, rows.piece
 
-    last = FOREVER if epochs is None else epoch + epochs
-    batches = tf.data.Dataset.range(epoch, last).flat_map(read_epoch)
-    if until == "batches":
-        size = tf.data.INFINITE_CARDINALITY if epochs is None else epochs * steps * replicas
-        batches = batches.apply(tf.data.experimental.assert_cardinality(size))
+    first_epoch = epoch + step // steps
+    begin, skip = divmod(step % steps, order.round_steps)
+    last_epoch = LAST if epochs is None else epoch + epochs
+    rounds = tf.data.Dataset.range(first_epoch, last_epoch).flat_map(to_rounds)
+    rounds = rounds.map(
+        read_round,
+        num_parallel_calls=tuning.rounds if tuning.parallel else None,
+        deterministic=True if tuning.parallel else None,
+    )
+    if until != "batches":
+        return rounds
+    batches = _cut(rounds, share, frame, tf.data.AUTOTUNE if tuning.parallel else None)
+    size = tf.data.INFINITE_CARDINALITY if epochs is None else (epochs * steps - step) * replicas
+    batches = batches.apply(tf.data.experimental.assert_cardinality(size))
     if tuning.prefetch:
         replica = max(share.replica_sizes) * frame.bytes
         batches = batches.prefetch(max(2 * replicas, PREFETCH_BYTES // replica))
     options = tf.data.Options()
-    options.deterministic = ordered
+    options.deterministic = True
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return batches.with_options(options)
+
+
+def _round_windows(info: SplitInfo, frame: Frame, shuffle: int) -> int:
+    """How many windows are mixed at a time."""
+    wanted = max(shuffle, windows_fitting(info, frame.features, max(shuffle * frame.bytes, LEAST_BYTES)))
+    return min(wanted, windows_fitting(info, frame.features, MOST_BYTES))
+
+
+def _cut(rounds: tf.data.Dataset, share: Share, frame: Frame, threads: int | None) -> tf.data.Dataset:
+    """Rounds -> the batches of each replica, `[batch, time, features]`, with weights `[batch]` where rounds have them.
+
+    A round's windows are gathered in chunks of whole batches.
+    """
+    chunk = share.size * max(1, CHUNK_BYTES // (share.size * frame.bytes))
+
+    def to_chunks(values: tf.Tensor, starts: tf.Tensor, *others: tf.Tensor) -> tf.data.Dataset:
+        first = tf.data.Dataset.range(0, tf.size(starts, tf.int64), chunk)
+        # What a function only passes on costs nothing; slicing here would run it for each chunk.
+        return first.map(lambda first: (first, values, starts, *others))
+
+    def to_windows(
+        first: tf.Tensor, values: tf.Tensor, starts: tf.Tensor, piece: tf.Tensor, *weights: tf.Tensor
+    ) -> Any:
+        windows = gather(values, starts[first : first + chunk], piece, frame)
+        return (windows, weights[0][first : first + chunk]) if weights else windows
+
+    chunks = rounds.flat_map(to_chunks)
+    windows = chunks.map(to_windows, num_parallel_calls=threads, deterministic=True if threads else None)
+    return windows.rebatch(share.replica_sizes, drop_remainder=True)
 
 
 def _check_shards(manifest: Manifest, output: str, split: SplitName) -> None:
@@ -208,8 +228,3 @@ def _check_shards(manifest: Manifest, output: str, split: SplitName) -> None:
     for path in manifest.shard_paths(output, split):
         if path not in found:
             raise UserError(f"{path}: the manifest lists this shard, but it is missing; prepare the data set again")
-
-
-def _fold(key: tf.Tensor | None, data: tf.Tensor | int) -> tf.Tensor | None:
-    """A key of its own: -1 for the records' buffer, 0 for the shards, and from 1 for the pools."""
-    return None if key is None else tf.random.fold_in(key, data)

@@ -1,10 +1,18 @@
-"""What a training leaves behind: the Keras model, a SavedModel, the report, and the result, written last."""
+"""What a training leaves behind: the Keras model, a SavedModel, the report, and the result, written last.
+
+The SavedModel takes values as the user's files have them. It holds a copy of the
+data set's transform graph, the very one that scaled the training windows, so
+what is served cannot be scaled otherwise than what was trained on.
+"""
+
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from contract.job import Job, SplitName
+from contract.job import Job, Missing, SplitName
 from contract.layout import RunLayout
 from contract.manifest import Manifest
 from contract.result import TrainResult, write_result
@@ -12,24 +20,119 @@ from trainer import models, report
 from trainer.dataset import load
 from trainer.history import Epoch
 from trainer.shares import windows_in
+from trainer.steps import window_losses
 
 SAMPLE = 256  # windows among which the report's is chosen
+ASSET, VALUES = "asset", "values"  # what the transform graph calls its inputs
+
+Outputs = dict[str, tf.Tensor]
 
 
 class Serving(tf.Module):
-    """The exported module: `serve`, of prepared windows."""
+    """The exported module. Its functions are the signatures; docs/serving.md describes them.
 
-    def __init__(self, model: keras.Model):
+    Args:
+      model: from prepared windows `[batch, length, features]` to the same shape.
+      manifest: of the data set.
+      transform: the folder of the data set's transform graph.
+      missing: the job's rule for missing values.
+    """
+
+    def __init__(self, model: keras.Model, manifest: Manifest, transform: str, missing: Missing):
         super().__init__()
         self.model = model
-        length, features = model.decoder.output_shape[1:]
-        self.serve = tf.function(
-            self._serve, input_signature=[tf.TensorSpec([None, length, features], tf.float32, name="windows")]
-        )
+        self._encoder, self._decoder = models.find_parts(model)
+        self._frame = manifest.windows
+        self._features = len(manifest.features)
+        self._constant = constant_of(missing)
+        self._per_asset = False
+        self.transform: Any = None
+        if tf.saved_model.contains_saved_model(transform):  # a data set of another tool may have none
+            self.transform = tf.saved_model.load(transform)
+            (inputs,), _ = self.transform.transform_fn.structured_input_signature
+            self._per_asset = ASSET in inputs
 
-    def _serve(self, windows: tf.Tensor) -> dict[str, tf.Tensor]:
-        latent = self.model.encoder(windows, training=False)
-        return {"latent": latent, "reconstruction": self.model.decoder(latent, training=False)}
+    def signatures(self) -> dict[str, Callable[..., Outputs]]:
+        """The functions to save, by the names of their signatures."""
+        windows = tf.TensorSpec([None, self._frame.length, self._features], tf.float32, name="windows")
+        found = {"prepared": _function(self.run_prepared, windows)}
+        if self.transform is not None:
+            rows = tf.TensorSpec([None, self._features], tf.float32, name="rows")
+            assets = [tf.TensorSpec([None], tf.string, name=ASSET)] if self._per_asset else []
+            asset = [tf.TensorSpec([], tf.string, name=ASSET)] if self._per_asset else []
+            found["serving_default"] = _function(self.run_windows, windows, *assets)
+            found["rows"] = _function(self.run_rows, rows, *asset)
+        return found
+
+    def run_prepared(self, windows: tf.Tensor) -> Outputs:
+        """Float32 `[batch, length, features]`, prepared -> reconstruction, score and, with an encoder, latent."""
+        outputs = {}
+        if self._encoder is not None:
+            outputs["latent"] = self._encoder(windows, training=False)
+        if self._decoder is not None:
+            reconstruction = self._decoder(outputs["latent"], training=False)
+        else:
+            reconstruction = self.model(windows, training=False)
+        return {**outputs, "reconstruction": reconstruction, "score": window_losses(windows, reconstruction)}
+
+    def run_windows(self, windows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
+        """Raw windows, float32 `[batch, length, features]`, and strings `[batch]` where each asset has its scale."""
+        batch, length = tf.shape(windows)[0], self._frame.length
+        names = None if asset is None else tf.repeat(asset, length)
+        prepared = self._prepare(tf.reshape(windows, [-1, self._features]), names)
+        outputs = self.run_prepared(tf.reshape(prepared, [batch, length, self._features]))
+        return {**outputs, "reconstruction_raw": self._restore(outputs["reconstruction"], asset)}
+
+    def run_rows(self, rows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
+        """One series of raw rows, float32 `[rows, features]`, framed into windows as the data set's were.
+
+        `asset` is one string. `start`, int64 `[windows]`, says at which row each window begins.
+        """
+        length, stride = self._frame.length, self._frame.stride
+        names = None if asset is None else tf.fill([tf.shape(rows)[0]], asset)
+        prepared = self._prepare(rows, names)
+        end = tf.maximum(tf.shape(rows, tf.int64)[0] - length + 1, 0)
+        start = tf.range(0, end, stride, tf.int64)
+        windows = tf.gather(prepared, start[:, None] + tf.range(length, dtype=tf.int64))
+        outputs = self.run_prepared(windows)
+        names = None if asset is None else tf.fill([tf.size(start)], asset)
+        raw = self._restore(outputs["reconstruction"], names)
+        return {**outputs, "reconstruction_raw": raw, "start": start}
+
+    def _prepare(self, rows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
+        """Rows `[rows, features]`, scaled; infinity is missing, as it is when files are read."""
+        missing = tf.constant(np.nan, tf.float32)
+        scaled = self._scale(tf.where(tf.math.is_finite(rows), rows, missing), asset)
+        if self._constant is None:
+            return scaled
+        return tf.where(tf.math.is_nan(scaled), self._constant, scaled)
+
+    def _restore(self, prepared: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
+        """Windows `[batch, length, features]` in raw units.
+
+        The graph is a straight line for each feature: it is turned round by its value
+        at 0 and its slope, asked once for each window.
+        """
+        zeros = tf.zeros([1 if asset is None else tf.size(asset), self._features])
+        with tf.GradientTape() as tape:
+            tape.watch(zeros)
+            at_zero = self._scale(zeros, asset)
+        slope = tape.gradient(at_zero, zeros)
+        return (prepared - at_zero[:, None]) / slope[:, None]
+
+    def _scale(self, rows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
+        inputs = {VALUES: rows} if asset is None else {VALUES: rows, ASSET: asset}
+        return self.transform.transform_fn(inputs)[VALUES]
+
+
+def _function(function: Callable[..., Outputs], *inputs: tf.TensorSpec) -> Callable[..., Outputs]:
+    return tf.function(function, input_signature=inputs).get_concrete_function()
+
+
+def constant_of(missing: Missing) -> float | None:
+    """What the job puts for values that no other rule fills, in prepared units; None if it drops their rows."""
+    constant = missing.fill == "constant" or (missing.fill != "drop" and missing.then == "constant")
+    return missing.value if constant else None
 
 
 def export_run(
@@ -51,22 +154,18 @@ def export_run(
     model = models.build(job.train.model, manifest.windows.length, len(manifest.features), job.train.seed)
     model.set_weights(weights)
     model.save(names.model)
-    save_serving(model, names.saved_model)
+    transform = manifest.data_layout(job.output.path).transform_fn
+    save_serving(model, manifest, transform, job.prepare.missing, names.saved_model)
     window = sample_window(job, manifest)
     reconstruction = model(window[None], training=False).numpy()[0]
     report.write_report(names.report, job.name, history, window, reconstruction, manifest)
     write_result(job.train.workdir, result)
 
 
-def save_serving(model: keras.Model, folder: str) -> None:
-    """Writes a SavedModel with the signature `serve` (also the default one).
-
-    It takes float32 `windows` `[batch, time, features]`, prepared, and returns
-    `latent` `[batch, latent]` and `reconstruction` `[batch, time, features]`.
-    """
-    module = Serving(model)
-    signature = module.serve.get_concrete_function()
-    tf.saved_model.save(module, folder, signatures={"serve": signature, "serving_default": signature})
+def save_serving(model: keras.Model, manifest: Manifest, transform: str, missing: Missing, folder: str) -> None:
+    """Writes a SavedModel with the signatures of `Serving`, which needs nothing but TensorFlow to be loaded."""
+    module = Serving(model, manifest, transform, missing)
+    tf.saved_model.save(module, folder, signatures=module.signatures())
 
 
 def sample_window(job: Job, manifest: Manifest) -> np.ndarray:

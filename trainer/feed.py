@@ -1,8 +1,7 @@
 """The distributed batches of each split, as a job's feed section asks for them."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -11,34 +10,42 @@ from contract.errors import JobFailed, UserError
 from contract.job import Job, SplitName
 from contract.manifest import Manifest
 from trainer.dataset import load
-from trainer.scratch import scratch_folder
 from trainer.shares import eval_steps, windows_in
 from trainer.strategy import Cluster
 
 
 class Feed:
-    """The distributed batches of each split. Iterators are kept, so that a cache serves all epochs."""
+    """The distributed batches of each split. Iterators without end are kept for all epochs."""
 
-    def __init__(self, job: Job, manifest: Manifest, cluster: Cluster, cache_folder: str | None):
+    def __init__(self, job: Job, manifest: Manifest, cluster: Cluster):
         self._job, self._manifest, self._cluster = job, manifest, cluster
-        self._cache_folder = cache_folder
         self._padded: dict[SplitName, Iterator[Any]] = {}
 
-    def train(self, epoch: int) -> Iterator[Any]:
-        """Shuffled training batches without end, from this epoch on."""
+    def train(self, epoch: int, step: int = 0) -> Iterator[Any]:
+        """Shuffled training batches without end, from this step of this epoch on."""
         feed = self._job.train.feed
-        return self._open("train", shuffle=feed.shuffle, seed=feed.seed, deterministic=feed.deterministic, epoch=epoch)
+        return self._open("train", shuffle=feed.shuffle, seed=feed.seed, lanes=feed.lanes, epoch=epoch, step=step)
 
-    def evaluate(self, eval_step: Any, split: SplitName) -> float | None:
-        """The mean loss over all windows of a split, each counted once; None if it is empty."""
+    def evaluate(self, run: Any, split: SplitName, at_a_time: int, alive: Callable[[], None]) -> float | None:
+        """The mean loss over all windows of a split, each counted once; None if it is empty.
+
+        Args:
+          run: as `trainer.steps.make_eval_steps` returns it.
+          at_a_time: steps in a call.
+          alive: is called after each.
+        """
         windows = windows_in(self._manifest, split)
         if windows == 0:
             return None
         if split not in self._padded:
             self._padded[split] = self._open(split, remainder="pad")
-        total = tf.zeros([2], tf.float64)
-        for _ in range(eval_steps(windows, self._job.train.feed.batch)):
-            total = eval_step(next(self._padded[split]), total)
+        total, left = tf.zeros([2], tf.float64), eval_steps(windows, self._job.train.feed.batch)
+        while left:
+            steps = min(left, at_a_time)
+            total = run(self._padded[split], tf.constant(steps), total)
+            total.numpy()  # waits
+            left -= steps
+            alive()
         loss, count = (float(number) for number in total.numpy())
         if (count != windows and not self._job.train.feed.skip_corrupt) or count == 0:
             raise UserError(
@@ -63,18 +70,7 @@ class Feed:
             workers=place.workers,
             replicas=self._cluster.replicas,
             cache=feed.cache,
-            cache_folder=self._cache_folder,
             skip_corrupt=feed.skip_corrupt,
             **options,
         )
         return iter(self._cluster.strategy.distribute_datasets_from_function(lambda _: dataset))
-
-
-@contextmanager
-def open_feed(job: Job, manifest: Manifest, cluster: Cluster) -> Iterator[Feed]:
-    """The feed of a job, with a folder for its cache if that is in a file."""
-    if job.train.feed.cache != "file":
-        yield Feed(job, manifest, cluster, None)
-        return
-    with scratch_folder() as folder:
-        yield Feed(job, manifest, cluster, folder)

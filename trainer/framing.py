@@ -1,11 +1,11 @@
-"""Pools of records -> windows. Windows are indices until the last step, `gather`."""
+"""Serialized records -> windows. Windows are indices until the last step, `gather`."""
 
 import math
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from trainer.shares import Share
+MISMATCH = "the shards hold other windows than the manifest says"
 
 
 class Frame(NamedTuple):
@@ -21,88 +21,100 @@ class Frame(NamedTuple):
         return 4 * self.length * self.features
 
 
+class Rows(NamedTuple):
+    """The rows of some blocks, and where windows are in them.
+
+    Attributes:
+      values: float32 `[rows, features]`.
+      starts: int64 `[windows]`, the rows at which windows start.
+      first: int64 `[blocks]`, how many windows are before each block's.
+      windows: int64 `[blocks]`, how many each block has.
+      piece: int64 scalar, rows that can be copied as one: all windows start and end at multiples of it.
+    """
+
+    values: tf.Tensor
+    starts: tf.Tensor
+    first: tf.Tensor
+    windows: tf.Tensor
+    piece: tf.Tensor
+
+
 def parse(serialized: tf.Tensor, features: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Strings `[records]` -> their rows, float32 `[rows, features]`, and how many rows each has, int64 `[records]`."""
+    """Strings `[records]` -> their rows, float32 `[rows, features]`, and how many rows each has, int64 `[records]`.
+
+    An empty string is a record without rows.
+    """
     spec = {"values": tf.io.RaggedFeature(tf.float32, row_splits_dtype=tf.int64)}
     values = tf.io.parse_example(serialized, spec)["values"]
     return tf.reshape(values.flat_values, [-1, features]), values.row_lengths() // features
 
 
-def find_starts(counts: tf.Tensor, frame: Frame, key: tf.Tensor | None) -> tf.Tensor:
-    """The rows at which the windows of a pool start, int64 `[windows]`, permuted if there is a key.
+def find_windows(values: tf.Tensor, counts: tf.Tensor, records: tf.Tensor, frame: Frame) -> Rows:
+    """Where the windows of some blocks are.
 
     Args:
+      values: the rows, float32 `[rows, features]`.
       counts: rows of each record, int64 `[records]`.
+      records: of each block, int64 `[blocks]`; records after the last block's have no rows.
     """
-    windows = tf.ragged.range(tf.maximum((counts - frame.length) // frame.stride + 1, 0))
-    first = tf.cumsum(counts, exclusive=True)
-    starts = windows.flat_values * frame.stride + tf.gather(first, windows.value_rowids())
-    return starts if key is None else tf.random.experimental.stateless_shuffle(starts, key)
+    in_record = tf.maximum((counts - frame.length) // frame.stride + 1, 0)
+    windows = tf.ragged.range(in_record)
+    first_row = tf.cumsum(counts, exclusive=True)
+    starts = windows.flat_values * frame.stride + tf.gather(first_row, windows.value_rowids())
+    before = tf.concat([[0], tf.cumsum(in_record)], 0)  # windows before each record
+    edges = tf.gather(before, tf.concat([[0], tf.cumsum(records)], 0))
+    return Rows(values, starts, edges[:-1], edges[1:] - edges[:-1], piece_rows(counts, frame))
 
 
-def block_rows(counts: tf.Tensor, frame: Frame) -> tf.Tensor:
-    """The rows that can be copied as one piece: all windows of the pool start and end at multiples of it.
+def piece_rows(counts: tf.Tensor, frame: Frame) -> tf.Tensor:
+    """The rows that can be copied as one piece: all windows start and end at multiples of it.
 
     A segment holds the rows of its windows and no more, so this is the greatest
     common divisor of length and stride, unless somebody else wrote the records.
     """
-    block = math.gcd(frame.length, frame.stride)
-    return tf.where(tf.reduce_all(counts % block == 0), tf.constant(block, tf.int64), tf.constant(1, tf.int64))
+    piece = math.gcd(frame.length, frame.stride)
+    return tf.where(tf.reduce_all(counts % piece == 0), tf.constant(piece, tf.int64), tf.constant(1, tf.int64))
 
 
-def gather(rows: tf.Tensor, starts: tf.Tensor, block: tf.Tensor, frame: Frame) -> tf.Tensor:
-    """The windows that start at `starts`: float32 `[windows, length, features]`.
-
-    Copies blocks and not rows: with length 64 and stride 16, 4 pieces a window.
-    """
-    blocks = tf.reshape(rows, tf.stack([-1, block * frame.features]))
-    index = (starts // block)[:, None] + tf.range(frame.length // block)[None]
-    return tf.reshape(tf.gather(blocks, index), [-1, frame.length, frame.features])
-
-
-def take_share(pools: tf.data.Dataset, share: Share, limit: int, windows: int, chunk: int) -> tf.data.Dataset:
-    """Keeps the starts that are this worker's, and cuts them into chunks that end where its batches do.
-
-    Only the first `limit` windows are kept, and the pools are read until `windows` have been seen.
+def pick(rows: Rows, block: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The starts of windows, int64 `[windows]`, and whether each is there, bool `[windows]`.
 
     Args:
-      pools: of (rows, starts, block).
-      chunk: windows gathered at a time, a multiple of `share.size`.
-
-    Returns:
-      A data set of (rows, starts, block, first, end): a chunk is `starts[first:end]`, at most `chunk` windows.
+      block: the place of each window's block, -1 where there is no window.
+      window: which of the block's windows it is.
     """
-
-    def own(seen: tf.Tensor, pool: tuple) -> tuple:
-        rows, starts, block = pool
-        place = seen + tf.range(tf.size(starts, tf.int64))
-        if share.workers == 1:
-            mine = starts[: tf.maximum(limit - seen, 0)]
-        else:
-            row = place % share.batch
-            mine = tf.boolean_mask(starts, (row >= share.first) & (row < share.end) & (place < limit))
-        filled = tf.clip_by_value(seen % share.batch - share.first, 0, share.size) % share.size
-        return seen + tf.size(starts, tf.int64), (seen, rows, mine, block, filled)
-
-    def cut(_: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, block: tf.Tensor, filled: tf.Tensor) -> tf.data.Dataset:
-        # The first chunk completes the batch that the pool before has begun, so
-        # that batches are copied once more only where two pools meet.
-        count = (filled + tf.size(starts, tf.int64) + chunk - 1) // chunk
-        edges = tf.maximum(tf.range(count + 1) * chunk - filled, 0)
-        chunks = tf.data.Dataset.from_tensor_slices((edges[:-1], edges[1:]))
-        # What a function only passes on costs nothing; slicing here would run it for each chunk.
-        return chunks.map(lambda first, end: (rows, starts, block, first, end))
-
-    owned = pools.scan(tf.constant(0, tf.int64), own).take_while(lambda seen, *_: seen < windows)
-    return owned.flat_map(cut)
+    # One block and one window more, without rows: what is not there is looked up in them.
+    have = tf.gather(tf.concat([rows.windows, [0]], 0), tf.maximum(block, 0))
+    first = tf.gather(tf.concat([rows.first, [0]], 0), tf.maximum(block, 0))
+    there = (block >= 0) & (window < have)
+    place = tf.where(there, first + window, 0)
+    return tf.gather(tf.concat([rows.starts, [0]], 0), place), there
 
 
-def pad(windows: tf.data.Dataset, share: Share, count: int, frame: Frame) -> tf.data.Dataset:
-    """Exactly `count` batches of windows and weights; zeros of weight 0 follow the last window."""
-    weighted = windows.map(lambda batch: (batch, tf.ones(tf.shape(batch)[:1])))
-    zeros = (tf.zeros([share.size, frame.length, frame.features]), tf.zeros([share.size]))
-    filled = weighted.concatenate(tf.data.Dataset.from_tensors(zeros).repeat())
-    # Zipped with a range and not taken: this asks for one batch too many, and a
-    # cache upstream is complete only when its end has been asked for.
-    batches = filled.rebatch(share.replica_sizes, drop_remainder=True)
-    return tf.data.Dataset.zip((batches, tf.data.Dataset.range(count))).map(lambda batch, _: batch)
+def stand_in(starts: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
+    """Puts the windows that are there in the place of those that are not, in turn.
+
+    Raises:
+      tf.errors.InvalidArgumentError: if none is there.
+    """
+    found = tf.boolean_mask(starts, there)
+    count = tf.size(found, tf.int64)
+    with tf.control_dependencies([tf.debugging.assert_positive(count, MISMATCH)]):
+        others = tf.gather(found, tf.range(tf.size(starts, tf.int64)) % count)
+    return tf.where(there, starts, others)
+
+
+def point_to_zeros(rows: Rows, starts: tf.Tensor, there: tf.Tensor, frame: Frame) -> tuple[tf.Tensor, tf.Tensor]:
+    """Adds a window of zeros behind the rows, and points to it where no window is: values and starts."""
+    values = tf.concat([rows.values, tf.zeros([frame.length, frame.features])], 0)
+    return values, tf.where(there, starts, tf.shape(rows.values, tf.int64)[0])
+
+
+def gather(values: tf.Tensor, starts: tf.Tensor, piece: tf.Tensor, frame: Frame) -> tf.Tensor:
+    """The windows that start at `starts`: float32 `[windows, length, features]`.
+
+    Copies pieces and not rows: with length 64 and stride 16, 4 a window.
+    """
+    pieces = tf.reshape(values, tf.stack([-1, piece * frame.features]))
+    index = (starts // piece)[:, None] + tf.range(frame.length // piece)[None]
+    return tf.reshape(tf.gather(pieces, index), [-1, frame.length, frame.features])

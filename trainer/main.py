@@ -1,6 +1,8 @@
 """`python -m trainer.main --job job.yaml [--set key=value ...]`: one worker of a training.
 
-Exit codes: 0 done, 1 the training failed, 2 a mistake in the job, the data set or the environment.
+Exit codes: 0 done, 1 the training failed, 2 a mistake in the job, the data set or the
+environment. 138 another worker was lost, and 143 this one was asked to stop (SIGTERM): started
+again, the training goes on from its last checkpoint.
 """
 
 import argparse
@@ -9,14 +11,17 @@ import os
 import sys
 from collections.abc import Sequence
 
+from contract.duration import seconds_of
 from contract.errors import JobFailed, UserError
 from contract.imports import heavy_imports
 from contract.job import Job
 from contract.jobfile import load_job
 from contract.manifest import Manifest, read_manifest
 from contract.result import TrainResult
+from trainer.environment import Place, read_place
+from trainer.rendezvous import resolve
 from trainer.shares import check_split
-from trainer.strategy import Place, read_place
+from trainer.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog, block_sigterm
 from trainer.workdir import claim, find_finished
 
 
@@ -46,34 +51,51 @@ def check(arguments: argparse.Namespace) -> tuple[Job, Manifest, Place]:
 
 
 def train(job: Job, manifest: Manifest, place: Place, restart: bool) -> TrainResult:
-    """Joins the workers and trains; see `trainer.loop.train_and_evaluate`."""
+    """Joins the workers and trains; see `trainer.loop.train_and_evaluate`.
+
+    Raises:
+      Lost: if another worker has gone.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    with heavy_imports():
-        import tensorflow as tf
+    # TensorFlow reads gs:// in pieces of this size, 64 if nobody says so; a block of records fits into 2 (docs/gs.md).
+    os.environ.setdefault("GCS_READ_CACHE_BLOCK_SIZE_MB", "2")
+    patience = seconds_of(job.train.watchdog)
+    place = resolve(place, patience)
+    watchdog = Watchdog(place.addresses, place.worker, patience)
+    with watchdog.watching():
+        with heavy_imports():
+            import tensorflow as tf
 
-        from trainer.strategy import connect
+            from trainer.strategy import connect
 
-        tf.config.list_physical_devices()  # where there is no GPU, the search for one is reported
+            tf.config.list_physical_devices()  # where there is no GPU, the search for one is reported
+        watchdog.alive("connecting")
+        try:
+            if job.train.devices.deterministic:
+                tf.config.experimental.enable_op_determinism()
+            cluster = connect(place, job.train.devices.collectives)  # before every other TensorFlow operation
+            from trainer.loop import train_and_evaluate
 
-    try:
-        cluster = connect(place)  # before every other TensorFlow operation
-        from trainer.loop import train_and_evaluate
-
-        if place.is_chief:
-            claim(job, manifest, restart)
-        cluster.barrier()
-        return train_and_evaluate(job, manifest, cluster)
-    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError):
-        if place.workers == 1:
-            raise
-        raise JobFailed("lost another worker; started again, all go on from the last checkpoint") from None
+            if place.is_chief:
+                claim(job, manifest, restart)
+            if not cluster.all_same(int(manifest.fingerprint[:5], 16)):
+                raise UserError(f"{job.output.path}: the workers find different data sets; is this a shared folder?")
+            watchdog.alive("getting ready")
+            return train_and_evaluate(job, manifest, cluster, watchdog)
+        except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
+            if place.workers == 1:
+                raise
+            raise Lost(watchdog.describe_others()) from error
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     arguments = parse(argv)
+    block_sigterm()
     try:
         job, manifest, place = check(arguments)
+        if place.is_chief:
+            logging.getLogger("trainer.strategy").setLevel(logging.INFO)
         if not arguments.restart and (found := find_finished(job, manifest)):
             how = "stopped early after" if found.stopped_early else "ran"
             print(f"{job.train.workdir}: nothing to do, the training {how} {found.epochs} epochs")
@@ -85,6 +107,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except JobFailed as error:
         print(error, file=sys.stderr)
         return 1
+    except Preempted:
+        print(f"worker {place.worker}: asked to stop; started again, it goes on from here", file=sys.stderr)
+        return PREEMPTED
+    except Lost as error:
+        print(f"worker {place.worker}: lost another worker: {error}; started again, all go on", file=sys.stderr)
+        return LOST
     if place.is_chief:
         tested = "" if result.test_loss is None else f", test loss {result.test_loss:.6f}"
         print(f"{job.train.workdir}: {result.epochs} epochs, best loss {result.best_loss:.6f}{tested}")
@@ -92,4 +120,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # TensorFlow waits for its server's peers on the way out, and takes seconds to take itself apart.
+    os._exit(code)

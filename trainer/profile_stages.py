@@ -6,6 +6,7 @@ after a stage or tuned otherwise.
 
 import itertools
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,15 +20,14 @@ from contract import storage
 from contract.job import SplitName
 from contract.manifest import Manifest
 from trainer.dataset import Tuning, load
-from trainer.scratch import scratch_folder
+from trainer.records import BUFFER_BYTES
 
 SPLIT: SplitName = "train"
-GROUP_BYTES = 1 << 20  # of records taken at a time
 CALL_SECONDS = 0.1  # between looks at the clock
 LONGEST_EPOCH = 60.0  # seconds; what needs a longer one to be filled is not measured
 STAGES = ("read", "CRC", "parse", "frame", "shuffle", "batch", "prefetch")
-OPTIONS = ("interleave", "parallel map", "prefetch", "cache memory", "cache file", "determinism")
-NOTHING = Tuning(open_shards=1, parallel=False, prefetch=False)
+OPTIONS = ("interleave", "parallel map", "prefetch", "cache memory", "cache file")
+NOTHING = Tuning(open_blocks=1, parallel=False, prefetch=False)
 
 Say = Callable[[str], None]
 
@@ -51,6 +51,20 @@ class Feeding:
     def load(self, **options: Any) -> tf.data.Dataset:
         options = {"batch": self.batch, "shuffle": self.shuffle, "epochs": None, **options}
         return load(self.manifest, self.output, SPLIT, **options)
+
+    def read_bytes(self) -> tf.data.Dataset:
+        """The bytes of the shards as they are, a buffer at a time, but for what is left over at the end of each."""
+
+        def pieces(path: tf.Tensor, size: tf.Tensor) -> tf.data.Dataset:
+            piece = tf.minimum(size, BUFFER_BYTES)
+            return tf.data.FixedLengthRecordDataset(path, piece, footer_bytes=size % piece, buffer_size=BUFFER_BYTES)
+
+        paths = self.manifest.shard_paths(self.output, SPLIT)
+        sizes = tf.constant([shard.bytes for shard in self.manifest.splits[SPLIT].shards], tf.int64)
+        open_files = Tuning.open_blocks
+        return tf.data.Dataset.from_tensor_slices((paths, sizes)).interleave(
+            pieces, cycle_length=open_files, num_parallel_calls=open_files, deterministic=False
+        )
 
     @property
     def bytes_per_window(self) -> float:
@@ -89,7 +103,7 @@ def first_read(feeding: Feeding) -> float:
         for path in paths:
             with open(path, "rb") as file:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    pieces = iter(feeding.load(until="read", epochs=1))  # the graph is built here; nothing is read yet
+    pieces = iter(feeding.read_bytes())  # the graph is built here; nothing is read yet
     size, began = 0, time.perf_counter()
     for piece in pieces:
         size += len(piece.numpy())
@@ -102,25 +116,21 @@ def measure_stages(feeding: Feeding, say: Say) -> list[StageRate]:
     """The rates up to each of STAGES, in order."""
     info = feeding.manifest.splits[SPLIT]
     per_record = info.windows / info.records
-    together = max(1, GROUP_BYTES * info.records // info.bytes)
-    cut = Tuning(prefetch=False, pool=max(feeding.shuffle, feeding.batch))  # pools of one size in all stages
+    cut = Tuning(prefetch=False)
     cuts: dict[str, tuple[dict[str, Any], Callable[..., Any]]] = {
-        "read": ({"until": "read", "shuffle": 0}, lambda piece: _size(piece) / feeding.bytes_per_window),
-        "CRC": ({"until": "records", "shuffle": 0}, lambda records: _length(records) * per_record),
-        "parse": ({"until": "parse", "shuffle": 0}, lambda _, counts: _length(counts) * per_record),
-        "frame": ({"until": "pools", "shuffle": 0}, lambda _, starts, __: _length(starts)),
-        "shuffle": ({"until": "pools"}, lambda _, starts, __: _length(starts)),
+        "CRC": ({"until": "records", "shuffle": 0}, lambda records: (_length(records) - 1) * per_record),
+        "parse": ({"until": "parse", "shuffle": 0}, lambda _, counts: (_length(counts) - 1) * per_record),
+        "frame": ({"until": "frame", "shuffle": 0}, lambda _, starts, __: _length(starts)),
+        "shuffle": ({"until": "frame"}, lambda _, starts, __: _length(starts)),
         "batch": ({}, _length),
         "prefetch": ({"tuning": replace(cut, prefetch=True)}, _length),
     }
-    rates = []
-    for name in STAGES:
+    say("stage read")
+    pieces = feeding.read_bytes().repeat()
+    rates = [measure(pieces, lambda piece: _size(piece) / feeding.bytes_per_window, feeding.seconds)]
+    for name, (options, count) in cuts.items():
         say(f"stage {name}")
-        options, count = cuts[name]
-        dataset = feeding.load(**{"tuning": cut, **options})
-        if name == "CRC":
-            dataset = dataset.batch(together)  # to take small records one by one would cost more than to read them
-        rates.append(measure(dataset, count, feeding.seconds))
+        rates.append(measure(feeding.load(**{"tuning": cut, **options}), count, feeding.seconds))
     return [
         StageRate(name, rate, rate * feeding.bytes_per_window / 1e6, extra)
         for name, rate, extra in zip(STAGES, rates, extra_times(rates), strict=True)
@@ -147,7 +157,7 @@ def measure_options(feeding: Feeding, trained: float, say: Say) -> tuple[float, 
     rate = partial(_rate, feeding)
     plain = rate(tuning=NOTHING)
     tunings = {
-        "interleave": (replace(NOTHING, open_shards=Tuning.open_shards), replace(Tuning(), open_shards=1)),
+        "interleave": (replace(NOTHING, open_blocks=Tuning.open_blocks), replace(Tuning(), open_blocks=1)),
         "parallel map": (replace(NOTHING, parallel=True), replace(Tuning(), parallel=False)),
         "prefetch": (replace(NOTHING, prefetch=True), replace(Tuning(), prefetch=False)),
     }
@@ -157,32 +167,23 @@ def measure_options(feeding: Feeding, trained: float, say: Say) -> tuple[float, 
         if name in tunings:
             alone, flipped = tunings[name]
             found.append(OptionRate(name, rate(tuning=alone), rate(tuning=flipped)))
-        elif name == "determinism":
-            found.append(OptionRate(name, rate(tuning=NOTHING, deterministic=True), rate(deterministic=True)))
         else:
             found.append(_measure_cache(feeding, name, min(plain, trained)))
     return plain, found
 
 
 def _measure_cache(feeding: Feeding, name: str, slowest: float) -> OptionRate:
-    """A cache is measured from the second epoch on; the first fills it."""
-    info = feeding.manifest.splits[SPLIT]
+    """A cache is filled before the first batch."""
     kind = name.removeprefix("cache ")
-    seconds = info.windows / slowest
+    seconds = feeding.manifest.splits[SPLIT].windows / slowest
     if seconds > LONGEST_EPOCH:
         return OptionRate(name, None, None, f"not measured: filling it would take {seconds:,.0f} s")
-    with scratch_folder() as folder:
-        free = psutil.virtual_memory().available if kind == "memory" else psutil.disk_usage(folder).free
-        needed = 2 * cached_bytes(feeding.manifest)
-        if needed > free / 2:
-            return OptionRate(name, None, None, f"not measured: {needed / 1e9:,.1f} GB for it, {free / 1e9:,.1f} free")
-        rates = []
-        for i, tuning in enumerate((NOTHING, Tuning())):
-            own = os.path.join(folder, str(i))
-            os.mkdir(own)
-            options: dict[str, Any] = {"cache": kind, "cache_folder": own, "tuning": tuning}
-            rates.append(_rate(feeding, warm_up=info.windows, **options))
-    return OptionRate(name, rates[0], rates[1])
+    free = psutil.virtual_memory().available if kind == "memory" else psutil.disk_usage(tempfile.gettempdir()).free
+    needed = 2 * cached_bytes(feeding.manifest)
+    if needed > free / 2:
+        return OptionRate(name, None, None, f"not measured: {needed / 1e9:,.1f} GB for it, {free / 1e9:,.1f} free")
+    alone, flipped = (_rate(feeding, cache=kind, tuning=tuning) for tuning in (NOTHING, Tuning()))
+    return OptionRate(name, alone, flipped)
 
 
 def cached_bytes(manifest: Manifest) -> int:
@@ -190,11 +191,11 @@ def cached_bytes(manifest: Manifest) -> int:
     return sum(4 * shard.rows * len(manifest.features) for shard in manifest.splits[SPLIT].shards)
 
 
-def _rate(feeding: Feeding, warm_up: int = 0, **options: Any) -> float:
-    return measure(feeding.load(**options), _length, feeding.seconds, warm_up)
+def _rate(feeding: Feeding, **options: Any) -> float:
+    return measure(feeding.load(**options), _length, feeding.seconds)
 
 
-def measure(dataset: tf.data.Dataset, count: Callable[..., Any], seconds: float, warm_up: int = 0) -> float:
+def measure(dataset: tf.data.Dataset, count: Callable[..., Any], seconds: float) -> float:
     """Windows per second that a data set without end gives, to a consumer that does nothing.
 
     The consumer is a loop inside a graph: Python would take longer for a small
@@ -203,7 +204,7 @@ def measure(dataset: tf.data.Dataset, count: Callable[..., Any], seconds: float,
     Args:
       dataset: without end.
       count: (components of an element) -> its windows, float64 scalar.
-      seconds: to measure, after a quarter of that and `warm_up` windows.
+      seconds: to measure, after a quarter of that.
     """
 
     @tf.function
@@ -216,7 +217,7 @@ def measure(dataset: tf.data.Dataset, count: Callable[..., Any], seconds: float,
 
     with tf.device("CPU"):
         calls = _calls(partial(consume, iter(dataset)))
-        _run(calls, seconds / 4, warm_up)
+        _run(calls, seconds / 4, 0)
         windows, spent = _run(calls, seconds, 1)
     return windows / spent
 

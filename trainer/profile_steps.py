@@ -1,7 +1,7 @@
 """A training's steps with and without the feed: what share of one is spent waiting for input."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,12 @@ import tensorflow as tf
 from contract.job import Job
 from contract.manifest import Manifest
 from trainer import models
-from trainer.feed import open_feed
-from trainer.steps import make_optimizer, make_train_step
+from trainer.feed import Feed
+from trainer.optimizer import make_optimizer
+from trainer.steps import Totals, make_train_steps
 from trainer.strategy import Place, connect
 
-LEAST = 5  # steps, however long they take
+LEAST = 16  # steps in a call
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class StepTimes:
       resident: of a step on one batch that is there already: the model alone.
       fed: of a step that takes the next batch first.
       waiting: of that, until the batch has come.
-      asking: of that, what asking takes where the batch is there already: the call, and nothing to wait for.
+      asking: the same where the batch is there already: the call, and nothing to wait for.
     """
 
     resident: float
@@ -43,8 +44,7 @@ class StepTimes:
 def measure_steps(job: Job, manifest: Manifest, seconds: float) -> StepTimes:
     """Trains the job's model for a few seconds, on this machine's devices, and keeps nothing.
 
-    Each step is waited for to its end, so on a GPU nothing of the waiting is
-    hidden behind the step before: the share is at most what a training has.
+    It runs the trainer's own steps, many in a call, which take the time of waiting.
 
     Args:
       job: `output.path` is where the data set is.
@@ -52,44 +52,32 @@ def measure_steps(job: Job, manifest: Manifest, seconds: float) -> StepTimes:
       seconds: that each of the two measurements takes, after a quarter of it to warm up.
     """
     cluster = connect(Place())
+    train = job.train
     with cluster.strategy.scope():
-        model = models.build(job.train.model, manifest.windows.length, len(manifest.features), job.train.seed)
-        optimizer = make_optimizer(job.train.optimizer)
+        model = models.build(train.model, manifest.windows.length, len(manifest.features), train.seed)
+        optimizer = make_optimizer(train.optimizer)
         optimizer.build(model.trainable_variables)
-    train_step = make_train_step(cluster.strategy, model, optimizer, job.train.feed.batch)
-    total = tf.zeros([], tf.float64)
-
-    def step(windows: Any) -> None:
-        loss, _ = train_step(windows, total)
-        loss.numpy()
-
-    with open_feed(job, manifest, cluster) as feed:
-        batches = feed.train(epoch=0)
-        batch = next(batches)
-        first = tf.data.Dataset.from_tensors(cluster.strategy.experimental_local_results(batch)[0]).repeat().prefetch(2)
-        same = iter(cluster.strategy.distribute_datasets_from_function(lambda _: first))
-        resident, asking = _run(lambda: next(same), step, seconds)
-        fed, waiting = _run(lambda: next(batches), step, seconds)
+    run = make_train_steps(cluster.strategy, model, optimizer, train.feed.batch, train.optimizer.clip_norm)
+    batches = Feed(job, manifest, cluster).train(epoch=0)
+    batch = next(batches)
+    first = tf.data.Dataset.from_tensors(cluster.strategy.experimental_local_results(batch)[0]).repeat().prefetch(2)
+    same = iter(cluster.strategy.distribute_datasets_from_function(lambda _: first))
+    resident, asking = _run(run, same, seconds)
+    fed, waiting = _run(run, batches, seconds)
     return StepTimes(resident - asking, fed, waiting, asking, cluster.strategy.num_replicas_in_sync)
 
 
-def _run(take: Callable[[], Any], step: Callable[[Any], None], seconds: float) -> tuple[float, float]:
+def _run(run: Callable[..., Any], batches: Any, seconds: float) -> tuple[float, float]:
     """Warms up and measures: the mean seconds of a step with taking its batch, and of taking it."""
-    for _ in _clock(seconds / 4):
-        step(take())
+    told = tf.zeros([1])
+    steps = LEAST
+    run(batches, tf.constant(steps), Totals.zero(), told)[1].numpy()  # is traced
+    began = time.perf_counter()
+    while time.perf_counter() - began < seconds / 4:
+        run(batches, tf.constant(steps), Totals.zero(), told)[1].numpy()
     count, waited, began = 0, 0.0, time.perf_counter()
-    for _ in _clock(seconds):
-        asked = time.perf_counter()
-        batch = take()
-        waited += time.perf_counter() - asked
-        step(batch)
-        count += 1
-    return (time.perf_counter() - began) / count, waited / count
-
-
-def _clock(seconds: float) -> Iterator[None]:
-    """Yields until the time is over, at least LEAST times."""
-    began, count = time.perf_counter(), 0
-    while count < LEAST or time.perf_counter() - began < seconds:
-        yield
-        count += 1
+    while (spent := time.perf_counter() - began) < seconds:
+        totals, heard = run(batches, tf.constant(steps), Totals.zero(), told)
+        heard.numpy()
+        count, waited = count + steps, waited + float(totals.waited)
+    return spent / count, waited / count

@@ -7,22 +7,41 @@ from contract.job import EarlyStopping, Train
 
 
 class Progress(NamedTuple):
-    """The state of a training after an epoch, all numbers, as it is kept in a checkpoint."""
+    """The state of a training at a step, but for its variables: what a checkpoint keeps of it."""
 
-    epoch: int = 0  # epochs run
+    epoch: int = 0  # whole epochs run, their evaluation included
     step: int = 0  # steps run
+    done: int = 0  # of those, in the epoch that is under way
+    loss: float = 0.0  # sums over these, see trainer.steps.Totals
+    norm: float = 0.0
+    waited: float = 0.0
+    seconds: float = 0.0  # that they took
     best: float = math.inf  # the lowest loss that was watched
+    best_step: int = 0  # where that was
     reference: float = math.inf  # the loss that early stopping compares with
     stale: int = 0  # epochs since that loss
 
-    def advance(self, steps: int, loss: float, min_delta: float = 0.0) -> "Progress":
-        """After one more epoch, whose watched loss (eval, or train where there is no eval) is `loss`."""
-        better = loss < self.reference - min_delta
+    def train(self, steps: int, totals: tuple[float, float, float], seconds: float) -> "Progress":
+        """After so many more steps of the epoch; `totals` are of all its steps."""
+        loss, norm, waited = totals
+        return self._replace(
+            step=self.step + steps,
+            done=self.done + steps,
+            loss=loss,
+            norm=norm,
+            waited=waited,
+            seconds=self.seconds + seconds,
+        )
+
+    def end_epoch(self, watched: float, min_delta: float = 0.0) -> "Progress":
+        """After an epoch, whose watched loss (eval, or train where there is no eval) is `watched`."""
+        better = watched < self.reference - min_delta
         return Progress(
             epoch=self.epoch + 1,
-            step=self.step + steps,
-            best=min(self.best, loss),
-            reference=loss if better else self.reference,
+            step=self.step,
+            best=min(self.best, watched),
+            best_step=self.step if watched < self.best else self.best_step,
+            reference=watched if better else self.reference,
             stale=0 if better else self.stale + 1,
         )
 

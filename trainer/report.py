@@ -1,18 +1,21 @@
-"""report.png: how the loss went, and one window beside its reconstruction."""
+"""Pictures: report.png with the losses and a window beside its reconstruction, and the latter for TensorBoard."""
 
 import io
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from contract.manifest import Manifest
-from trainer.history import Epoch
+
+if TYPE_CHECKING:
+    from trainer.history import Epoch
 
 SHOWN = 3  # features: those that vary most
 
 
 def write_report(
-    path: str, title: str, history: list[Epoch], window: np.ndarray, reconstruction: np.ndarray, manifest: Manifest
+    path: str, title: str, history: "list[Epoch]", window: np.ndarray, reconstruction: np.ndarray, manifest: Manifest
 ) -> None:
     """Draws the report into a PNG file, local or gs://
 
@@ -24,11 +27,7 @@ def write_report(
       reconstruction: the model's, of the same shape.
       manifest: names the features.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(11)
     curves, series = figure.subplots(1, 2)
     epochs = [line["epoch"] for line in history]
     curves.plot(epochs, [line["loss"] for line in history], marker=".", label="train")
@@ -38,13 +37,37 @@ def write_report(
     curves.set(title=title, xlabel="epoch", ylabel="mean squared error")
     curves.xaxis.get_major_locator().set_params(integer=True)
     curves.legend()
+    _draw_window(series, window, reconstruction, manifest.features)
+    with tf.io.gfile.GFile(path, "wb") as file:
+        file.write(_png(figure))
+
+
+def draw_window(window: np.ndarray, reconstruction: np.ndarray, manifest: Manifest) -> bytes:
+    """A window and its reconstruction, both `[time, features]`, as a PNG."""
+    figure = _figure(6)
+    _draw_window(figure.subplots(), window, reconstruction, manifest.features)
+    return _png(figure)
+
+
+def _draw_window(axes: Any, window: np.ndarray, reconstruction: np.ndarray, features: list[str]) -> None:
     liveliest = np.argsort(-window.var(axis=0), kind="stable")[:SHOWN]
     for color, i in enumerate(liveliest):
-        series.plot(window[:, i], color=f"C{color}", label=manifest.features[i])
-        series.plot(reconstruction[:, i], color=f"C{color}", linestyle="--")
-    series.set(title="a window and its reconstruction (dashed)", xlabel="row", ylabel="prepared value")
-    series.legend()
+        axes.plot(window[:, i], color=f"C{color}", label=features[i])
+        axes.plot(reconstruction[:, i], color=f"C{color}", linestyle="--")
+    axes.set(title="a window and its reconstruction (dashed)", xlabel="row", ylabel="prepared value")
+    axes.legend()
+
+
+def _figure(width: float) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _png(figure: Any) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
-    with tf.io.gfile.GFile(path, "wb") as file:
-        file.write(buffer.getvalue())
+    return buffer.getvalue()

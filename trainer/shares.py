@@ -1,12 +1,12 @@
 """Who reads what: the arithmetic of batches, steps and shares. Pure; no TensorFlow.
 
-How a batch is distributed is decided here and nowhere else. Every worker reads
-the same stream of global batches, in the same order, and takes its own
-consecutive rows of each: of a batch of 10, the second of three workers takes
-rows 3, 4 and 5. So the global batches, and with them the training, do not
-depend on the number of workers, and no worker can have more steps than
-another. A worker with several replicas (GPUs) cuts its rows among them in the
-same way.
+How a batch is distributed is decided here and nowhere else. There is one stream
+of global batches, and each worker takes its own consecutive rows of each: of a
+batch of 10, the second of three workers takes rows 3, 4 and 5. So the global
+batches, and with them the training, do not depend on the number of workers, and
+no worker can have more steps than another. A worker with several replicas (GPUs)
+cuts its rows among them in the same way. Which windows fill these rows, so that a
+worker need not read the others, is in trainer.order.
 """
 
 import itertools
@@ -100,13 +100,7 @@ def check_split(manifest: Manifest, split: SplitName, batch: int, whole: bool) -
     return manifest.splits[split]
 
 
-def pool_records(info: SplitInfo, windows: int) -> int:
-    """How many records hold, on average, at least this many windows; at most all of the split's."""
-    return min(max(1, math.ceil(windows * info.records / info.windows)), max(1, info.records))
-
-
-def fitting_records(info: SplitInfo, features: int, size: int) -> int:
-    """How many records have, on average, at most `size` bytes of rows (float32) and starts of windows (int64)."""
+def windows_fitting(info: SplitInfo, features: int, size: int) -> int:
+    """How many windows of consecutive records have, on average, at most `size` bytes of rows (float32); at least 1."""
     rows = sum(shard.rows for shard in info.shards)
-    fitting = size * info.records // max(1, 4 * rows * features + 8 * info.windows)
-    return min(max(1, fitting), max(1, info.records))
+    return max(1, size * info.windows // max(1, 4 * rows * features))

@@ -1,64 +1,117 @@
-"""One step of training and one of evaluation, right under every strategy.
+"""The steps of training and of evaluation, many in one call, right under every strategy.
 
 Each replica sums its windows' losses over the size of the global batch, and the
 replicas' sums are added up: the loss and the gradients of the whole batch,
-whatever the number of replicas.
+whatever the number of replicas. What is summed goes in one vector, so a step has
+one exchange between workers, and a call has no Python but at its ends.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from contract.job import Optimizer
+PACK_BYTES = 64 << 20  # of gradients that are copied into one vector; larger ones go as they are
 
 
-def make_optimizer(section: Optimizer) -> keras.optimizers.Optimizer:
-    """The optimizer that the job names; to be made and built inside the strategy's scope."""
-    kinds = {
-        "adam": keras.optimizers.Adam,
-        "adamw": keras.optimizers.AdamW,
-        "sgd": keras.optimizers.SGD,
-        "rmsprop": keras.optimizers.RMSprop,
-    }
-    return kinds[section.name](section.learning_rate)
+class Totals(NamedTuple):
+    """Sums over the steps since the epoch began, float64 scalars; equal on all workers but for the last."""
+
+    loss: Any  # of the mean losses of the batches
+    norm: Any  # of the gradients' norms, before clipping
+    waited: Any  # seconds until batches came, on this worker
+
+    @classmethod
+    def zero(cls) -> "Totals":
+        return cls(*(tf.zeros([], tf.float64) for _ in cls._fields))
+
+    def floats(self) -> tuple[float, float, float]:
+        return float(self.loss), float(self.norm), float(self.waited)
 
 
 def window_losses(windows: tf.Tensor, reconstruction: tf.Tensor) -> tf.Tensor:
-    """Mean squared error of each window, over time and features: `[batch]`."""
-    return tf.reduce_mean(tf.square(reconstruction - windows), axis=[1, 2])
+    """Mean squared error of each window, over time and features: float32 `[batch]`."""
+    return tf.reduce_mean(tf.square(tf.cast(reconstruction, tf.float32) - windows), axis=[1, 2])
 
 
-def make_train_step(
-    strategy: tf.distribute.Strategy, model: keras.Model, optimizer: keras.optimizers.Optimizer, batch: int
-) -> Callable[[Any, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    """Returns step(windows, total) -> (loss, total + loss).
+def make_train_steps(
+    strategy: tf.distribute.Strategy,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    batch: int,
+    clip_norm: float | None = None,
+    xla: bool = False,
+) -> Callable[[Any, tf.Tensor, Totals, tf.Tensor], tuple[Totals, tf.Tensor]]:
+    """Returns run(batches, steps, totals, told) -> (totals, told by all).
 
-    `windows` is the distributed global batch, `[batch, time, features]`, and the
-    total a float64 scalar, so that the loop need not wait for each step's loss.
+    Args of what is returned:
+      batches: distributed iterator of global batches, `[batch, time, features]`.
+      steps: int32 scalar, how many to run.
+      totals: of the steps before.
+      told: float32 `[n]`, what this worker has to say; the sum of what all of
+        them said comes back. It travels with the gradients of the last step.
     """
+    scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
 
-    def replica_step(windows: tf.Tensor) -> tf.Tensor:
+    @tf.function(jit_compile=xla)
+    def differentiate(windows: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         with tf.GradientTape() as tape:
             losses = window_losses(windows, model(windows, training=True))
             loss = tf.nn.compute_average_loss(losses, global_batch_size=batch)
-        gradients = tape.gradient(loss, model.trainable_variables)
+            target = optimizer.scale_loss(loss) if scaled else loss
+        gradients = tape.gradient(target, model.trainable_variables, unconnected_gradients="zero")
+        return loss, gradients
+
+    def replica_step(windows: tf.Tensor, told: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        loss, gradients = differentiate(windows)
+        loss, told, *gradients = add_up([loss, told, *gradients])
+        norm = tf.linalg.global_norm(gradients)
+        if scaled:
+            norm = norm / optimizer.dynamic_scale
+        if clip_norm is not None:
+            factor = tf.minimum(1.0, clip_norm / tf.maximum(norm, 1e-12))
+            gradients = [gradient * tf.cast(factor, gradient.dtype) for gradient in gradients]
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-        return loss
+        return loss, norm, told
 
     @tf.function
-    def step(windows: Any, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        loss = strategy.reduce("SUM", strategy.run(replica_step, args=(windows,)), axis=None)
-        return loss, total + tf.cast(loss, tf.float64)
+    def run(batches: Any, steps: tf.Tensor, totals: Totals, told: tf.Tensor) -> tuple[Totals, tf.Tensor]:
+        heard = tf.zeros_like(told)
+        for _ in tf.range(steps):
+            asked = tf.timestamp()
+            windows = next(batches)
+            waited = tf.timestamp() - asked
+            results = strategy.run(replica_step, args=(windows, told))
+            loss, norm, heard = (strategy.experimental_local_results(part)[0] for part in results)
+            totals = Totals(
+                totals.loss + tf.cast(loss, tf.float64),
+                totals.norm + tf.cast(norm, tf.float64),
+                totals.waited + waited,
+            )
+        return totals, heard
 
-    return step
+    return run
 
 
-def make_eval_step(strategy: tf.distribute.Strategy, model: keras.Model) -> Callable[[Any, tf.Tensor], tf.Tensor]:
-    """Returns step(padded, total) -> total, float64 `[2]`: the sum of losses and the number of windows.
+def add_up(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """The sums of float tensors over all replicas, in one exchange if they are not too large."""
+    context = tf.distribute.get_replica_context()
+    if context.num_replicas_in_sync == 1:
+        return list(tensors)
+    sizes = [int(tensor.shape.num_elements() or 1) for tensor in tensors]
+    if 4 * sum(sizes) > PACK_BYTES or len({tensor.dtype for tensor in tensors}) > 1:
+        return context.all_reduce("SUM", list(tensors))
+    packed = context.all_reduce("SUM", tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0))
+    return [tf.reshape(part, tensor.shape) for part, tensor in zip(tf.split(packed, sizes), tensors, strict=True)]
 
-    `padded` is a distributed pair of windows `[batch, time, features]` and weights `[batch]`.
+
+def make_eval_steps(
+    strategy: tf.distribute.Strategy, model: keras.Model
+) -> Callable[[Any, tf.Tensor, tf.Tensor], tf.Tensor]:
+    """Returns run(batches, steps, total) -> total, float64 `[2]`: the sum of losses and the number of windows.
+
+    `batches` is a distributed iterator of windows `[batch, time, features]` and weights `[batch]`.
     """
 
     def replica_step(windows: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -67,7 +120,9 @@ def make_eval_step(strategy: tf.distribute.Strategy, model: keras.Model) -> Call
         return tf.cast(sums, tf.float64)
 
     @tf.function
-    def step(padded: Any, total: tf.Tensor) -> tf.Tensor:
-        return total + strategy.reduce("SUM", strategy.run(replica_step, args=padded), axis=None)
+    def run(batches: Any, steps: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
+        for _ in tf.range(steps):
+            total += strategy.reduce("SUM", strategy.run(replica_step, args=next(batches)), axis=None)
+        return total
 
-    return step
+    return run

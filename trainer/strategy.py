@@ -1,42 +1,37 @@
-"""What the environment says about the machines -> a `tf.distribute` strategy."""
+"""The workers and their devices -> a `tf.distribute` strategy."""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from contract.errors import UserError
+from contract.errors import JobFailed, UserError
+from trainer.environment import Place, read_place
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-VARIABLE = "TF_CONFIG"
+__all__ = ["Cluster", "Place", "connect", "describe", "read_place"]
 
+COLLECTIVES = ("auto", "ring", "nccl")
 
-@dataclass(frozen=True)
-class Place:
-    """This process among the workers.
-
-    Attributes:
-      worker: index from 0; the chief is 0.
-      workers: how many there are.
-    """
-
-    worker: int = 0
-    workers: int = 1
-
-    @property
-    def is_chief(self) -> bool:
-        return self.worker == 0
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """This process among the workers, and the strategy that joins them."""
+    """This process among the workers, and the strategy that joins them.
+
+    Attributes:
+      collectives: how several workers add up their gradients: auto, ring or nccl.
+    """
 
     strategy: "tf.distribute.Strategy"
-    place: Place = Place()
+    place: Place = field(default_factory=Place)
+    collectives: str = "auto"
 
     @property
     def replicas(self) -> int:
@@ -67,63 +62,74 @@ class Cluster:
         return tf.function(lambda x: self.strategy.reduce("SUM", self.strategy.run(lambda: x), axis=None))
 
 
-def read_place(environ: Mapping[str, str]) -> Place:
-    """Reads TF_CONFIG: `{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}`.
-
-    A `chief` is the first of the workers. Without the variable this process is alone.
-
-    Raises:
-      UserError: if the variable does not say this.
-    """
-    text = environ.get(VARIABLE, "").strip()
-    if not text:
-        return Place()
-    try:
-        config = json.loads(text)
-    except ValueError as error:
-        raise UserError(f"{VARIABLE}: is not JSON: {error}") from None
-    if not isinstance(config, dict):
-        raise UserError(f"{VARIABLE}: is {type(config).__name__}, it must be a mapping with cluster and task")
-    if not config.get("cluster"):
-        return Place()
-    cluster = config["cluster"]
-    if not isinstance(cluster, dict) or set(cluster) - {"chief", "worker"}:
-        raise UserError(f"{VARIABLE}: cluster must hold 'worker', and may hold 'chief', not {_names(cluster)}")
-    sizes = {}
-    for kind, addresses in cluster.items():
-        if not isinstance(addresses, list) or not all(isinstance(address, str) for address in addresses):
-            raise UserError(f"{VARIABLE}: cluster.{kind} must be a list of host:port, not {addresses!r}")
-        sizes[kind] = len(addresses)
-    task = config.get("task")
-    if not isinstance(task, dict) or task.get("type") not in sizes:
-        raise UserError(f"{VARIABLE}: task.type must be one of {', '.join(sizes)}, task is {task!r}")
-    try:
-        index = int(task["index"])
-    except (KeyError, TypeError, ValueError):
-        raise UserError(f"{VARIABLE}: task.index must be a number from 0, task is {task!r}") from None
-    if not 0 <= index < sizes[task["type"]]:
-        raise UserError(f"{VARIABLE}: task.index is {index}, cluster.{task['type']} has {sizes[task['type']]} entries")
-    before = sizes.get("chief", 0) if task["type"] == "worker" else 0
-    return Place(before + index, sum(sizes.values()))
-
-
-def _names(value: object) -> str:
-    return ", ".join(sorted(map(str, value))) if isinstance(value, dict) else repr(value)
-
-
-def connect(place: Place) -> Cluster:
-    """Joins the workers, and the devices of this one.
+def connect(place: Place, collectives: str = "auto") -> Cluster:
+    """Joins the workers, and the devices of this one. Says which in one line of the log.
 
     Several workers: MultiWorkerMirroredStrategy, which waits until all have come
     and must be made before any other TensorFlow operation. Several GPUs, or
     several logical CPUs: MirroredStrategy. Else TensorFlow's default strategy.
+
+    Args:
+      place: with the addresses of all workers; `trainer.rendezvous.resolve` fills them in.
+      collectives: auto (TensorFlow chooses), ring (over the network, CPUs and GPUs) or nccl (GPUs only).
+
+    Raises:
+      UserError: if `collectives` cannot be had.
+      JobFailed: if this worker cannot listen at its address.
     """
     import tensorflow as tf
 
+    if collectives not in COLLECTIVES:
+        raise UserError(f"collectives: is {collectives!r}, it must be one of {', '.join(COLLECTIVES)}")
     if place.workers > 1:
-        return Cluster(tf.distribute.MultiWorkerMirroredStrategy(), place)
-    gpus = tf.config.list_logical_devices("GPU")
-    devices = gpus or tf.config.list_logical_devices("CPU")
-    if len(devices) > 1:
-        return Cluster(tf.distribute.MirroredStrategy([device.name for device in devices]), place)
-    return Cluster(tf.distribute.get_strategy(), place)
+        if collectives == "nccl" and not tf.config.list_physical_devices("GPU"):
+            raise UserError("collectives: is 'nccl', which needs a GPU in each worker; use ring or auto")
+        cluster = Cluster(_join(place, collectives), place, collectives)
+    else:
+        gpus = tf.config.list_logical_devices("GPU")
+        devices = gpus or tf.config.list_logical_devices("CPU")
+        several = len(devices) > 1
+        strategy = tf.distribute.MirroredStrategy([one.name for one in devices]) if several else None
+        cluster = Cluster(strategy or tf.distribute.get_strategy(), place)
+    logger.info(describe(cluster))
+    return cluster
+
+
+def _join(place: Place, collectives: str) -> "tf.distribute.Strategy":
+    import tensorflow as tf
+
+    if len(place.addresses) != place.workers:
+        raise ValueError(f"{place} has not the address of every worker: call trainer.rendezvous.resolve first")
+    # TensorFlow and Keras read the variable themselves. Whatever the launcher wrote, they find workers only.
+    os.environ["TF_CONFIG"] = tf_config(place)
+    implementation = tf.distribute.experimental.CommunicationImplementation(collectives.upper())
+    options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    except (tf.errors.UnknownError, tf.errors.InternalError) as error:
+        if "grpc server" not in error.message.lower():
+            raise
+        own = place.addresses[place.worker]
+        raise JobFailed(f"worker {place.worker} cannot listen at {own}: the port is taken, or is not allowed") from None
+
+
+def tf_config(place: Place) -> str:
+    """TF_CONFIG as TensorFlow wants it, with the chief as the first worker."""
+    return json.dumps({"cluster": {"worker": list(place.addresses)}, "task": {"type": "worker", "index": place.worker}})
+
+
+def describe(cluster: Cluster) -> str:
+    """`2 workers from Slurm, this is worker 0 (chief), 1 CPU each, ring collectives`; `1 worker, 2 GPUs`."""
+    import tensorflow as tf
+
+    place = cluster.place
+    kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+    devices = f"{cluster.replicas} {kind}{'s' if cluster.replicas > 1 else ''}"
+    if place.workers == 1:
+        return f"1 worker, {devices}"
+    source = f" from {place.source}" if place.source else ""
+    chief = " (chief)" if place.is_chief else ""
+    return (
+        f"{place.workers} workers{source}, this is worker {place.worker}{chief}, {devices} each, "
+        f"{cluster.collectives} collectives"
+    )

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 
 import apache_beam as beam
 import google_crc32c
+import numpy as np
 import tensorflow as tf
 
 from contract.errors import JobFailed
 from contract.job import Windows
 from contract.manifest import Shard as ShardInfo
+from transforms.blocks import cut_blocks
 from transforms.encode import VALUES
 from transforms.progress import Progress
 from transforms.tfrecord import Written
@@ -29,24 +31,24 @@ def file_checksum(path: str) -> tuple[int, str]:
 
 @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
 def _lengths(serialized: tf.Tensor) -> tf.Tensor:
-    """int64 [records]: how many values each record holds. Traced once a process, not once a shard."""
+    """int64 [2, records]: bytes, and how many values each record holds. Traced once a process, not once a shard."""
     spec = {VALUES: tf.io.RaggedFeature(tf.float32, row_splits_dtype=tf.int64)}
-    return tf.io.parse_example(serialized, spec)[VALUES].row_lengths()
+    values = tf.io.parse_example(serialized, spec)[VALUES].row_lengths()
+    return tf.stack([tf.cast(tf.strings.length(serialized), tf.int64), values])
 
 
-def count_records(path: str, compression: str, features: int, windows: Windows) -> tuple[int, int, int]:
-    """Records, windows and rows of a shard, by TensorFlow's own reader, which checks every record's CRC."""
+def measure_records(path: str, compression: str, features: int, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
+    """Bytes and rows of each record of a shard, by TensorFlow's own reader, which checks every record's CRC."""
     dataset = tf.data.TFRecordDataset(path, "GZIP" if compression == "gzip" else "", buffer_size=_CHUNK)
-    records = found = rows = 0
+    found = [np.empty([2, 0], np.int64)]
     for batch in dataset.batch(_RECORDS):
-        lengths = _lengths(batch).numpy()
-        sizes = lengths // features
-        if (lengths % features).any() or (sizes < windows.length).any():
+        sizes, lengths = _lengths(batch).numpy()
+        rows = lengths // features
+        if (lengths % features).any() or (rows < windows.length).any():
             raise JobFailed(f"{path}: a record holds no whole windows")
-        records += len(sizes)
-        found += int(((sizes - windows.length) // windows.stride + 1).sum())
-        rows += int(sizes.sum())
-    return records, found, rows
+        found.append(np.stack([sizes, rows]))
+    sizes, rows = np.concatenate(found, axis=1)
+    return sizes, rows
 
 
 def verify_shard(written: Written, file: str, features: int, windows: Windows, compression: str) -> ShardInfo:
@@ -61,13 +63,17 @@ def verify_shard(written: Written, file: str, features: int, windows: Windows, c
     tally = written.tally
     try:
         size, checksum = file_checksum(written.path)
-        found = count_records(written.path, compression, features, windows)
+        sizes, rows = measure_records(written.path, compression, features, windows)
     except tf.errors.OpError as error:
         raise JobFailed(f"{written.path}: cannot be read back: {error.message}") from None
+    blocks = cut_blocks(sizes, rows, windows)
+    found = (len(sizes), sum(blocks.windows), int(rows.sum()))
     expected = (tally.records, tally.windows, tally.rows)
     if found != expected:
         raise JobFailed(f"{written.path}: holds {found} records, windows and rows, {expected} were written")
-    return ShardInfo(file=file, records=found[0], windows=found[1], rows=found[2], bytes=size, crc32c=checksum)
+    return ShardInfo(
+        file=file, records=found[0], windows=found[1], rows=found[2], bytes=size, crc32c=checksum, blocks=blocks
+    )
 
 
 class VerifyShard(beam.DoFn):

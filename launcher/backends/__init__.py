@@ -1,15 +1,16 @@
 """Where a stage runs. A backend is one file with one class of this interface."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from launcher.plan import Stage
+if TYPE_CHECKING:  # the plan asks the backends' options, so that a dry run shows them
+    from launcher.plan import Stage
 
 
 class Backend(Protocol):
-    def describe(self, stage: Stage) -> list[str]:
+    def describe(self, stage: "Stage") -> list[str]:
         """The shell commands that `run` would start, without starting them."""
 
-    def run(self, stage: Stage) -> int:
+    def run(self, stage: "Stage") -> int:
         """Runs the stage to its end and returns its exit code: 0 done, 1 failed, 2 the user's mistake.
 
         What went wrong has been told on stderr by then. Nothing of the stage is
@@ -23,4 +24,8 @@ def backend_named(name: str) -> Backend:
         from launcher.backends.local import LocalBackend
 
         return LocalBackend()
+    if name == "dataflow":
+        from launcher.backends.dataflow import DataflowBackend
+
+        return DataflowBackend()
     raise ValueError(f"no backend {name!r}")  # the job file allows no other

@@ -5,7 +5,7 @@ from contract.duration import parse_duration
 from contract.fingerprint import data_fingerprint, run_fingerprint
 from contract.jobfile import parse_job
 from contract.layout import DataLayout, shard_name
-from contract.manifest import Counts, Manifest, Shard, SplitInfo, read_complete, read_manifest, write_manifest
+from contract.manifest import Blocks, Counts, Manifest, Shard, SplitInfo, read_complete, read_manifest, write_manifest
 
 SUFFIXES = (".parquet", ".csv")
 
@@ -99,7 +99,15 @@ def test_manifest_round_trip_and_completeness(tmp_path):
     output = str(tmp_path)
     layout = DataLayout.of(output, "f" * 64)
     storage.write_text(layout.shard("train", 0, 1), "1234")
-    shard = Shard(file=f"train/{shard_name(0, 1)}", records=1, windows=1, rows=3, bytes=4, crc32c="00000000")
+    shard = Shard(
+        file=f"train/{shard_name(0, 1)}",
+        records=1,
+        windows=1,
+        rows=3,
+        bytes=4,
+        crc32c="00000000",
+        blocks=Blocks(records=[1], windows=[1], bytes=[4]),
+    )
     none = SplitInfo(assets=0, windows=0, records=0, bytes=0, shards=[])
     manifest = Manifest(
         name="x", kind="timeseries", fingerprint="f" * 64, data=layout.folder, features=["a"],

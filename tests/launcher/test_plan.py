@@ -55,7 +55,13 @@ def publish(job_path, fingerprint, shard_bytes=b"shard"):
     with open(layout.shard("train", 0, 1), "wb") as file:
         file.write(shard_bytes)
     shard = manifests.Shard(
-        file="train/part-00000-of-00001.tfrecord", records=1, windows=1200, rows=10, bytes=5, crc32c="0" * 8
+        file="train/part-00000-of-00001.tfrecord",
+        records=1,
+        windows=1200,
+        rows=10,
+        bytes=5,
+        crc32c="0" * 8,
+        blocks=manifests.Blocks(records=[1], windows=[1200], bytes=[5]),
     )
     empty = manifests.SplitInfo(assets=0, windows=0, records=0, bytes=0, shards=[])
     manifests.write_manifest(

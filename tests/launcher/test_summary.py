@@ -4,7 +4,7 @@ import pytest
 
 from contract.job import Windows
 from contract.jobfile import parse_job
-from contract.manifest import Counts, Manifest, Shard, SplitInfo
+from contract.manifest import Blocks, Counts, Manifest, Shard, SplitInfo
 from contract.result import TrainResult
 from launcher.summary import size_text, summary
 
@@ -17,7 +17,8 @@ output: {path: out/data}
 train: {model: {name: recurrent_autoencoder}, workdir: out/model}
 """
 )
-SHARD = Shard(file="train/x.tfrecord", records=3, windows=1200, rows=10, bytes=4_400_000, crc32c="0" * 8)
+BLOCKS = Blocks(records=[3], windows=[1200], bytes=[4_400_000])
+SHARD = Shard(file="train/x.tfrecord", records=3, windows=1200, rows=10, bytes=4_400_000, crc32c="0" * 8, blocks=BLOCKS)
 EMPTY = SplitInfo(assets=0, windows=0, records=0, bytes=0, shards=[])
 MANIFEST = Manifest(
     name="small",

@@ -14,6 +14,7 @@ import tensorflow as tf
 from contract import job as jobs
 from contract import layout
 from contract.manifest import Counts, Manifest, Shard, SplitInfo, write_manifest
+from transforms import blocks
 
 FINGERPRINT = "0f" * 32
 
@@ -65,6 +66,7 @@ def write_dataset(
     shards: int = 2,
     compression: str = "none",
     records: str = "segments",
+    block_bytes: int = blocks.BLOCK_BYTES,
 ) -> Written:
     """Deals each split's segments out to shards and publishes the manifest. One segment, one asset."""
     features = next(values.shape[1] for split in segments.values() for values in split)
@@ -80,7 +82,8 @@ def write_dataset(
                 ]
             per_shard[i % shards].extend(pieces)
         infos = [
-            write_shard(names, split, n, shards, part, length, stride, compression) for n, part in enumerate(per_shard)
+            write_shard(names, split, n, shards, part, length, stride, compression, block_bytes)
+            for n, part in enumerate(per_shard)
         ]
         windows = [window for values in arrays for window in frame(values, length, stride)]
         expected[split] = np.array(windows, "f4").reshape(-1, length, features)
@@ -107,7 +110,7 @@ def write_dataset(
     return Written(output, manifest, expected)
 
 
-def write_shard(names, split, index, count, part, length, stride, compression) -> Shard:
+def write_shard(names, split, index, count, part, length, stride, compression, block_bytes) -> Shard:
     path = names.shard(split, index, count)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with tf.io.TFRecordWriter(path, "GZIP" if compression == "gzip" else None) as writer:
@@ -122,6 +125,12 @@ def write_shard(names, split, index, count, part, length, stride, compression) -
         rows=sum(len(values) for _, _, values in part),
         bytes=len(data),
         crc32c=f"{google_crc32c.value(data):08x}",
+        blocks=blocks.cut_blocks(
+            np.array([len(example(*item)) for item in part], np.int64),
+            np.array([len(values) for _, _, values in part], np.int64),
+            jobs.Windows(length=length, stride=stride),
+            block_bytes,
+        ),
     )
 
 
@@ -129,7 +138,7 @@ def make_job(output: str, **train: object) -> jobs.Job:
     """A job with a model small enough to train in a second."""
     section = {
         "model": {"name": "recurrent_autoencoder", "cell": "gru", "units": [4], "latent": 2},
-        "feed": {"batch": 8, "shuffle": 32, "deterministic": True},
+        "feed": {"batch": 8, "shuffle": 32},
         "optimizer": {"name": "adam", "learning_rate": 0.01},
         "epochs": 2,
         **train,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.errors import UserError
-from trainer import dataset
+from trainer import copies, dataset
 from trainer.damage import explained
 from trainer.dataset import Tuning, load
 
@@ -57,7 +57,7 @@ def test_framing_equals_a_plain_loop(helpers_module, data):
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_workers_share_the_same_global_batches(written, workers, replicas):
-    options = {"batch": 10, "shuffle": 16, "epochs": 2, "deterministic": True}
+    options = {"batch": 10, "shuffle": 16, "epochs": 2}
     alone = read(written, **options)
     parts = [read(written, worker=i, workers=workers, replicas=replicas, **options) for i in range(workers)]
     steps = [
@@ -76,9 +76,8 @@ def test_evaluation_counts_each_window_once(written, workers):
     assert all(not windows[weights == 0].any() for part in parts for windows, weights in part)
 
 
-@pytest.mark.parametrize("deterministic", [True, False])
-def test_training_reads_no_window_twice_and_leaves_out_less_than_a_batch(written, deterministic):
-    windows = np.concatenate(read(written, batch=7, shuffle=20, deterministic=deterministic))
+def test_training_reads_no_window_twice_and_leaves_out_less_than_a_batch(written):
+    windows = np.concatenate(read(written, batch=7, shuffle=20))
     assert len(windows) == len(written.windows["train"]) // 7 * 7
     assert len(set(keys(windows))) == len(windows)
     assert set(keys(windows)) <= set(keys(written.windows["train"]))
@@ -86,7 +85,7 @@ def test_training_reads_no_window_twice_and_leaves_out_less_than_a_batch(written
 
 def test_order_repeats_with_the_seed_and_differs_among_epochs_and_seeds(written):
     def epoch(**options):
-        return np.concatenate(read(written, shuffle=16, deterministic=True, **options))
+        return np.concatenate(read(written, shuffle=16, **options))
 
     both = epoch(epochs=2)
     first, second = np.split(both, 2)
@@ -102,50 +101,56 @@ def test_the_order_does_not_depend_on_the_seed_of_tensorflow(written, cache):
     for seed in (1, 2, None):
         if seed is not None:
             tf.random.set_seed(seed)
-        orders.append(np.concatenate(read(written, shuffle=16, deterministic=True, epochs=2, cache=cache)))
+        orders.append(np.concatenate(read(written, shuffle=16, epochs=2, cache=cache)))
     np.testing.assert_array_equal(orders[0], orders[1])
     np.testing.assert_array_equal(orders[0], orders[2])
 
 
 @pytest.mark.parametrize("seed", [0, -1, 2**40])
 def test_every_seed_is_one(written, seed):
-    first, again = (np.concatenate(read(written, shuffle=16, deterministic=True, seed=seed)) for _ in range(2))
+    first, again = (np.concatenate(read(written, shuffle=16, seed=seed)) for _ in range(2))
     np.testing.assert_array_equal(first, again)
 
 
 @pytest.mark.parametrize("records", ["segments", "windows"])
 def test_long_windows_are_not_mixed_beyond_the_memory_for_it(helpers, tmp_path, monkeypatch, records):
     segments = {"train": helpers.segments_of([40] * 8, 2)}
-    written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=4, records=records)
-    pools = load(written.manifest, written.output, "train", batch=4, shuffle=50, epochs=1, until="pools")
-    assert max(len(rows) for rows, _, _ in pools) > 100
-    monkeypatch.setattr(dataset, "MIXED_BYTES", 1000)  # of 8 bytes a row
-    pools = list(load(written.manifest, written.output, "train", batch=4, shuffle=50, epochs=1, until="pools"))
-    assert max(len(rows) for rows, _, _ in pools) <= 125
-    assert sum(len(starts) for _, starts, _ in pools) == len(written.windows["train"])
-    assert set(keys(np.concatenate(read(written, batch=4, shuffle=50)))) == set(keys(written.windows["train"]))
+    written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=4, records=records, block_bytes=1)
+
+    def round_rows():
+        rounds = load(written.manifest, written.output, "train", batch=4, shuffle=50, epochs=1, until="frame")
+        return [len(rows) for rows, _, _ in rounds]
+
+    assert len(round_rows()) == 1
+    expected = keys(np.concatenate(read(written, batch=4, shuffle=50)))
+    monkeypatch.setattr(dataset, "MOST_BYTES", 1000)  # of 8 bytes a row
+    assert len(round_rows()) > 1
+    # A lane reads whole blocks, here of one record: up to two more than it needs.
+    longest = max(shard.rows // shard.records for shard in written.manifest.splits["train"].shards)
+    assert max(round_rows()) <= 125 + 4 * 2 * longest
+    assert keys(np.concatenate(read(written, batch=4, shuffle=50))) == expected
 
 
 @pytest.mark.parametrize("chunk", [1, 500, 1 << 20])
 def test_the_size_of_what_is_gathered_at_a_time_changes_nothing(written, monkeypatch, chunk):
-    expected = read(written, shuffle=16, deterministic=True, batch=7, worker=1, workers=2)
+    expected = read(written, shuffle=16, batch=7, worker=1, workers=2)
     monkeypatch.setattr(dataset, "CHUNK_BYTES", chunk)
-    for a, b in zip(expected, read(written, shuffle=16, deterministic=True, batch=7, worker=1, workers=2), strict=True):
+    for a, b in zip(expected, read(written, shuffle=16, batch=7, worker=1, workers=2), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize(
-    "tuning", [Tuning(open_shards=1), Tuning(parallel=False), Tuning(prefetch=False), Tuning(pool=1000)]
+    "tuning", [Tuning(open_blocks=1), Tuning(parallel=False), Tuning(prefetch=False), Tuning(rounds=1)]
 )
 def test_tuning_changes_how_and_not_what(written, tuning):
-    windows = np.concatenate(read(written, batch=4, shuffle=16, tuning=tuning))
-    assert keys(windows) == keys(written.windows["train"])
+    for a, b in zip(read(written, shuffle=16), read(written, shuffle=16, tuning=tuning), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_without_shuffling_the_order_is_that_of_the_records(helpers, tmp_path):
     segments = {"train": helpers.segments_of([20, 30, 25], 2)}
     written = helpers.write_dataset(str(tmp_path), segments, length=5, stride=5, shards=1)
-    windows = np.concatenate(read(written, batch=3, deterministic=True))
+    windows = np.concatenate(read(written, batch=3))
     np.testing.assert_array_equal(windows, written.windows["train"])
 
 
@@ -153,27 +158,77 @@ def test_shuffling_mixes_assets(helpers, tmp_path):
     # Each asset holds its own number, so a window says whose it is.
     segments = {"train": [np.full((40, 1), i, "f4") for i in range(8)]}
     written = helpers.write_dataset(str(tmp_path), segments, length=4, stride=4, shards=2)
-    batches = read(written, batch=10, shuffle=80, deterministic=True)
+    batches = read(written, batch=10, shuffle=80)
     assert all(len(np.unique(batch)) >= 4 for batch in batches)
 
 
 @pytest.mark.parametrize("cache", ["memory", "file"])
 @pytest.mark.parametrize("remainder", ["drop", "pad"])
 @pytest.mark.parametrize("skip_corrupt", [True, False])
-def test_a_cache_gives_the_same_windows_and_reads_the_shards_once(written, tmp_path, cache, remainder, skip_corrupt):
-    folder = tmp_path / "cache"
-    folder.mkdir()
-    options = {"batch": 4, "shuffle": 16, "remainder": remainder, "skip_corrupt": skip_corrupt}
-    feed = load(
-        written.manifest, written.output, "eval", epochs=3, cache=cache, cache_folder=str(folder), **options
-    ).as_numpy_iterator()
-    epochs = [[next(feed) for _ in range(3)]]
-    for path in written.shards("eval"):
+def test_a_cache_gives_the_same_windows_and_reads_the_shards_once(written, cache, remainder, skip_corrupt):
+    options = {"batch": 4, "shuffle": 16, "remainder": remainder, "skip_corrupt": skip_corrupt, "epochs": 3}
+    expected = read(written, **options)
+    feed = load(written.manifest, written.output, "train", cache=cache, **options).as_numpy_iterator()
+    for path in written.shards():
         os.remove(path)
-    epochs += [[next(feed) for _ in range(3)] for _ in range(2)]
-    for epoch in epochs:
-        windows = real(epoch) if remainder == "pad" else np.concatenate(epoch)
-        assert keys(windows) == keys(written.windows["eval"])
+    for a, b in zip(expected, feed, strict=True):
+        for one, other in zip(a, b, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_copies_that_do_not_fit_are_told(written, monkeypatch):
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(copies, "_copy", full)
+    with pytest.raises(UserError, match="No space left on device; TMPDIR"):
+        read(written, cache="file")
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("begin", [0, 1, 7, 8, 12, 15])
+def test_reading_can_begin_at_any_step(helpers, tmp_path, monkeypatch, begin, workers):
+    monkeypatch.setattr(dataset, "LEAST_BYTES", 0)
+    monkeypatch.setattr(dataset, "MOST_BYTES", 4000)
+    segments = {"train": helpers.segments_of([24, 40, 32, 48, 28, 36, 44, 52], 3)}
+    written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=4, shards=3, block_bytes=1)
+    options = {"batch": 8, "shuffle": 16, "worker": workers - 1, "workers": workers}
+    whole = read(written, epochs=2, **options)
+    rest = read(written, epoch=begin // 8, step=begin % 8, epochs=2 - begin // 8, **options)
+    assert len(whole) == 16
+    assert len(rest) == 16 - begin
+    for a, b in zip(whole[begin:], rest, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_what_comes_before_the_first_step_is_not_read(helpers, tmp_path, monkeypatch):
+    monkeypatch.setattr(dataset, "LEAST_BYTES", 0)
+    monkeypatch.setattr(dataset, "MOST_BYTES", 1)
+    segments = {"train": helpers.segments_of([40] * 8, 2)}
+    written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=8, shards=8)
+    options = {"batch": 5, "lanes": 1, "shuffle": 1, "seed": 3}
+    eighth = read(written, step=7, **options)
+    unread = next(path for path in written.shards() if tried(path, lambda: read(written, step=7, **options)))
+    flip(unread, os.path.getsize(unread) // 2)
+    np.testing.assert_array_equal(read(written, step=7, **options), eighth)
+    with pytest.raises(tf.errors.DataLossError):
+        read(written, **options)
+
+
+def tried(path, call) -> bool:
+    """Whether a call goes well without this file's content."""
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        with open(path, "wb") as file:
+            file.write(bytes(len(content)))
+        call()
+        return True
+    except tf.errors.DataLossError:
+        return False
+    finally:
+        with open(path, "wb") as file:
+            file.write(content)
 
 
 @pytest.mark.parametrize(("compression", "records"), [("gzip", "segments"), ("none", "windows"), ("gzip", "windows")])
@@ -214,7 +269,7 @@ def test_a_damaged_shard_stops_with_its_name(written):
 
 
 @pytest.mark.parametrize("remainder", ["drop", "pad"])
-def test_a_damaged_shard_is_passed_over(written, caplog, remainder):
+def test_a_damaged_shard_is_passed_over(written, capfd, remainder):
     bad = written.shards()[1]
     flip(bad, os.path.getsize(bad) // 2)
     options = {"skip_corrupt": True, "remainder": remainder, "epochs": 2, "shuffle": 16}
@@ -225,7 +280,7 @@ def test_a_damaged_shard_is_passed_over(written, caplog, remainder):
     found = set(keys(windows))
     assert found < set(keys(written.windows["train"]))
     assert len(found) > len(written.windows["train"]) // 2  # all of the other shard, and the first part of this one
-    assert f"{bad}: damaged, passed over its last 2 records" in caplog.text
+    assert f"{bad}: damaged after byte 0, passed over 2 records" in capfd.readouterr().err
 
 
 def test_a_split_that_is_wholly_damaged_stops(written):
@@ -238,6 +293,9 @@ def test_a_split_that_is_wholly_damaged_stops(written):
 def test_fewer_windows_than_the_manifest_says_stops(written):
     manifest = written.manifest.model_copy(deep=True)
     object.__setattr__(manifest.splits["train"], "windows", 80)
+    shard = manifest.splits["train"].shards[0]
+    shard.blocks.windows[0] += 12
+    object.__setattr__(shard, "windows", shard.windows + 12)
     with pytest.raises(UserError, match="manifest says"), explained(manifest, written.output):
         list(load(manifest, written.output, "train", batch=8))
 

@@ -24,7 +24,9 @@ def lines(job):
 
 
 def without_times(epochs):
-    return [{k: v for k, v in epoch.items() if k not in ("seconds", "windows_per_second")} for epoch in epochs]
+    return [
+        {k: v for k, v in epoch.items() if k not in ("seconds", "windows_per_second", "waiting")} for epoch in epochs
+    ]
 
 
 def exported(job):
@@ -62,7 +64,12 @@ def test_tensorboard_has_the_same_numbers(trained):
     for serialized in tf.data.TFRecordDataset(os.path.join(RunLayout(job.train.workdir).tensorboard, name)):
         event = tf.compat.v1.Event.FromString(serialized.numpy())
         for value in event.summary.value:
-            found[event.step, value.tag] = float(tf.make_ndarray(value.tensor))
+            array = tf.make_ndarray(value.tensor)
+            found[event.step, value.tag] = array if array.ndim else float(array)
+    assert found[8, "reconstruction"][2].startswith(b"\x89PNG")
+    steps = {step for step, tag in found if tag == "steps/loss"}
+    assert {8, 16, 24} <= steps
+    assert steps == {step for step, tag in found if tag == "steps/gradient_norm"}
     for line in lines(job):
         assert found[line["step"], "loss"] == pytest.approx(line["loss"], rel=1e-6)
         assert found[line["step"], "eval_loss"] == pytest.approx(line["eval_loss"], rel=1e-6)
@@ -73,8 +80,8 @@ def test_the_export_agrees_with_the_model(trained):
     names = RunLayout(job.train.workdir)
     model = exported(job)
     windows = written.windows["test"][:5]
-    served = tf.saved_model.load(names.saved_model).signatures["serve"](windows=tf.constant(windows))
-    np.testing.assert_allclose(served["latent"], model.encoder(windows), atol=1e-6)
+    served = tf.saved_model.load(names.saved_model).signatures["prepared"](windows=tf.constant(windows))
+    np.testing.assert_allclose(served["latent"], model.get_layer("encoder")(windows), atol=1e-6)
     np.testing.assert_allclose(served["reconstruction"], model(windows), atol=1e-6)
     assert served["latent"].shape == (5, 2)
     with open(names.report, "rb") as file:
@@ -96,9 +103,7 @@ def test_a_lost_epoch_is_run_again_and_told_once(job, written):
     train(made, written)
     before = lines(made)
     # As after a crash between the third epoch's metrics and its checkpoint.
-    folder = RunLayout(made.train.workdir).checkpoints
-    with open(os.path.join(folder, "checkpoint"), "w") as file:
-        file.write('model_checkpoint_path: "ckpt-2"\nall_model_checkpoint_paths: "ckpt-2"\n')
+    os.remove(os.path.join(RunLayout(made.train.workdir).checkpoints, "step-000000024.json"))
     train(made, written)
     assert without_times(lines(made)) == without_times(before)
 
@@ -128,7 +133,7 @@ def test_a_loss_that_is_not_finite_fails_the_job(helpers, job, tmp_path):
         train(job(), written)
 
 
-@pytest.mark.parametrize("feed", [{"cache": "memory"}, {"cache": "file"}, {"deterministic": False}])
+@pytest.mark.parametrize("feed", [{"cache": "memory"}, {"cache": "file"}])
 def test_feeds(job, written, feed):
     result = train(job(feed={"batch": 8, "shuffle": 32, **feed}), written)
     assert result.last_loss < result.first_loss
@@ -138,5 +143,5 @@ def test_shards_that_changed_are_noticed(job, written):
     os.replace(written.shards("eval")[0], written.shards("eval")[1])
     with open(written.shards("eval")[0], "wb"):
         pass
-    with pytest.raises(UserError, match="the manifest says 12"):
+    with pytest.raises(UserError, match="the manifest says"):
         train(job(), written)

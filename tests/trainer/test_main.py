@@ -68,7 +68,7 @@ def test_mistakes_are_told_in_one_line(job_file, capsys, override, message):
 def test_a_malformed_tf_config_is_told(job_file, capsys, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{")
     assert main(["--job", job_file]) == 2
-    assert capsys.readouterr().err.startswith("TF_CONFIG: is not JSON")
+    assert capsys.readouterr().err.startswith("TF_CONFIG: is '{', which is not JSON")
 
 
 def test_a_damaged_shard_stops_with_its_name_or_is_passed_over(job_file, written, capsys):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.errors import UserError
-from trainer.shares import Share, check_split, fitting_records, pool_records
+from trainer.shares import Share, check_split, windows_fitting
 
 
 @given(st.integers(1, 8), st.integers(1, 4), st.integers(0, 200))
@@ -30,15 +30,8 @@ def test_a_split_that_the_data_set_lacks_is_empty(written):
         check_split(manifest, "eval", 8, whole=False)
 
 
-def test_a_pool_holds_enough_windows_and_no_more_records_than_there_are(written):
-    info = written.manifest.splits["train"]  # 68 windows in 8 records
-    assert pool_records(info, 1) == 1
-    assert pool_records(info, 34) == 4
-    assert pool_records(info, 10_000) == 8
-
-
-def test_as_many_records_as_fit_but_at_least_one(written):
-    info = written.manifest.splits["train"]  # 304 rows of 12 bytes and 68 starts of 8 in 8 records: 524 bytes each
-    assert fitting_records(info, 3, 0) == 1
-    assert fitting_records(info, 3, 2 * 524) == 2
-    assert fitting_records(info, 3, 10**9) == 8
+def test_as_many_windows_as_fit_but_at_least_one(written):
+    info = written.manifest.splits["train"]  # 304 rows of 12 bytes in 68 windows: 53.6 bytes each
+    assert windows_fitting(info, 3, 0) == 1
+    assert windows_fitting(info, 3, 2 * 54) == 2
+    assert windows_fitting(info, 3, 304 * 12) == 68

@@ -2,11 +2,13 @@
 
 import keras
 
+from contract.job import OwnModel
 from contract.job import RecurrentAutoencoder as RecurrentAutoencoderSection
-from trainer.models.recurrent_autoencoder import RecurrentAutoencoder
+from trainer.models.own import build_own, find_encoder
+from trainer.models.recurrent_autoencoder import recurrent_autoencoder
 
 
-def build(section: RecurrentAutoencoderSection, length: int, features: int, seed: int) -> keras.Model:
+def build(section: RecurrentAutoencoderSection | OwnModel, length: int, features: int, seed: int) -> keras.Model:
     """A built model with its first weights, which `seed` decides.
 
     Args:
@@ -17,10 +19,27 @@ def build(section: RecurrentAutoencoderSection, length: int, features: int, seed
 
     Returns:
       A model from float32 `[batch, length, features]` to the same shape.
+
+    Raises:
+      UserError: if it is a model of the user's own that cannot be made.
     """
     keras.utils.set_random_seed(seed)
-    match section.name:
-        case "recurrent_autoencoder":
-            model = RecurrentAutoencoder(length, features, section.units, section.latent, section.cell)
-    model.build((None, length, features))
-    return model
+    match section:
+        case OwnModel():
+            return build_own(section, length, features)
+        case RecurrentAutoencoderSection():
+            return recurrent_autoencoder(length, features, section.units, section.latent, section.cell)
+
+
+def find_parts(model: keras.Model) -> tuple[keras.Layer | None, keras.Layer | None]:
+    """The encoder of a model and its decoder, each None where there is none.
+
+    The encoder is the model's attribute or layer of this name. The decoder counts
+    only where the model is just `decoder(encoder(windows))`, so that running the
+    two gives what the model gives, and the encoder need not be run twice.
+    """
+    encoder = find_encoder(model)
+    steps = getattr(model, "operations", [])  # a functional model lists them; others do not tell
+    if len(steps) == 3 and steps[1] is encoder and isinstance(steps[2], keras.Layer):
+        return encoder, steps[2]
+    return encoder, None
