@@ -37,6 +37,7 @@ class Stage:
     complete: bool
     reason: str  # why there is, or is not, something to do
     reports_progress: bool = False  # whether the command knows --progress-dir
+    restarts: int = 0  # how often it may be started again after a signal or a lost worker ended it
     output: str = ""  # the folder of the data set that it writes
     fingerprint: str = ""  # of that data set
 
@@ -166,6 +167,7 @@ def train_stage(
         command=command,
         backend=job.launch.train.backend,
         workers=job.launch.train.workers,
+        restarts=job.launch.train.restarts,
         logs=RunLayout(job.train.workdir).logs,
         complete=complete,
         reason=reason,

@@ -80,7 +80,7 @@ class Checkpoints:
 
     def save(self, progress: Progress, state: State) -> None:
         """Copies the values, and writes them in the background; waits for the checkpoint before."""
-        values = {name: np.array(variable) for name, variable in state.items()}
+        values = {name: variable.value.numpy() for name, variable in state.items()}
         self.wait()
         self._pending = self._thread.submit(self._write, progress, values)
 

@@ -169,7 +169,8 @@ class Training:
 def train_and_evaluate(job: Job, manifest: Manifest, cluster: Cluster, watchdog: Watchdog | None = None) -> TrainResult:
     """Trains the job's model on a data set, from the last checkpoint on, and exports the best weights.
 
-    Every worker calls this. After each epoch all windows of the eval split are
+    Every worker calls this, and must not end before the chief has: it would take the
+    chief with it. After each epoch all windows of the eval split are
     evaluated once and a checkpoint is written; the weights with the lowest eval
     loss (train loss, where there is no eval split) are evaluated on the test
     split and exported.
@@ -181,7 +182,7 @@ def train_and_evaluate(job: Job, manifest: Manifest, cluster: Cluster, watchdog:
       watchdog: is told that the training goes on, and says whether it should stop.
 
     Returns:
-      The result, which the chief has written last.
+      The result, which the chief has written last; for the others it may not be written yet.
 
     Raises:
       UserError: if the data set cannot be read or has too few windows.
@@ -189,7 +190,7 @@ def train_and_evaluate(job: Job, manifest: Manifest, cluster: Cluster, watchdog:
       Preempted: if a worker was asked to stop.
     """
     train = job.train
-    watchdog = watchdog or Watchdog((), 0, math.inf)
+    watchdog = watchdog or Watchdog()
     with ExitStack() as stack:
         stack.enter_context(explained(manifest, job.output.path))
         training = stack.enter_context(closing(Training(job, manifest, cluster, watchdog)))
@@ -228,10 +229,9 @@ def train_and_evaluate(job: Job, manifest: Manifest, cluster: Cluster, watchdog:
             seconds=sum(epoch["seconds"] for epoch in history.epochs),
             workers=cluster.place.workers,
         )
-        watchdog.alive("export")
         if cluster.place.is_chief:
+            watchdog.alone("export")
             export.export_run(job, manifest, training.model.get_weights(), history.epochs, result)
-        cluster.barrier()  # a worker that left would take the chief with it
     return result
 
 

@@ -9,6 +9,7 @@ import argparse
 import logging
 import os
 import sys
+import time
 from collections.abc import Sequence
 
 from contract.duration import seconds_of
@@ -17,12 +18,14 @@ from contract.imports import heavy_imports
 from contract.job import Job
 from contract.jobfile import load_job
 from contract.manifest import Manifest, read_manifest
-from contract.result import TrainResult
+from contract.result import TrainResult, read_result
 from trainer.environment import Place, read_place
 from trainer.rendezvous import resolve
 from trainer.shares import check_split
-from trainer.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog, block_sigterm
+from trainer.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
 from trainer.workdir import claim, find_finished
+
+LINGER_SECONDS = 1.0  # others may still be fetching from this worker what it told them last
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -81,7 +84,14 @@ def train(job: Job, manifest: Manifest, place: Place, restart: bool) -> TrainRes
             if not cluster.all_same(int(manifest.fingerprint[:5], 16)):
                 raise UserError(f"{job.output.path}: the workers find different data sets; is this a shared folder?")
             watchdog.alive("getting ready")
-            return train_and_evaluate(job, manifest, cluster, watchdog)
+            watchdog.save_on_sigterm()
+            result = train_and_evaluate(job, manifest, cluster, watchdog)
+            if not place.is_chief:
+                watchdog.wait_for_chief()
+                written = read_result(job.train.workdir)
+                if written is None or written.fingerprint != result.fingerprint:
+                    raise Lost("worker 0 ended before it had exported the model")
+            return result
         except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
             if place.workers == 1:
                 raise
@@ -91,7 +101,6 @@ def train(job: Job, manifest: Manifest, place: Place, restart: bool) -> TrainRes
 def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     arguments = parse(argv)
-    block_sigterm()
     try:
         job, manifest, place = check(arguments)
         if place.is_chief:
@@ -108,6 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     except Preempted:
+        time.sleep(LINGER_SECONDS)
         print(f"worker {place.worker}: asked to stop; started again, it goes on from here", file=sys.stderr)
         return PREEMPTED
     except Lost as error:

@@ -65,4 +65,5 @@ def make_optimizer(section: Optimizer, scale_loss: bool = False) -> keras.optimi
 
 def learning_rate(optimizer: keras.optimizers.Optimizer) -> float:
     """The rate of the next step."""
-    return float(getattr(optimizer, "inner_optimizer", optimizer).learning_rate)
+    rate = getattr(optimizer, "inner_optimizer", optimizer).learning_rate
+    return float((rate.value if isinstance(rate, keras.Variable) else rate).numpy())

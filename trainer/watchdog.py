@@ -1,24 +1,28 @@
 """Ends a process that waits for others without end, and says whom it waited for.
 
-A worker that waits for another one is blocked in C++ and acts on nothing. So two
-threads watch: one that the training goes on, one for SIGTERM, which asks to stop.
+A worker that waits for another one is blocked in C++, sometimes with Python's lock,
+and then no thread of its own can act. So a small process beside it watches. It is
+told by a pipe that the worker goes on, and by Python's wake-up file of SIGTERM.
 """
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from types import FrameType
 
 # Exit codes that say: start me again. 128 and more, as launchers expect of what a signal ended.
-LOST = 138  # another worker is gone; Kubeflow keeps it for programs that want to be started again
-PREEMPTED = 143  # 128 + SIGTERM
+LOST = 128 + signal.SIGUSR1  # another worker is gone; Kubeflow keeps 138 for programs that want to be started again
+PREEMPTED = 128 + signal.SIGTERM
 
 PROBE_SECONDS = 2.0
+POLL_SECONDS = 0.2
 GRACE_SECONDS = 20.0  # from SIGTERM to the end; clusters kill after 30 s
+ALONE = "alone:"  # before what a worker does that waits for nobody
 
 
 class Lost(Exception):
@@ -36,57 +40,66 @@ class Watchdog:
       addresses: host:port of all workers, in order; empty if this one is alone.
       worker: this worker's number.
       seconds: without a sign of life after which the process ends.
-      end: what ends it, given the exit code.
+
+    Attributes:
+      stop_asked: whether SIGTERM has come.
     """
 
-    def __init__(self, addresses: Sequence[str], worker: int, seconds: float, end: Callable[[int], None] = os._exit):
-        self._addresses, self._worker, self._seconds, self._end = tuple(addresses), worker, seconds, end
-        self._last, self._what = time.monotonic(), "start"
-        self._done = threading.Event()
+    def __init__(self, addresses: Sequence[str] = (), worker: int = 0, seconds: float = 120.0):
+        self._addresses, self._worker, self._seconds = tuple(addresses), worker, seconds
+        self._pipe: int | None = None
         self.stop_asked = False
 
     def alive(self, what: str) -> None:
         """A sign of life; from here on the process is busy with `what`."""
-        self._what, self._last = what, time.monotonic()
+        if self._pipe is not None:
+            with contextlib.suppress(BlockingIOError):  # it has more than enough of them
+                os.write(self._pipe, f"{what}\n".encode())
+
+    def alone(self, what: str) -> None:
+        """From here on the process is busy with `what`, and waits for nobody."""
+        self.alive(ALONE + what)
 
     @contextlib.contextmanager
     def watching(self) -> Iterator["Watchdog"]:
-        """Watches until the block ends. SIGTERM must be blocked in all threads, see `block_sigterm`."""
-        threads = [threading.Thread(target=self._wait_for_sigterm, daemon=True)]
-        if len(self._addresses) > 1:
-            threads.append(threading.Thread(target=self._watch, daemon=True))
-        for thread in threads:
-            thread.start()
+        """Watches until the block ends. To be called while the process has one thread."""
+        if len(self._addresses) < 2:
+            yield self
+            return
+        reader, self._pipe = os.pipe()
+        os.set_blocking(self._pipe, False)
+        # TensorFlow would take the signal, and do nothing about it while it waits for the others to come.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        parent = os.getpid()
+        if os.fork() == 0:
+            os.close(self._pipe)
+            try:
+                self._watch(reader, parent)
+            finally:
+                os._exit(0)
+        os.close(reader)
         try:
             yield self
         finally:
-            self._done.set()
+            os.close(self._pipe)  # ends the other process
+            self._pipe = None
 
-    def _watch(self) -> None:
-        while not self._done.wait(min(1.0, self._seconds / 4)):
-            if time.monotonic() - self._last > self._seconds:
-                self._leave(
-                    LOST,
-                    f"waited {self._seconds:g} s for the other workers ({self._what}): "
-                    f"{self.describe_others()}; started again, all go on from the last checkpoint",
-                )
+    def save_on_sigterm(self) -> None:
+        """From here on SIGTERM asks to stop, where it ended the process before. For the main thread."""
 
-    def _wait_for_sigterm(self) -> None:
-        while not self._done.is_set():
-            if signal.sigtimedwait({signal.SIGTERM}, 0.5) is None:
-                continue
+        def ask(number: int, frame: FrameType | None) -> None:
             self.stop_asked = True
-            waited = 0.0
-            # A worker that is not training yet has nothing to save.
-            while self._what == "training" and waited < GRACE_SECONDS and not self._done.wait(0.1):
-                waited += 0.1
-            if not self._done.is_set():
-                self._leave(PREEMPTED, f"asked to stop by SIGTERM ({self._what})")
-            return
 
-    def _leave(self, code: int, why: str) -> None:
-        print(f"worker {self._worker}: {why}", file=sys.stderr, flush=True)
-        self._end(code)
+        signal.signal(signal.SIGTERM, ask)
+        if self._pipe is not None:
+            signal.set_wakeup_fd(self._pipe, warn_on_full_buffer=False)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # one that has come arrives now
+
+    def wait_for_chief(self) -> None:
+        """Returns when the chief has ended: nothing listens any more where it did."""
+        self.alone("waiting for the chief's export")
+        while answers(self._addresses[0]):
+            time.sleep(POLL_SECONDS)
 
     def describe_others(self) -> str:
         """Which workers do not answer."""
@@ -99,6 +112,50 @@ class Watchdog:
             return "all answer, but one of them does not go on"
         return f"{', '.join(silent)} {'does' if len(silent) == 1 else 'do'} not answer"
 
+    def _watch(self, pipe: int, parent: int) -> None:
+        """Reads signs of life until there are no more to come, or for too long none has come."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # meant for the other process
+        what, end, stopping = "start", time.monotonic() + self._seconds, False
+        while time.monotonic() < end:
+            if not select.select([pipe], [], [], min(1.0, max(0.0, end - time.monotonic())))[0]:
+                if not stopping and is_pending(parent, signal.SIGTERM):
+                    self._end(parent, signal.SIGKILL, f"asked to stop ({what})")
+                    return
+                continue
+            told = os.read(pipe, 1 << 16)
+            if not told:
+                return
+            if bytes([signal.SIGTERM]) in told:
+                stopping, end = True, time.monotonic() + GRACE_SECONDS
+            lines = [line for line in told.decode(errors="replace").split("\n") if line.isprintable() and line]
+            if lines and not stopping:
+                what = lines[-1]
+                end = time.monotonic() + (86400 * 365 if what.startswith(ALONE) else self._seconds)
+        if stopping:
+            self._end(parent, signal.SIGKILL, f"asked to stop, and still not done after {GRACE_SECONDS:g} s")
+        else:
+            self._end(
+                parent,
+                signal.SIGUSR1,
+                f"waited {self._seconds:g} s for the other workers ({what}): "
+                f"{self.describe_others()}; started again, all go on from the last checkpoint",
+            )
+
+    def _end(self, parent: int, number: int, why: str) -> None:
+        print(f"worker {self._worker}: {why}", file=sys.stderr, flush=True)
+        os.kill(parent, number)
+
+
+def is_pending(process: int, number: int) -> bool:
+    """Whether a signal waits until a process unblocks it; False where the system does not tell."""
+    try:
+        with open(f"/proc/{process}/status", encoding="ascii") as file:
+            (pending,) = [line.split()[1] for line in file if line.startswith("ShdPnd:")]
+    except (OSError, ValueError):
+        return False
+    return bool(int(pending, 16) >> (number - 1) & 1)
+
 
 def answers(address: str) -> bool:
     """Whether something listens at host:port."""
@@ -108,8 +165,3 @@ def answers(address: str) -> bool:
             return True
     except (OSError, ValueError):
         return False
-
-
-def block_sigterm() -> None:
-    """To be called before the first thread starts: all inherit it, and only the watchdog receives the signal."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import socket
+import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from launcher.plan import Stage
 from launcher.progress import watching
 
 HOST = "127.0.0.1"
+ENDED_BY_SIGNAL = 128  # exit codes from here on: the process did not fail, something ended it
 
 
 class LocalBackend:
@@ -35,8 +37,17 @@ class LocalBackend:
                 )
                 stage = replace(stage, command=(*stage.command, "--progress-dir", folder))
                 watch = watching(folder)
-            processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
-            return run_together(stage.name, processes, watch)
+            restarts = 0
+            while True:
+                processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
+                code = run_together(stage.name, processes, watch)
+                if code < ENDED_BY_SIGNAL or restarts == stage.restarts:
+                    return code
+                restarts += 1
+                told = f"starts again from its last checkpoint ({restarts} of {stage.restarts})"
+                print(f"beamfeed: {stage.name}: {told}", file=sys.stderr, flush=True)
+                # What it should remove is removed; from here on it goes on.
+                stage = replace(stage, command=tuple(part for part in stage.command if part != "--restart"))
 
 
 def worker_processes(stage: Stage, ports: Sequence[int], logs: str) -> list[Process]:

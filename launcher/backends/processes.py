@@ -41,6 +41,7 @@ class _Running:
         self.process = process
         self.log = log
         self.code: int | None = None  # as a shell gives it: 128 + the signal that ended it
+        self.signal: int | None = None  # that ended it
         self._popen = popen
 
     def ended(self) -> bool:
@@ -48,7 +49,7 @@ class _Running:
             # At once: later its number may be another group's.
             self._signal_group(signal.SIGKILL)  # what it left behind
             code = self._popen.returncode
-            self.code = 128 - code if code < 0 else code
+            self.code, self.signal = (128 - code, -code) if code < 0 else (code, None)
         return self.code is not None
 
     def terminate(self) -> None:
@@ -91,7 +92,8 @@ def run_together(name: str, processes: Sequence[Process], watch: AbstractContext
             if one.log or one.code != JOB_FAILED:
                 tail = _tail(one) if one is first else []
                 _show([f"beamfeed: {_describe(one)}{':' if tail else ''}", *tail])
-        return first.code or 0
+        # A job that failed takes its workers with it, which then miss each other.
+        return JOB_FAILED if any(one.code == JOB_FAILED for one in failed) else first.code or 0
 
 
 def end_all(running: Sequence[_Running], grace: float = GRACE_SECONDS) -> None:
@@ -183,11 +185,7 @@ def _wait_for_all(running: Sequence[_Running], seconds: float) -> None:
 
 
 def _describe(one: _Running) -> str:
-    code = one.code or 0
-    try:
-        how = f"was ended by {signal.Signals(code - 128).name}" if code > 128 else f"ended with exit code {code}"
-    except ValueError:
-        how = f"ended with exit code {code}"
+    how = f"was ended by {signal.Signals(one.signal).name}" if one.signal else f"ended with exit code {one.code}"
     return f"{one.title} {how}" + (f"; its log is {one.process.log}" if one.log else "")
 
 

@@ -1,6 +1,7 @@
 """Small real data sets, written as the pipelines write them, and what a plain loop reads from them."""
 
 import os
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -181,6 +182,22 @@ def written(tmp_path) -> Written:
 def job(written, tmp_path) -> Callable[..., jobs.Job]:
     """Makes a job on `written`; keywords replace keys of its train section."""
     return lambda **train: make_job(written.output, **{"workdir": str(tmp_path / "run"), **train})
+
+
+@pytest.fixture
+def free_ports() -> Callable[[int], list[int]]:
+    """Finds ports that nobody listens on."""
+
+    def find(count: int) -> list[int]:
+        sockets = [socket.socket() for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        ports = [one.getsockname()[1] for one in sockets]
+        for one in sockets:
+            one.close()
+        return ports
+
+    return find
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,244 @@
+"""Real worker processes that are killed, stopped, frozen or never come."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+import yaml
+
+from contract.layout import RunLayout
+from trainer.checkpoint import find_checkpoints
+from trainer.watchdog import LOST, PREEMPTED
+
+pytestmark = pytest.mark.slow
+
+KILLS = 20
+
+
+@pytest.fixture(scope="module")
+def data(helpers_module, tmp_path_factory):
+    """Two shards, one of them three times as large: 93 steps of 16 windows."""
+    segments = {
+        "train": helpers_module.segments_of([1000, 2100, 900, 2010], 3),
+        "eval": helpers_module.segments_of([200, 90], 3, seed=2),
+        "test": [],
+    }
+    return helpers_module.write_dataset(
+        str(tmp_path_factory.mktemp("data")), segments, length=8, stride=4, shards=2, block_bytes=2000
+    )
+
+
+@pytest.fixture
+def job_file(helpers, data, tmp_path):
+    """Writes job files; keywords replace keys of the train section."""
+
+    def write(name: str, workers: int = 2, restarts: int = 0, **train: object) -> str:
+        section = {
+            "model": {"name": "recurrent_autoencoder", "cell": "gru", "units": [16], "latent": 4},
+            "feed": {"batch": 16, "shuffle": 200},
+            "checkpoint": {"every_steps": 10},
+            "watchdog": "12s",
+            **train,
+        }
+        job = helpers.make_job(data.output, workdir=str(tmp_path / name), **section)
+        made = job.model_dump(mode="json", by_alias=True)
+        made["launch"]["train"].update(workers=workers, restarts=restarts)
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(made))
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def start(free_ports, tmp_path):
+    """Starts worker processes; all that are left are killed in the end."""
+    running = []
+
+    def run(job: str, workers: int = 1, come: int | None = None) -> list[subprocess.Popen]:
+        addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
+        group = []
+        for i in range(workers if come is None else come):
+            config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}
+            group.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "trainer.main", "--job", job],
+                    env={**os.environ, **({"TF_CONFIG": json.dumps(config)} if workers > 1 else {})},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+        running.extend(group)
+        return group
+
+    yield run
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def end(process: subprocess.Popen, seconds: float = 120) -> tuple[int, str]:
+    _, errors = process.communicate(timeout=seconds)
+    code = process.returncode
+    return 128 - code if code < 0 else code, errors
+
+
+def finish(group: list[subprocess.Popen]) -> None:
+    for process in group:
+        code, errors = end(process, 200)
+        assert code == 0, errors
+
+
+def last_step(job: str) -> int:
+    with open(job) as file:
+        workdir = yaml.safe_load(file)["train"]["workdir"]
+    return max(find_checkpoints(RunLayout(workdir).checkpoints), default=0)
+
+
+def wait_for_step(job: str, step: int, group: list[subprocess.Popen]) -> None:
+    deadline = time.monotonic() + 100
+    while last_step(job) < step:
+        assert time.monotonic() < deadline
+        if any(process.poll() is not None for process in group):
+            return
+        time.sleep(0.01)
+
+
+def weights(job: str) -> list[np.ndarray]:
+    with open(job) as file:
+        workdir = yaml.safe_load(file)["train"]["workdir"]
+    return keras.saving.load_model(RunLayout(workdir).model).get_weights()
+
+
+def assert_same_bits(job: str, other: str) -> None:
+    for a, b in zip(weights(job), weights(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_killed_twenty_times_the_weights_are_those_of_a_run_never_killed(job_file, start):
+    whole, killed = job_file("whole", epochs=30), job_file("killed", epochs=30)
+    finish(start(whole))
+    chance = random.Random(5)
+    kills = 0
+    while kills < KILLS:
+        group = start(killed)
+        wait_for_step(killed, last_step(killed) + chance.randint(1, 100), group)
+        time.sleep(chance.random() / 5)
+        if group[0].poll() is not None:
+            break
+        group[0].send_signal(signal.SIGKILL)
+        assert end(group[0])[0] == 128 + signal.SIGKILL
+        kills += 1
+    assert kills == KILLS
+    finish(start(killed))
+    assert_same_bits(whole, killed)
+    with open(os.path.join(os.path.dirname(whole), "whole", "metrics.jsonl")) as file:
+        expected = [json.loads(line)["loss"] for line in file]
+    with open(os.path.join(os.path.dirname(whole), "killed", "metrics.jsonl")) as file:
+        assert [json.loads(line)["loss"] for line in file] == expected
+
+
+def test_sigterm_to_one_of_two_saves_and_asks_for_a_restart(job_file, start):
+    whole, stopped = job_file("whole", epochs=8), job_file("stopped", epochs=8)
+    finish(start(whole, 2))
+    group = start(stopped, 2)
+    wait_for_step(stopped, 100, group)
+    group[1].send_signal(signal.SIGTERM)
+    for process in group:
+        code, errors = end(process, 60)
+        assert code == PREEMPTED, errors
+        assert "asked to stop" in errors
+    assert 100 <= last_step(stopped) < 8 * 93
+    finish(start(stopped, 2))
+    assert_same_bits(whole, stopped)
+
+
+def test_a_worker_that_never_comes_is_named(job_file, start):
+    (chief,) = start(job_file("alone"), workers=2, come=1)
+    code, errors = end(chief, 60)
+    assert code == LOST, errors
+    (line,) = [line for line in errors.splitlines() if line.startswith("worker 0:")]
+    assert "waited 12 s" in line
+    assert "worker 1 (127.0.0.1:" in line
+    assert "does not answer" in line
+
+
+def test_sigterm_ends_a_worker_that_waits(job_file, start):
+    (chief,) = start(job_file("alone", watchdog="5m"), workers=2, come=1)
+    time.sleep(8)
+    chief.send_signal(signal.SIGTERM)
+    code, errors = end(chief, 30)
+    assert code > 128
+    assert "asked to stop (connecting)" in errors
+
+
+def test_a_worker_killed_for_good_is_named(job_file, start):
+    job = job_file("lost", epochs=500)
+    group = start(job, 2)
+    wait_for_step(job, 20, group)
+    group[1].kill()
+    code, errors = end(group[0], 30)
+    assert code == LOST, errors
+    assert "worker 1 (127.0.0.1:" in errors
+    assert "does not answer" in errors
+
+
+def test_a_frozen_worker_is_noticed(job_file, start):
+    job = job_file("frozen", epochs=500)
+    group = start(job, 2)
+    wait_for_step(job, 20, group)
+    group[1].send_signal(signal.SIGSTOP)
+    code, errors = end(group[0], 60)
+    group[1].kill()
+    assert code == LOST, errors
+    assert "one of them does not go on" in errors
+
+
+def test_the_launcher_starts_the_group_again(job_file, tmp_path):
+    whole, lost = job_file("whole", epochs=40), job_file("lost", epochs=40, restarts=2)
+    command = [sys.executable, "-m", "launcher.cli", "train"]
+    subprocess.run([*command, whole], check=True, capture_output=True, timeout=200)
+    launcher = subprocess.Popen(
+        [*command, lost, "--restart"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        wait_for_step(lost, 100, [launcher])
+        (worker,) = [pid for pid in children(launcher.pid) if is_worker(pid, 1)]
+        os.kill(worker, signal.SIGKILL)
+        _, errors = launcher.communicate(timeout=200)
+    finally:
+        launcher.kill()
+    assert launcher.returncode == 0, errors
+    assert "train worker 1 of 2 was ended by SIGKILL" in errors
+    assert "starts again from its last checkpoint (1 of 2)" in errors
+    assert_same_bits(whole, lost)
+
+
+def children(parent: int) -> list[int]:
+    with open(f"/proc/{parent}/task/{parent}/children") as file:
+        return [int(pid) for pid in file.read().split()]
+
+
+def is_worker(pid: int, index: int) -> bool:
+    with open(f"/proc/{pid}/environ") as file:
+        return f'"index": {index}' in file.read()
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_any_number_of_workers_trains_alike(job_file, start, workers):
+    """Three workers on two files of unequal size; 50 steps and more, at the same global batch."""
+    one, several = job_file("one", epochs=1), job_file("several", epochs=1)
+    finish(start(one))
+    finish(start(several, workers))
+    assert last_step(one) == 93
+    for a, b in zip(weights(one), weights(several), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6 * float(np.abs(a).max()))
