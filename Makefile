@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast bench lint format lock clean template template-run
+.PHONY: help setup demo test test-fast test-long bench lint format lock clean template template-run
 
 help:
 	@echo "make demo       simulate a fleet, prepare it, train on it with two workers (a few minutes)"
-	@echo "make test       all tests"
+	@echo "make test       the tests, in a quarter of an hour"
+	@echo "make test-long  workers that are killed, and a bucket on this machine, in another"
 	@echo "make test-fast  all tests but the slow ones"
 	@echo "make bench      ours against the alternatives, SIZE=small (10 minutes) or SIZE=large (writes docs/benchmarks.md)"
 	@echo "make template   build the Dataflow template: PROJECT=... REGION=... BUCKET=... (docs/dataflow.md)"
@@ -33,10 +34,13 @@ demo: $(READY)
 	$(BIN)/beamfeed run examples/fleet.yaml
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not long"
 
 test-fast: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not long"
+
+test-long: $(READY)
+	$(BIN)/python -m pytest -m long
 
 SIZE ?= small
 BENCH_READY := $(VENV)/.bench-ready

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fleets import Fleet, make_table, read_windows
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

@@ -290,7 +290,7 @@ def test_dry_run_shows_the_submission(bench):
     assert bench.cloud.submitted == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_training_goes_on_when_the_data_set_is_there(bench):
     for i in range(4):
         table = io.BytesIO()

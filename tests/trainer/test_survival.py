@@ -17,7 +17,7 @@ from contract.layout import RunLayout
 from trainer.checkpoint import find_checkpoints
 from trainer.watchdog import LOST, PREEMPTED
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 KILLS = 20
 
