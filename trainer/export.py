@@ -44,6 +44,8 @@ class Serving(tf.Module):
         self._encoder, self._decoder = models.find_parts(model)
         self._frame = manifest.windows
         self._features = len(manifest.features)
+        # Saved with the module: whoever loads it can ask for the order of the columns.
+        self.features = tf.function(lambda: {"features": tf.constant(manifest.features)}, input_signature=[])
         self._constant = constant_of(missing)
         self._per_asset = False
         self.transform: Any = None
@@ -55,7 +57,7 @@ class Serving(tf.Module):
     def signatures(self) -> dict[str, Callable[..., Outputs]]:
         """The functions to save, by the names of their signatures."""
         windows = tf.TensorSpec([None, self._frame.length, self._features], tf.float32, name="windows")
-        found = {"prepared": _function(self.run_prepared, windows)}
+        found = {"prepared": _function(self.run_prepared, windows), "features": self.features.get_concrete_function()}
         if self.transform is not None:
             rows = tf.TensorSpec([None, self._features], tf.float32, name="rows")
             assets = [tf.TensorSpec([None], tf.string, name=ASSET)] if self._per_asset else []

@@ -10,8 +10,11 @@ import tensorflow as tf
 
 from contract.errors import JobFailed, UserError
 from contract.layout import RunLayout
+from contract.manifest import write_manifest
 from trainer import loop
+from trainer.checkpoint import find_checkpoints
 from trainer.strategy import Place, connect
+from trainer.watchdog import Preempted, Watchdog
 
 
 def train(job, written):
@@ -145,3 +148,97 @@ def test_shards_that_changed_are_noticed(job, written):
         pass
     with pytest.raises(UserError, match="the manifest says"):
         train(job(), written)
+
+
+class Stopping(Watchdog):
+    """Asks to stop after some calls, as SIGTERM would."""
+
+    def __init__(self, calls: int):
+        super().__init__()
+        self._calls = calls
+
+    def alive(self, what: str) -> None:
+        self._calls -= what == "training"
+        self.stop_asked = self._calls <= 0
+
+
+RANDOM_MODEL = """
+import keras
+
+class Random(keras.Model):
+    def __init__(self, length, features, **kwargs):
+        super().__init__(**kwargs)
+        self._sizes = {"length": length, "features": features}
+        self.layer = keras.Sequential([
+            keras.Input((length, features)),
+            keras.layers.Dense(8),
+            keras.layers.BatchNormalization(),
+            keras.layers.Dropout(0.3),
+            keras.layers.Dense(features),
+        ])
+
+    def call(self, windows, training=False):
+        return self.layer(windows, training=training)
+
+    def get_config(self):
+        return {**super().get_config(), **self._sizes}
+"""
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "random"])
+def test_stopped_anywhere_and_started_again_nothing_changes(job, written, tmp_path, monkeypatch, kind):
+    """With moving statistics, random layers, a schedule and clipping as well."""
+    (tmp_path / "random_model.py").write_text(RANDOM_MODEL)
+    monkeypatch.syspath_prepend(tmp_path)
+    options = {
+        "epochs": 4,
+        "feed": {"batch": 8, "shuffle": 32},
+        "checkpoint": {"every_steps": 3},
+        "optimizer": {"clip_norm": 0.5, "schedule": {"name": "cosine", "decay_steps": 30, "warmup_steps": 4}},
+    }
+    if kind == "random":
+        options["model"] = {"class": "random_model:Random"}
+    whole, stopped = (job(workdir=str(tmp_path / name), **options) for name in ("whole", "stopped"))
+    train(whole, written)
+    stops = 0
+    for calls in (2, 4, 1, 3):
+        with pytest.raises(Preempted):
+            loop.train_and_evaluate(stopped, written.manifest, connect(Place()), Stopping(calls))
+        stops += 1
+    train(stopped, written)
+    assert stops == 4
+    assert without_times(lines(stopped)) == without_times(lines(whole))
+    for a, b in zip(exported(stopped).get_weights(), exported(whole).get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_last_checkpoints_stay(job, written):
+    made = job(epochs=3, checkpoint={"every_steps": 2, "keep": 2})
+    train(made, written)
+    names = RunLayout(made.train.workdir)
+    assert list(find_checkpoints(names.checkpoints)) == [22, 24]
+    assert len(os.listdir(names.checkpoints)) == 2 * 3
+    assert len(find_checkpoints(names.best)) == 1
+
+
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_learns_and_exports_float32(job, written, precision):
+    made = job(epochs=3, devices={"precision": precision})
+    result = train(made, written)
+    assert result.last_loss < result.first_loss
+    assert {weight.dtype for weight in exported(made).get_weights()} == {np.dtype("float32")}
+    assert keras.config.dtype_policy().name == "float32"
+
+
+def test_data_prepared_anew_under_a_running_training_are_told(job, written, capsys):
+    shown = written.manifest.model_copy(update={"fingerprint": "1f" * 32})
+    write_manifest(written.output, shown)
+    train(job(epochs=1), written)
+    assert "was prepared anew while this training runs" in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_another_model_is_told(job, written):
+    train(job(epochs=1), written)
+    other = {"name": "recurrent_autoencoder", "cell": "gru", "units": [5], "latent": 2}
+    with pytest.raises(UserError, match="another model or optimizer"):
+        train(job(epochs=2, model=other), written)
