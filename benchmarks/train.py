@@ -1,0 +1,123 @@
+"""Compares training: our loop with one and two workers against `keras.Model.fit`, on the same model and data.
+
+    python benchmarks/train.py --repeats 3 --json out/bench/train.json
+
+Each turn is a process of its own and trains a few epochs; its figure is the median of the windows per second of the
+epochs after the first. `fit` gets its batches from `trainer.dataset.load`, as a user of the feed alone would.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import feed_data
+import yaml
+
+FIT, ONE, TWO = "keras.Model.fit", "beamfeed, one worker", "beamfeed, two workers"
+NAMES = (FIT, ONE, TWO)
+
+
+def write_job(folder: Path, sizes: feed_data.Sizes, batch: int, epochs: int) -> Path:
+    """A job on the data set in `folder`."""
+    job = {
+        "name": "bench",
+        "source": {"kind": "timeseries", "files": "none/*.parquet", "time": {"column": "t"}, "features": ["*"]},
+        "windows": {"length": sizes.length, "stride": sizes.stride},
+        "output": {"path": str(folder / "data")},
+        "train": {
+            "model": {"name": "recurrent_autoencoder", "cell": "gru", "units": [32], "latent": 8},
+            "feed": {"batch": batch},
+            "epochs": epochs,
+            "workdir": str(folder / "model"),
+        },
+    }
+    path = folder / "job.yaml"
+    path.write_text(yaml.safe_dump(job))
+    return path
+
+
+def train_ours(job: Path, folder: Path, workers: int) -> float:
+    """Windows per second, by the trainer's own metrics."""
+    command = [sys.executable, "-m", "launcher.cli", "train", str(job), "--restart"]
+    sets = ["--set", f"launch.train.workers={workers}"]
+    subprocess.run([*command, *sets], check=True, capture_output=True)
+    lines = (folder / "model" / "metrics.jsonl").read_text().splitlines()
+    return statistics.median(json.loads(line)["windows_per_second"] for line in lines[1:])
+
+
+def train_fit(job_path: str) -> None:
+    """Prints the windows per second of `keras.Model.fit`; a process of its own runs this."""
+    import keras
+
+    from contract.jobfile import load_job
+    from contract.manifest import read_manifest
+    from trainer import models
+    from trainer.dataset import load
+
+    job = load_job(job_path)
+    manifest = read_manifest(job.output.path)
+    feed, train = job.train.feed, job.train
+    model = models.build(train.model, manifest.windows.length, len(manifest.features), train.seed)
+    model.compile(keras.optimizers.Adam(train.optimizer.learning_rate), "mse")
+    steps = manifest.splits["train"].windows // feed.batch
+    batches = load(manifest, job.output.path, "train", batch=feed.batch, shuffle=feed.shuffle, epochs=None)
+    rates = []
+
+    class Clock(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
+            self.began = time.perf_counter()
+
+        def on_epoch_end(self, epoch: int, logs: object = None) -> None:
+            rates.append(steps * feed.batch / (time.perf_counter() - self.began))
+
+    pairs = batches.map(lambda windows: (windows, windows))
+    model.fit(pairs, epochs=train.epochs, steps_per_epoch=steps, verbose=0, callbacks=[Clock()])
+    print(statistics.median(rates[1:]))
+
+
+def turn(name: str, job: Path, folder: Path) -> float:
+    if name == FIT:
+        command = [sys.executable, __file__, "--fit", str(job)]
+        return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+    return train_ours(job, folder, 1 if name == ONE else 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--assets", type=int, default=40)
+    parser.add_argument("--rows", type=int, default=10_000, help="rows of each asset")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="file to write to")
+    parser.add_argument("--fit", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.fit:
+        train_fit(args.fit)
+        return
+    found: dict[str, list[float]] = {name: [] for name in NAMES}
+    sizes = feed_data.Sizes(args.assets, args.rows)
+    with tempfile.TemporaryDirectory(prefix="beamfeed-train-") as name:
+        folder = Path(name)
+        feed_data.write_segments(str(folder / "data"), sizes)
+        job = write_job(folder, sizes, args.batch, args.epochs)
+        for i in range(args.repeats):
+            for name in NAMES:
+                found[name].append(turn(name, job, folder))
+                print(f"train: {i + 1}/{args.repeats} {name}: {found[name][-1]:,.0f} windows/s", file=sys.stderr)
+    medians = {name: statistics.median(rates) for name, rates in found.items()}
+    for name, rate in medians.items():
+        steps = rate / args.batch
+        print(f"{name:24} {rate:10,.0f} windows/s {steps:8,.0f} steps/s {rate / medians[FIT]:6.2f}x fit")
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps({"batch": args.batch, "windows_per_second": medians}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
