@@ -1,0 +1,81 @@
+"""The whole job on gs://: prepare, two workers train, one is killed, the launcher starts them again, inspect."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from fleets import Fleet, make_table
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def job(gs, tmp_path) -> str:
+    """A job file in the bucket, beside its fleet."""
+    fleet = Fleet(tmp_path)
+    for index in range(6):
+        fleet.write(f"m{index}.parquet", make_table(2000, seed=index), row_group_size=500)
+    fleet.job["source"]["files"] = gs.upload(fleet.files, "fleet")
+    fleet.job["output"]["path"] = gs.url("data")
+    train = fleet.job["train"]
+    train["workdir"] = gs.url("model")
+    train["epochs"] = 12
+    train["feed"] = {"batch": 16, "shuffle": 200}
+    train["checkpoint"] = {"every_steps": 20}
+    fleet.job["launch"]["train"]["workers"] = 2
+    return gs.upload(fleet.write_job(), "job.yaml")
+
+
+def test_the_whole_job_with_a_worker_killed(gs, job, tmp_path):
+    prepared = gs.python("-m", "launcher.cli", "preprocess", job)
+    assert prepared.returncode == 0, prepared.stderr
+    gs.ledger.reset()
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "launcher.cli", "train", job],
+        env=gs.env, cwd=gs.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 120
+        while not any(name.endswith(".json") for name in gs.list("model/checkpoints")):
+            assert time.monotonic() < deadline
+            assert launcher.poll() is None
+            time.sleep(0.05)
+        with open(f"/proc/{launcher.pid}/task/{launcher.pid}/children") as file:
+            workers = [int(pid) for pid in file.read().split()]
+        os.kill(workers[-1], signal.SIGKILL)
+        _out, errors = launcher.communicate(timeout=240)
+    finally:
+        launcher.kill()
+    assert launcher.returncode == 0, errors
+    assert "starts again from its last checkpoint (1 of 3)" in errors
+    requests = gs.counts().requests
+    assert requests["read"] < 2000
+
+    names = gs.list("model")
+    assert {"complete.json", "metrics.jsonl", "model.keras", "report.png", "run.json"} <= set(names)
+    assert "saved_model/saved_model.pb" in names
+    metrics = [json.loads(line) for line in gs.read("model/metrics.jsonl").splitlines()]
+    assert [line["epoch"] for line in metrics] == list(range(1, 13))
+    kept = [name for name in names if name.startswith("checkpoints/")]
+    assert len(kept) == 3 * 3, kept
+    assert not [name for name in gs.store.names(gs.bucket) if "temp" in name or "tmp" in name]
+
+    again = gs.python("-m", "launcher.cli", "run", job)
+    assert again.returncode == 0, again.stderr
+    assert again.stderr.count("complete, nothing to do") == 2
+    inspected = gs.python("-m", "launcher.cli", "inspect", gs.url("data"), "--verify")
+    assert inspected.returncode == 0, inspected.stderr
+
+    gs.download("model/saved_model", tmp_path / "saved_model")
+    import tensorflow as tf
+
+    model = tf.saved_model.load(str(tmp_path / "saved_model"))
+    columns = len(model.signatures["features"]()["features"])
+    length = model.signatures["serving_default"].structured_input_signature[1]["windows"].shape[1]
+    scored = model.signatures["serving_default"](windows=tf.zeros([2, length, columns]))
+    assert np.isfinite(scored["score"]).all()
