@@ -165,6 +165,7 @@ class Stopping(Watchdog):
 RANDOM_MODEL = """
 import keras
 
+@keras.saving.register_keras_serializable("test")
 class Random(keras.Model):
     def __init__(self, length, features, **kwargs):
         super().__init__(**kwargs)
