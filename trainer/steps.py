@@ -65,6 +65,8 @@ def make_train_steps(
 
     def replica_step(windows: tf.Tensor, told: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         loss, gradients = differentiate(windows)
+        # Said again: not every operation lets the shapes of its gradients be known.
+        gradients = [tf.reshape(g, v.shape) for g, v in zip(gradients, model.trainable_variables, strict=True)]
         loss, told, *gradients = add_up([loss, told, *gradients])
         norm = tf.linalg.global_norm(gradients)
         if scaled:
@@ -95,11 +97,11 @@ def make_train_steps(
 
 
 def add_up(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """The sums of float tensors over all replicas, in one exchange if they are not too large."""
+    """The sums of float tensors of known shapes over all replicas, in one exchange if they are not too large."""
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return list(tensors)
-    sizes = [int(tensor.shape.num_elements() or 1) for tensor in tensors]
+    sizes = [tensor.shape.num_elements() for tensor in tensors]
     if 4 * sum(sizes) > PACK_BYTES or len({tensor.dtype for tensor in tensors}) > 1:
         return context.all_reduce("SUM", list(tensors))
     packed = context.all_reduce("SUM", tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0))

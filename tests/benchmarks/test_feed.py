@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-import itertools
 import json
 import subprocess
 import sys
@@ -81,14 +80,15 @@ def test_assets_in_turns_are_spread_evenly_but_in_order():
     assert turns.order == pytest.approx(1)
 
 
-def test_a_larger_shuffle_mixes_better(tmp_path):
+def test_shuffling_mixes(tmp_path):
+    """Everything fits into one round here, so however little is asked for, the whole is mixed."""
     manifest = feed_data.write_segments(str(tmp_path), feed_data.Sizes(20, 2_000, segment_bytes=8192, shards=4))
     found = feed_mixing.compare(manifest, str(tmp_path), batch=32, shuffle=160)
     assert list(found) == ["full shuffle", "shuffle 1,280", "shuffle 160", "shuffle 20", "no shuffle"]
     for name in ("neighbours", "spread"):
-        full, *figures = [getattr(mixing, name) for mixing in found.values()]
-        assert full == pytest.approx(1, abs=0.2)
-        assert all(better < worse for better, worse in itertools.pairwise(figures))
+        *shuffled, none = [getattr(mixing, name) for mixing in found.values()]
+        assert shuffled == pytest.approx([1] * 4, abs=0.25)
+        assert none > 5
     assert len(list(feed_mixing.describe(found))) == 6
 
 
