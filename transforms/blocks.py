@@ -5,7 +5,7 @@ import numpy as np
 from contract.job import Windows
 from contract.manifest import Blocks
 
-BLOCK_BYTES = 256 << 10  # small enough that many assets meet in one shuffle, large enough for one read
+BLOCK_BYTES = 64 << 10  # small enough that many assets meet in one shuffle, large enough for one read
 BLOCKS_PER_SHARD = 256  # at most, so that the manifest stays small: of 128 MB, blocks of 512 KB
 FRAMING_BYTES = 16  # that a TFRecord file adds to each record: its length and two checksums
 

@@ -14,7 +14,7 @@ import numpy as np
 from contract.job import Windows
 from transforms.rows import Rows
 
-SEGMENT_BYTES = 256 << 10
+SEGMENT_BYTES = 64 << 10
 MAX_SEGMENT_BYTES = 4 << 20
 BLOCK_BYTES = 8 << 20  # of float32: what the kernels work on at a time
 

@@ -132,7 +132,7 @@ def test_the_table_and_the_figure_show_what_was_measured():
     steps = StepTimes(resident=0.05, fed=0.05, waiting=0.0002, asking=0.0001, devices=1)
     lines = describe(profile(steps=steps))
     assert any(line.split() == ["interleave", "2.00x", "1.00x", "off"] for line in lines)
-    assert any(line.split() == ["cache", "file", "-", "-", "off", "not", "measured"] for line in lines)
+    assert any(line.split() == ["cache", "file", "-", "-", "on", "not", "measured"] for line in lines)
     assert any(line.split() == ["model", "alone", "50.00", "2,000"] for line in lines)
     assert draw(profile(steps=steps)).startswith(b"\x89PNG")
     assert json.dumps(profile(steps=steps).to_json())
