@@ -31,6 +31,7 @@ from trainer.shares import Share, check_split, eval_steps, train_steps, windows_
 LAST = np.iinfo(np.int64).max
 LANES = 16  # of each global batch; see trainer.order
 LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20  # of rows in a round; some rounds are in memory at a time
+REMOTE_FACTOR = 8  # times as many blocks are read at a time from gs://, where each waits for an answer
 CHUNK_BYTES = 2 << 20  # of windows gathered at a time: calls for small batches would cost more than the copying
 PREFETCH_BYTES = 8 << 20  # of batches made ready, but at least two; tf.data's own choice grows to hundreds of MB
 
@@ -143,7 +144,7 @@ def load(
         paths,
         order.index,
         frame,
-        open_blocks=tuning.open_blocks,
+        open_blocks=tuning.open_blocks * (REMOTE_FACTOR if storage.is_remote(paths[0]) else 1),
         parallel=tuning.parallel,
         skip_corrupt=skip_corrupt,
     )

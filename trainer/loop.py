@@ -32,6 +32,7 @@ from trainer.shares import check_split, train_steps, windows_in
 from trainer.steps import Totals, make_eval_steps, make_train_steps
 from trainer.strategy import Cluster
 from trainer.watchdog import Preempted, Watchdog
+from trainer.workdir import claim
 
 CALL_SECONDS = 0.5  # about as long as a call of many steps takes: what is watched, and SIGTERM, wait for its end
 MOST_STEPS = 1024  # in a call
@@ -166,7 +167,9 @@ class Training:
         self._best.close()
 
 
-def train_and_evaluate(job: Job, manifest: Manifest, cluster: Cluster, watchdog: Watchdog | None = None) -> TrainResult:
+def train_and_evaluate(
+    job: Job, manifest: Manifest, cluster: Cluster, watchdog: Watchdog | None = None, restart: bool = False
+) -> TrainResult:
     """Trains the job's model on a data set, from the last checkpoint on, and exports the best weights.
 
     Every worker calls this, and must not end before the chief has: it would take the
@@ -180,6 +183,7 @@ def train_and_evaluate(job: Job, manifest: Manifest, cluster: Cluster, watchdog:
       manifest: the data set's manifest.
       cluster: as `trainer.strategy.connect` returns it.
       watchdog: is told that the training goes on, and says whether it should stop.
+      restart: whether what the working folder holds is removed first.
 
     Returns:
       The result, which the chief has written last; for the others it may not be written yet.
@@ -194,6 +198,9 @@ def train_and_evaluate(job: Job, manifest: Manifest, cluster: Cluster, watchdog:
     with ExitStack() as stack:
         stack.enter_context(explained(manifest, job.output.path))
         training = stack.enter_context(closing(Training(job, manifest, cluster, watchdog)))
+        if cluster.place.is_chief:
+            claim(job, manifest, restart)  # not before the model could be made of the job
+        cluster.barrier()
         progress = training.restore()
         history = History(training.names, progress, cluster.place.is_chief)
         stack.callback(history.close)

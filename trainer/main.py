@@ -19,11 +19,11 @@ from contract.job import Job
 from contract.jobfile import load_job
 from contract.manifest import Manifest, read_manifest
 from contract.result import TrainResult, read_result
-from trainer.environment import Place, read_place
+from trainer.environment import Place, read_place, set_reads
 from trainer.rendezvous import resolve
 from trainer.shares import check_split
 from trainer.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
-from trainer.workdir import claim, find_finished
+from trainer.workdir import find_finished
 
 LINGER_SECONDS = 1.0  # others may still be fetching from this worker what it told them last
 
@@ -60,8 +60,7 @@ def train(job: Job, manifest: Manifest, place: Place, restart: bool) -> TrainRes
       Lost: if another worker has gone.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # TensorFlow reads gs:// in pieces of this size, 64 if nobody says so; a block of records fits into 2 (docs/gs.md).
-    os.environ.setdefault("GCS_READ_CACHE_BLOCK_SIZE_MB", "2")
+    set_reads(os.environ)
     patience = seconds_of(job.train.watchdog)
     place = resolve(place, patience)
     watchdog = Watchdog(place.addresses, place.worker, patience)
@@ -79,13 +78,11 @@ def train(job: Job, manifest: Manifest, place: Place, restart: bool) -> TrainRes
             cluster = connect(place, job.train.devices.collectives)  # before every other TensorFlow operation
             from trainer.loop import train_and_evaluate
 
-            if place.is_chief:
-                claim(job, manifest, restart)
             if not cluster.all_same(int(manifest.fingerprint[:5], 16)):
                 raise UserError(f"{job.output.path}: the workers find different data sets; is this a shared folder?")
             watchdog.alive("getting ready")
             watchdog.save_on_sigterm()
-            result = train_and_evaluate(job, manifest, cluster, watchdog)
+            result = train_and_evaluate(job, manifest, cluster, watchdog, restart)
             if not place.is_chief:
                 watchdog.wait_for_chief()
                 written = read_result(job.train.workdir)

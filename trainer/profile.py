@@ -16,6 +16,7 @@ from contract.imports import heavy_imports
 from contract.job import Job
 from contract.jobfile import load_job
 from contract.manifest import Manifest, read_manifest
+from trainer.environment import set_reads
 from trainer.shares import check_split
 
 BATCH, SHUFFLE, SECONDS = 256, 10_000, 2.0
@@ -119,6 +120,7 @@ def _say(what: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    set_reads(os.environ)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     arguments = parse(argv)
     try:

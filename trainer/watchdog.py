@@ -118,10 +118,11 @@ class Watchdog:
             signal.signal(number, signal.SIG_IGN)  # meant for the other process
         what, end, stopping = "start", time.monotonic() + self._seconds, False
         while time.monotonic() < end:
-            if not select.select([pipe], [], [], min(1.0, max(0.0, end - time.monotonic())))[0]:
-                if not stopping and is_pending(parent, signal.SIGTERM):
-                    self._end(parent, signal.SIGKILL, f"asked to stop ({what})")
-                    return
+            ready, _, _ = select.select([pipe], [], [], min(1.0, max(0.0, end - time.monotonic())))
+            if not stopping and is_pending(parent, signal.SIGTERM):
+                self._end(parent, signal.SIGKILL, f"asked to stop ({what})")
+                return
+            if not ready:
                 continue
             told = os.read(pipe, 1 << 16)
             if not told:
