@@ -64,7 +64,7 @@ class Training:
         )
         self._eval = make_eval_steps(cluster.strategy, self.model)
         self._checkpoints = Checkpoints(self.names.checkpoints, train.checkpoint.keep)
-        self._best = Checkpoints(self.names.best, 1)
+        self._best = Checkpoints(self.names.best, 2)  # the one before is still named by the last checkpoint
         self._sample: np.ndarray | None = None  # for the picture
         self._at_a_time, self._spent, self._saved = 1, 0.0, time.monotonic()
 

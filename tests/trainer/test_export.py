@@ -132,6 +132,11 @@ def test_a_batch_of_several_assets_and_a_stranger(served, signatures):
     assert (found["score"][1] == pytest.approx(found["score"][2], rel=1e-6)) is not served.per_asset
 
 
+def test_it_tells_the_order_of_the_columns(served, signatures):
+    names = [name.decode() for name in signatures["features"]()["features"].numpy()]
+    assert names == served.fleet.manifest.features
+
+
 def test_scores_are_those_of_the_shards(served, signatures):
     seen = 0
     for split in ("train", "eval", "test"):
@@ -179,12 +184,14 @@ def test_it_is_what_tensorflow_serving_expects(served):
         "serving_default": [*asset, "windows"],
         "rows": [*asset, "rows"],
         "prepared": ["windows"],
+        "features": [],
     }
     for name, definition in found.items():
         assert definition.method_name == "tensorflow/serving/predict"
         for tensor in [*definition.inputs.values(), *definition.outputs.values()]:
             scalar = name == "rows" and tensor.dtype == tf.string.as_datatype_enum
-            assert scalar or tensor.tensor_shape.dim[0].size == -1  # batch first
+            if name != "features":
+                assert scalar or tensor.tensor_shape.dim[0].size == -1  # batch first
 
 
 ALONE = """
@@ -270,4 +277,4 @@ def test_a_data_set_without_a_transform_graph_leaves_only_prepared(written, tmp_
     folder = str(tmp_path / "saved_model")
     transform = written.manifest.data_layout(written.output).transform_fn
     save_serving(identity(8, 3), written.manifest, transform, Missing(), folder)
-    assert list(tf.saved_model.load(folder).signatures) == ["prepared"]
+    assert sorted(tf.saved_model.load(folder).signatures) == ["features", "prepared"]

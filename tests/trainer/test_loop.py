@@ -219,7 +219,7 @@ def test_the_last_checkpoints_stay(job, written):
     names = RunLayout(made.train.workdir)
     assert list(find_checkpoints(names.checkpoints)) == [22, 24]
     assert len(os.listdir(names.checkpoints)) == 2 * 3
-    assert len(find_checkpoints(names.best)) == 1
+    assert 1 <= len(find_checkpoints(names.best)) <= 2
 
 
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
