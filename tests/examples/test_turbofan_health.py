@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 ENGINES = Path(os.environ.get("BEAMFEED_DATA", ROOT.parent / "shared" / "data")) / "turbofan"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not ENGINES.is_dir(), reason=f"{ENGINES} is not there")
 def test_the_end_of_an_engines_life_is_reconstructed_worse_than_its_beginning(tmp_path):
     sets = [f"source.files={ENGINES}/*.parquet", f"output.path={tmp_path}/data", f"train.workdir={tmp_path}/model"]

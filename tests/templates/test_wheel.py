@@ -12,7 +12,7 @@ import zipfile
 import pytest
 
 PACKAGES = ("contract", "transforms", "pipelines", "trainer", "launcher")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 def run(*command, **options):

@@ -14,7 +14,7 @@ import yaml
 import trainer.models  # noqa: F401  (Keras must know the class to load it)
 from contract.layout import RunLayout
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 TWO_CPUS = """
 import sys

@@ -77,7 +77,7 @@ def check_two_workers(told: list[tuple[list[str], str]], source: str) -> list[st
     return clusters[0]["worker"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_find_each_other_by_slurm():
     job = free_port()  # as good a number as any; another one in each run
     common = {
@@ -93,14 +93,14 @@ def test_two_processes_find_each_other_by_slurm():
     assert check_two_workers(told, "Slurm") == [f"localhost:{base}", f"localhost:{base + 1}"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_find_each_other_by_torchrun():
     common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     told = run_workers(*({**common, "RANK": str(i), "LOCAL_RANK": str(i)} for i in range(2)))
     assert len(set(check_two_workers(told, "torchrun"))) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_find_each_other_by_tf_config_with_a_chief():
     chief, worker = (f"127.0.0.1:{free_port()}" for _ in range(2))
     config = {"cluster": {"chief": [chief], "worker": [worker]}, "environment": "cloud"}
@@ -111,7 +111,7 @@ def test_two_processes_find_each_other_by_tf_config_with_a_chief():
     assert check_two_workers(told, "TF_CONFIG") == [chief, worker]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_port_that_is_taken_is_told_in_one_line():
     program = (
         "import sys; from trainer.strategy import *\n"
