@@ -201,6 +201,7 @@ def train_and_evaluate(
         if cluster.place.is_chief:
             claim(job, manifest, restart)  # not before the model could be made of the job
         cluster.barrier()
+        watchdog.alive("getting ready")
         progress = training.restore()
         history = History(training.names, progress, cluster.place.is_chief)
         stack.callback(history.close)

@@ -44,7 +44,7 @@ def job_file(helpers, data, tmp_path):
             "model": {"name": "recurrent_autoencoder", "cell": "gru", "units": [16], "latent": 4},
             "feed": {"batch": 16, "shuffle": 200},
             "checkpoint": {"every_steps": 10},
-            "watchdog": "12s",
+            "watchdog": "60s",
             **train,
         }
         job = helpers.make_job(data.output, workdir=str(tmp_path / name), **section)
@@ -163,7 +163,7 @@ def test_sigterm_to_one_of_two_saves_and_asks_for_a_restart(job_file, start):
 
 
 def test_a_worker_that_never_comes_is_named(job_file, start):
-    (chief,) = start(job_file("alone"), workers=2, come=1)
+    (chief,) = start(job_file("alone", watchdog="12s"), workers=2, come=1)
     code, errors = end(chief, 60)
     assert code == LOST, errors
     (line,) = [line for line in errors.splitlines() if line.startswith("worker 0:")]
@@ -193,7 +193,7 @@ def test_a_worker_killed_for_good_is_named(job_file, start):
 
 
 def test_a_frozen_worker_is_noticed(job_file, start):
-    job = job_file("frozen", epochs=500)
+    job = job_file("frozen", epochs=500, watchdog="25s")
     group = start(job, 2)
     wait_for_step(job, 20, group)
     group[1].send_signal(signal.SIGSTOP)

@@ -76,7 +76,9 @@ def test_sigterm_while_it_waits_for_others_ends_it(start):
     process = start("for _ in range(100): time.sleep(0.1); watchdog.alive('connecting')")
     process.send_signal(signal.SIGTERM)
     code, errors = end(process)
-    assert (code, errors) == (-signal.SIGKILL, "worker 0: asked to stop (connecting)\n")
+    assert code == -signal.SIGKILL
+    # The sign of life may still be in the pipe.
+    assert errors in ("worker 0: asked to stop (connecting)\n", "worker 0: asked to stop (start)\n")
 
 
 def test_sigterm_asks_to_stop_once_it_can_be_saved(start):
