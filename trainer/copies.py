@@ -3,6 +3,7 @@
 import atexit
 import gzip
 import os
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cache
@@ -20,7 +21,7 @@ def local_copies(paths: list[str], compression: str) -> list[str]:
     """Copies the shards to a folder of temporary files and returns their paths there; once for each shard.
 
     Raises:
-      UserError: if there is no room for them.
+      UserError: if there is no room for them, or a compressed one is damaged.
     """
     folder = _folder()
     targets = [os.path.join(folder, path.replace("://", "/").lstrip("/")) for path in paths]
@@ -42,8 +43,11 @@ def _copy(source: str, target: str, compression: str) -> None:
     part = target + ".part"
     with tf.io.gfile.GFile(source, "rb") as file, open(part, "wb") as out:
         stream = gzip.GzipFile(fileobj=file) if compression == "gzip" else file
-        while chunk := stream.read(CHUNK_BYTES):
-            out.write(chunk)
+        try:
+            while chunk := stream.read(CHUNK_BYTES):
+                out.write(chunk)
+        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+            raise UserError(f"{source}: damaged: {error}; prepare the data set again") from None
     os.replace(part, target)
 
 

@@ -176,6 +176,24 @@ def test_a_cache_gives_the_same_windows_and_reads_the_shards_once(written, cache
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("damage", ["cut off", "flipped", "of another kind"])
+def test_a_damaged_compressed_shard_stops_with_its_name(helpers, tmp_path, damage):
+    segments = {"train": helpers.segments_of([40] * 4, 2)}
+    written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=4, shards=1, compression="gzip")
+    (path,) = written.shards()
+    if damage == "cut off":
+        os.truncate(path, os.path.getsize(path) // 2)
+    elif damage == "flipped":
+        flip(path, os.path.getsize(path) // 2)
+    else:
+        with open(path, "wb") as file:
+            file.write(b"not gzip at all")
+    with pytest.raises(UserError, match="damaged") as caught:
+        read(written)
+    assert path in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_copies_that_do_not_fit_are_told(written, monkeypatch):
     def full(*args):
         raise OSError(28, "No space left on device")
