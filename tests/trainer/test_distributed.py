@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 
@@ -24,16 +23,6 @@ tf.config.set_logical_device_configuration(
 from trainer.main import main
 sys.exit(main(sys.argv[1:]))
 """
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def run(command: list[str], environ: dict[str, str] | None = None) -> subprocess.Popen:
@@ -58,14 +47,19 @@ def finish(processes: list[subprocess.Popen]) -> list[tuple[str, str]]:
     return told
 
 
-def start_workers(arguments: list[list[str]]) -> list[subprocess.Popen]:
-    """One worker process for each list of arguments."""
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(len(arguments))]
-    processes = []
-    for i, own in enumerate(arguments):
-        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}
-        processes.append(run(["-m", "trainer.main", *own], {"TF_CONFIG": json.dumps(config)}))
-    return processes
+@pytest.fixture
+def start_workers(free_ports):
+    """Starts one worker process for each list of arguments."""
+
+    def start(arguments: list[list[str]]) -> list[subprocess.Popen]:
+        addresses = [f"127.0.0.1:{port}" for port in free_ports(len(arguments))]
+        processes = []
+        for i, own in enumerate(arguments):
+            config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}
+            processes.append(run(["-m", "trainer.main", *own], {"TF_CONFIG": json.dumps(config)}))
+        return processes
+
+    return start
 
 
 @pytest.fixture
@@ -100,10 +94,10 @@ def test_two_devices_train_as_one(compare):
     same("one", "two")
 
 
-def test_two_workers_train_as_one_and_resume(compare, tmp_path):
+def test_two_workers_train_as_one_and_resume(compare, start_workers, tmp_path):
     job_file, same = compare
     feed = {"batch": 9, "shuffle": 32}  # several workers read in a fixed order without being told to
-    finish([run(["-m", "trainer.main", "--job", job_file("one", feed={**feed})])])
+    finish([run(["-m", "trainer.main", "--job", job_file("one", feed=feed)])])
     arguments = ["--job", job_file("two", feed=feed)]
     finish(start_workers([[*arguments, "--set", "train.epochs=1"]] * 2))
     (_, chief), (out, other) = finish(start_workers([arguments] * 2))
@@ -117,7 +111,7 @@ def test_two_workers_train_as_one_and_resume(compare, tmp_path):
     assert "nothing to do" in again
 
 
-def test_workers_without_a_shared_folder_are_told(compare, tmp_path):
+def test_workers_without_a_shared_folder_are_told(compare, start_workers, tmp_path):
     job_file, _ = compare
     arguments = ["--job", job_file("shared")]
     finish([run(["-m", "trainer.main", *arguments, "--set", "train.epochs=1"])])
