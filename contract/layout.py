@@ -1,6 +1,7 @@
 """Every file and folder name of a data set and of a training folder: the only place that knows them.
 
 <output>/manifest.json              written last, atomically
+<output>/lock.json                  only while a run prepares the data
 <output>/data-<fingerprint>/
     train/part-00000-of-00016.tfrecord ...   eval/ ...   test/ ...
     schema.pbtxt  stats.json  transform_fn/  rejects/part-00000.jsonl
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from contract import storage
 
 MANIFEST = "manifest.json"
+LOCK = "lock.json"
 DATA_PREFIX = "data-"
 SHARD_PREFIX = "part"
 SHARD_SUFFIX = ".tfrecord"
@@ -23,6 +25,10 @@ def shard_name(index: int, count: int) -> str:
 
 def manifest_path(output: str) -> str:
     return storage.join(output, MANIFEST)
+
+
+def lock_path(output: str) -> str:
+    return storage.join(output, LOCK)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ module serves the job file, the manifest, and the one listing of the input.
 import glob
 import os
 import re
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -94,15 +95,19 @@ def read_text(path: str) -> str:
 
 
 def write_text(path: str, text: str) -> None:
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str, data: bytes) -> None:
     """Writes a whole small file so that a reader sees the old or the new, never a part."""
     if is_remote(path):
         with _naming(path), _gcs().open_output_stream(_bare(path)) as file:  # visible when closed
-            file.write(text.encode())
+            file.write(data)
         return
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    temporary = f"{path}.tmp-{os.getpid()}"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
+    temporary = f"{path}.tmp-{uuid.uuid4().hex}"
+    with open(temporary, "wb") as file:
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
@@ -127,7 +132,7 @@ def list_folder(folder: str) -> list[str]:
 
 
 def remove_tree(folder: str) -> None:
-    """Removes a folder and all in it, if it is there."""
+    """Removes a folder and all in it, or a file on a disk, if it is there."""
     if is_remote(folder):
         with suppress(FileNotFoundError), _naming(folder):
             # Deletes what is in the folder, then the folder's own object, which need not be there.
@@ -135,7 +140,11 @@ def remove_tree(folder: str) -> None:
         return
     import shutil
 
-    shutil.rmtree(folder, ignore_errors=True)
+    if os.path.isdir(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        with suppress(FileNotFoundError):
+            os.unlink(folder)
 
 
 def match(pattern: str, suffixes: tuple[str, ...]) -> list[FileStat]:

@@ -6,8 +6,8 @@ import itertools
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -105,6 +105,11 @@ class Store:
             stored = Stored(bucket, name, data, next(self._generations), now, content_type, custom or {})
             objects[name] = stored
             return stored
+
+    def age(self, bucket: str, name: str, by: timedelta) -> None:
+        """Makes an object older than it is."""
+        with self._bucket(bucket) as objects:
+            objects[name] = replace(objects[name], created=objects[name].created - by)
 
     def delete(self, bucket: str, name: str, params: Mapping[str, str] | None = None) -> None:
         with self._bucket(bucket) as objects:
