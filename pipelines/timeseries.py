@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
-import tensorflow_transform.beam as tft_beam
 
 from contract import storage
 from contract.fingerprint import shard_multiple
@@ -29,6 +28,7 @@ from transforms.rejects import Reject
 from transforms.scale import BuildTransform, Table
 from transforms.shards import Shard, plan_shards
 from transforms.tfrecord import WriteToTFRecord
+from transforms.transform_fn import WriteTransformFn
 from transforms.verify import VerifyShard
 
 
@@ -68,7 +68,7 @@ class TimeseriesJob:
         )
         moments, table = self._learn(verdicts, features)
         transform_fn = table | "BuildTransform" >> BuildTransform(job.prepare.scale, features)
-        transform_written = transform_fn | "WriteTransformFn" >> tft_beam.WriteTransformFn(self.layout.root)
+        transform_written = transform_fn | "WriteTransformFn" >> WriteTransformFn(self.layout.root)
         outcome = verdicts | "DropMoments" >> beam.Map(lambda v: replace(v, moments=Moments.zero(features)))
         early = (inspected[InspectFile.REJECTS], planned[_PlanAssets.REJECTS]) | "EarlyRejects" >> beam.Flatten()
         fleet = _single(pipeline, "Decide") | "DecideFleet" >> beam.ParDo(
