@@ -75,6 +75,7 @@ class Manifest(_Strict):
     kind: Literal["timeseries"]
     fingerprint: str
     data: str = Field(description="The data folder, such as data-0f3a…")
+    previous: str | None = Field(None, description="The data folder before it, which a trainer may still read.")
     features: list[str] = Field(description="The columns of a window, in order.")
     windows: Windows
     records: Literal["segments", "windows"]
@@ -117,6 +118,19 @@ def write_manifest(output: str, manifest: Manifest) -> None:
     text = manifest.model_dump_json(indent=1)
     one_line = _NUMBERS.sub(lambda numbers: re.sub(r"\s+", "", numbers[0]), text)
     storage.write_text(layout.manifest_path(output), one_line + "\n")
+
+
+def leftovers(output: str, manifest: Manifest) -> list[str]:
+    """Paths in the output that belong neither to the published data set nor to the one before it."""
+    names = storage.list_folder(output)
+    found = [
+        name
+        for name in names
+        if name.startswith(f"{layout.MANIFEST}.tmp-")
+        or (name.startswith(layout.DATA_PREFIX) and name not in (manifest.data, manifest.previous))
+    ]
+    temporary = manifest.data_layout(output).temporary
+    return [storage.join(output, name) for name in found] + ([temporary] if storage.list_folder(temporary) else [])
 
 
 def read_complete(output: str, fingerprint: str) -> Manifest | None:

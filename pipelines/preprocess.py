@@ -9,16 +9,17 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
-from contract import storage
+from contract import lock, storage
 from contract.errors import UserError, find_job_failure
 from contract.fingerprint import data_fingerprint
 from contract.imports import heavy_imports
 from contract.job import SUFFIXES, Job
 from contract.jobfile import load_job
-from contract.layout import DATA_PREFIX, MANIFEST, DataLayout
-from contract.manifest import read_complete
+from contract.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
+from contract.manifest import leftovers, read_complete
 from contract.storage import FileStat
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -60,12 +61,25 @@ def check_output(output: str) -> None:
     others = [
         name
         for name in storage.list_folder(output)
-        if name != MANIFEST and not name.startswith((DATA_PREFIX, f"{MANIFEST}.tmp-"))
+        if name not in (MANIFEST, LOCK) and not name.startswith((DATA_PREFIX, f"{MANIFEST}.tmp-"))
     ]
     if others:
         raise UserError(
             f"output.path: {output} holds something else ({', '.join(others[:3])}); give a folder of its own"
         )
+
+
+def is_done(job: Job, fingerprint: str) -> bool:
+    """Whether the data set is published already; removes what a run that was killed after publishing left."""
+    manifest = read_complete(job.output.path, fingerprint)
+    if manifest is None:
+        return False
+    if leftovers(job.output.path, manifest) or storage.exists(lock_path(job.output.path)):
+        with suppress(UserError), lock.hold(lock_path(job.output.path)):  # held by another: nothing of his is touched
+            for path in leftovers(job.output.path, manifest):
+                storage.remove_tree(path)
+    print(f"{job.output.path} is complete: the same job on the same input. Nothing to do.")
+    return True
 
 
 def run(argv: Sequence[str]) -> None:
@@ -75,10 +89,9 @@ def run(argv: Sequence[str]) -> None:
       UserError, JobFailed
     """
     with heavy_imports():
-        import apache_beam as beam
         from apache_beam.options.pipeline_options import PipelineOptions
 
-        from pipelines.options import JobOptions, choose_runner, is_local
+        from pipelines.options import JobOptions
 
     options = PipelineOptions(list(argv))
     own = options.view_as(JobOptions)
@@ -87,16 +100,22 @@ def run(argv: Sequence[str]) -> None:
     job = load_job(own.job, own.overrides)
     files = list_source(job)
     fingerprint = data_fingerprint(job, files)
-    if read_complete(job.output.path, fingerprint) is not None:
-        print(f"{job.output.path} is complete: the same job on the same input. Nothing to do.")
+    if is_done(job, fingerprint):
         return
     check_output(job.output.path)
-    files = prune(job, files)
+    with lock.hold(lock_path(job.output.path)):
+        if not is_done(job, fingerprint):  # by a run that has just ended
+            prepare(job, prune(job, files), fingerprint, options)
 
+
+def prepare(job: Job, files: list[FileStat], fingerprint: str, options: Any) -> None:
+    """Builds the pipeline and runs, or submits, it."""
     with heavy_imports():
+        import apache_beam as beam
         import tensorflow as tf
         import tensorflow_transform.beam as tft_beam
 
+        from pipelines.options import JobOptions, choose_runner, is_local
         from pipelines.timeseries import TimeseriesJob, write_listing
         from transforms.prepare import Recipe
         from transforms.progress import Progress
@@ -107,11 +126,12 @@ def run(argv: Sequence[str]) -> None:
 
     recipe = Recipe.of(job, resolve_columns(job, files))
     layout = DataLayout.of(job.output.path, fingerprint)
-    progress = Progress(own.progress_dir)
+    progress = Progress(options.view_as(JobOptions).progress_dir)
     progress.total("inspect", len(files))
-    storage.remove_tree(layout.root)  # of a run that did not end
-    write_listing(layout, [stat.path for stat in files])
     pipeline = beam.Pipeline(choose_runner(options, job.launch.preprocess.workers), options=options)
+    if is_local(options):
+        storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on
+    write_listing(layout, [stat.path for stat in files])
     # Beam remarks on type hints of TensorFlow Transform.
     with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
         TimeseriesJob(recipe, layout, fingerprint, len(files), progress).build(pipeline)

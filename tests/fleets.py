@@ -91,6 +91,12 @@ class Fleet:
         return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.glob("*/*.tfrecord"))}
 
 
+def files_of(folder: Path) -> dict[str, bytes]:
+    """All that is in a data set. The transform graph is traced anew in each run: of its files only the names."""
+    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    return {name: b"" if "/transform_fn/" in name else path.read_bytes() for name, path in found.items()}
+
+
 def read_windows(output: Path, split: str) -> dict[str, dict[int, np.ndarray]]:
     import tensorflow as tf
 

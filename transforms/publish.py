@@ -11,8 +11,8 @@ import apache_beam as beam
 from contract import storage
 from contract.errors import JobFailed
 from contract.job import SPLITS, Job
-from contract.layout import DATA_PREFIX, DataLayout
-from contract.manifest import Counts, Manifest, SplitInfo, read_manifest, write_manifest
+from contract.layout import DataLayout
+from contract.manifest import Counts, Manifest, SplitInfo, leftovers, read_manifest, write_manifest
 from contract.manifest import Shard as ShardInfo
 from transforms.encode import schema_text
 from transforms.moments import Moments
@@ -148,22 +148,27 @@ def stats_json(moments: Moments, features: Sequence[str]) -> str:
 
 
 def publish(layout: DataLayout, manifest: Manifest, rejects: Sequence[Reject], moments: Moments) -> None:
-    """Writes what belongs to the data set, the manifest last, and removes data that no manifest names.
+    """Writes what belongs to the data set, the manifest last, and removes what no manifest names.
 
     The data folder of the manifest before this one stays, for the trainer that may
-    be reading it; those before it go.
+    be reading it; those before it go. Done twice, it comes to the same.
+
+    Raises:
+      JobFailed: if somebody removed the files of this job.
     """
+    before = read_manifest(layout.output)
+    again = before is not None and before.data == layout.folder
+    if not again and not storage.exists(layout.listing):
+        raise JobFailed(f"{layout.root}: another run at this output removed files of this one; nothing was published")
+    if before is not None:
+        manifest = manifest.model_copy(update={"previous": before.previous if again else before.data})
     storage.write_text(layout.stats, stats_json(moments, manifest.features))
     storage.write_text(layout.schema, schema_text())
     if rejects:
         storage.write_text(layout.rejects, to_jsonl(rejects))
-    storage.remove_tree(layout.temporary)
-    before = read_manifest(layout.output)
     write_manifest(layout.output, manifest)
-    keep = {layout.folder, before.data if before else layout.folder}
-    for name in storage.list_folder(layout.output):
-        if name.startswith(DATA_PREFIX) and name not in keep:
-            storage.remove_tree(storage.join(layout.output, name))
+    for path in leftovers(layout.output, manifest):
+        storage.remove_tree(path)
 
 
 class Publish(beam.DoFn):

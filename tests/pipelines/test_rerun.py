@@ -1,0 +1,98 @@
+"""Preparing in processes of their own that meet at one output, or are killed and started again."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from fleets import files_of, make_table
+
+KILLS = 20
+
+
+@pytest.fixture
+def start(root, fleet):
+    """Starts `python -m pipelines.preprocess` on the job of the fleet."""
+    started = []
+
+    def run(*overrides: str) -> subprocess.Popen:
+        sets = [part for override in overrides for part in ("--set", override)]
+        command = [sys.executable, "-m", "pipelines.preprocess", "--job", str(fleet.write_job()), *sets]
+        started.append(subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def wait_for_lock(process: subprocess.Popen, output) -> None:
+    path, deadline = output / "lock.json", time.monotonic() + 60
+    while not path.exists() or f'"pid": {process.pid},' not in path.read_text():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def test_two_runs_at_one_output_exclude_each_other(fleet, start):
+    for i in range(3):
+        fleet.write(f"m{i}.parquet", make_table(2000, seed=i))
+    first = start()
+    wait_for_lock(first, fleet.output)
+    second = start("windows.stride=4")
+    _out, err = second.communicate(timeout=60)
+    assert second.returncode == 2
+    assert err.startswith(f"output.path: process {first.pid} on ")
+    assert err.endswith(f" is preparing {fleet.output} right now; wait for it, or give another folder\n")
+    assert len(err.splitlines()) == 1
+    assert first.wait(60) == 0
+    assert fleet.manifest.windows.stride == 2
+    assert not (fleet.output / "lock.json").exists()
+
+
+def test_what_a_run_left_that_was_killed_after_publishing_goes(fleet, capfd):
+    for i in range(3):
+        fleet.write(f"m{i}.parquet", make_table(100, seed=i))
+    assert fleet.prepare() == 0
+    clean = files_of(fleet.output)
+    data = fleet.manifest.data
+    for name in (f"{data}/tmp/train-00000-0", "data-0123/train/part-00000-of-00001.tfrecord", "manifest.json.tmp-1"):
+        path = fleet.output / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"left")
+    (fleet.output / "lock.json").write_text("{}")
+    assert fleet.prepare() == 0
+    assert "Nothing to do" in capfd.readouterr().out
+    assert files_of(fleet.output) == clean
+    assert {path.name for path in fleet.output.iterdir()} == {data, "manifest.json"}
+
+
+@pytest.mark.long
+def test_killed_again_and_again(fleet, start):
+    for i in range(6):
+        fleet.write(f"m{i}.parquet", make_table(60_000, seed=i), row_group_size=5000)
+    fleet.write("broken.parquet", make_table(10)).write_bytes(b"PAR1 this is none PAR1")
+    assert fleet.prepare(f"output.path={fleet.folder}/undisturbed") == 0
+    process = start(f"output.path={fleet.folder}/timed")
+    wait_for_lock(process, fleet.folder / "timed")
+    began = time.monotonic()
+    assert process.wait(60) == 0
+    lasts = time.monotonic() - began
+
+    chance = random.Random(7)
+    for _ in range(KILLS):
+        process = start()
+        wait_for_lock(process, fleet.output)
+        time.sleep(chance.uniform(0, lasts))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if (fleet.output / "manifest.json").exists():  # it was published whole: from the start again
+            assert files_of(fleet.output).items() >= files_of(fleet.folder / "undisturbed").items()
+            (fleet.output / "manifest.json").unlink()
+    process = start()
+    assert process.wait(60) == 0, process.communicate()
+    assert files_of(fleet.output) == files_of(fleet.folder / "undisturbed")
+    assert {path.name for path in fleet.output.iterdir()} == {fleet.manifest.data, "manifest.json"}
