@@ -138,8 +138,8 @@ def preprocess_stage(
     module = "pipelines.preprocess"
     if launch.backend == "dataflow" and launch.dataflow is not None:
         module = "pipelines.flex"
-        name = dataflow_options.job_name(job, fingerprint)
-        beam_options = [*dataflow_options.beam_options(launch.dataflow, name), *beam_options]
+        name = dataflow_options.job_name(job)
+        beam_options = [*dataflow_options.beam_options(launch.dataflow, name, fingerprint), *beam_options]
     return Stage(
         name=PREPROCESS,
         command=(*_command(module, job_path, overrides), *beam_options),

@@ -9,7 +9,7 @@ from contract.errors import UserError
 from contract.manifest import read_complete
 from launcher.backends.dataflow_api import DataflowService, Unreachable
 from launcher.backends.dataflow_follow import DONE, FAILED, failure, follow, state_words
-from launcher.backends.dataflow_options import option
+from launcher.backends.dataflow_options import data_label, option
 from launcher.backends.processes import Process, run_together
 from launcher.plan import Stage
 
@@ -25,14 +25,14 @@ class DataflowBackend:
     def run(self, stage: Stage) -> int:
         service = DataflowService(stage.command)
         name = option(stage.command, "job_name") or ""
-        job_id = _active_job(service, name)
+        job_id = _active_job(service, name, stage)
         if job_id is not None:
             _say(stage, f"job {name} is in the cloud already, following it")
         else:
             code, job_id = _submit(stage)
             if code:
                 # Another launcher may have been faster: the service refuses a second job of the name.
-                job_id = _active_job(service, name)
+                job_id = _active_job(service, name, stage)
                 if job_id is None:
                     return code
                 _say(stage, f"job {name} was submitted by somebody else, following it")
@@ -43,7 +43,7 @@ class DataflowBackend:
             state, messages = follow(service, job_id, lambda line: _say(stage, line))
         except (KeyboardInterrupt, SystemExit, UserError):
             _say(stage, "the job goes on in the cloud; run the same command again to follow it, or stop it with")
-            _say(stage, f"  gcloud dataflow jobs cancel {job_id} --region={service.region} --project={service.project}")
+            _say(stage, f"  {_cancel(service, job_id)}")
             raise
         if state == FAILED:
             _say(stage, failure(messages))
@@ -56,11 +56,28 @@ class DataflowBackend:
         return 1
 
 
-def _active_job(service: DataflowService, name: str) -> str | None:
+def _active_job(service: DataflowService, name: str, stage: Stage) -> str | None:
+    """The job that is making the data set of this stage.
+
+    Raises:
+      UserError: if a job is making another one in the same place.
+    """
     try:
-        return service.active_job(name)
+        job_id = service.active_job(name)
+        labels = service.labels(job_id) if job_id is not None else {}
     except Unreachable as error:
         raise UserError(f"Dataflow does not answer: {error}; nothing was submitted") from None
+    key, value = data_label(stage.fingerprint)
+    if job_id is not None and labels.get(key, value) != value:
+        raise UserError(
+            f"output.path: job {job_id} is preparing {stage.output} from another input or with other settings; "
+            f"wait for it, give another folder, or stop it with `{_cancel(service, job_id)}`"
+        )
+    return job_id
+
+
+def _cancel(service: DataflowService, job_id: str) -> str:
+    return f"gcloud dataflow jobs cancel {job_id} --region={service.region} --project={service.project}"
 
 
 def _submit(stage: Stage) -> tuple[int, str | None]:

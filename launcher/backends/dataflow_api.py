@@ -53,6 +53,9 @@ class DataflowService:
             if not page:
                 return None
 
+    def labels(self, job_id: str) -> dict[str, str]:
+        return self._get(f"/{job_id}", view="JOB_VIEW_DESCRIPTION").get("labels", {})
+
     def state(self, job_id: str) -> str:
         """Such as JOB_STATE_RUNNING."""
         return self._get(f"/{job_id}").get("currentState", "JOB_STATE_UNKNOWN")

@@ -22,18 +22,24 @@ def check_paths(job: Job) -> None:
             )
 
 
-def job_name(job: Job, fingerprint: str) -> str:
-    """The same for the same data set in the same place: by it a running job is found again.
+def job_name(job: Job) -> str:
+    """The same for the same job at the same output: by it a running job is found again.
 
-    Dataflow allows a name only one running job, so two launchers cannot both start it.
+    Dataflow allows a name only one running job, so two launchers cannot both write to one output.
     """
     words = re.sub(r"[^a-z0-9]+", "-", job.name.lower())[:LONGEST_NAME].strip("-")
-    what = hashlib.sha256(f"{fingerprint}\n{job.output.path.rstrip('/')}".encode()).hexdigest()
-    return "-".join(part for part in ("beamfeed", words, what[:12]) if part)
+    where = hashlib.sha256(job.output.path.rstrip("/").encode()).hexdigest()
+    return "-".join(part for part in ("beamfeed", words, where[:12]) if part)
 
 
-def beam_options(section: Dataflow, name: str) -> list[str]:
+def data_label(fingerprint: str) -> tuple[str, str]:
+    """Key and value of the label that tells which data set a job makes."""
+    return "beamfeed-data", fingerprint[:16]
+
+
+def beam_options(section: Dataflow, name: str, fingerprint: str) -> list[str]:
     """The options of a submission; keys left out of the job file are left to the service."""
+    labels = {**section.labels, **dict([data_label(fingerprint)])}
     single = {
         "runner": RUNNER,
         "project": section.project,
@@ -55,7 +61,7 @@ def beam_options(section: Dataflow, name: str) -> list[str]:
         flags.append(f"--resource_hint=min_ram={section.min_ram_gb:g}GB")
     if section.public_ips is not None:
         flags.append("--use_public_ips" if section.public_ips else "--no_use_public_ips")
-    flags += [f"--label={key}={value}" for key, value in section.labels.items()]
+    flags += [f"--label={key}={value}" for key, value in labels.items()]
     for key, value in section.options.items():
         if isinstance(value, bool):
             flags += [f"--{key}"] if value else []

@@ -119,7 +119,8 @@ def test_the_request_names_workers_and_image(request_of):
     environment = request_of["environment"]
     (pool,) = environment["workerPools"]
     assert NAME.fullmatch(request_of["name"])
-    assert request_of["labels"] == {"team": "x"}
+    assert request_of["labels"].keys() == {"team", "beamfeed-data"}
+    assert re.fullmatch("[0-9a-f]{16}", request_of["labels"]["beamfeed-data"])
     assert pool["kind"] == "harness"
     assert pool["workerHarnessContainerImage"] == "repo/image:1"
     assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == ["repo/image:1"]
@@ -196,7 +197,7 @@ def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(bench):
     (request,) = bench.cloud.submitted
     assert not any(method in ("PUT", "POST") and JOB_ID in path for method, path, _ in bench.cloud.requests)
 
-    bench.cloud.active = [{"id": JOB_ID, "name": request["name"], "currentState": "JOB_STATE_RUNNING"}]
+    bench.cloud.active = [{"id": JOB_ID, "currentState": "JOB_STATE_RUNNING", **request}]
     bench.cloud.states = ["JOB_STATE_CANCELLED"]
     began = time.monotonic()
     second = bench.beamfeed()
@@ -205,6 +206,19 @@ def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(bench):
     assert f"job {request['name']} is in the cloud already, following it" in second.stderr
     assert "the job was cancelled before it was done" in second.stderr
     assert len(bench.cloud.submitted) == 1
+
+
+def test_a_job_that_makes_other_data_at_the_output_is_not_disturbed(bench):
+    bench.beamfeed()
+    (request,) = bench.cloud.submitted
+    bench.cloud.active = [{"id": JOB_ID, "currentState": "JOB_STATE_RUNNING", **request}]
+    before = dict(bench.cloud.objects)
+    result = bench.beamfeed("--set", "windows.stride=4")
+    assert result.returncode == 2, result.stderr
+    assert f"output.path: job {JOB_ID} is preparing gs://made/data from another input or with" in result.stderr
+    assert f"gcloud dataflow jobs cancel {JOB_ID} --region=europe-west1 --project=a-project" in result.stderr
+    assert len(bench.cloud.submitted) == 1
+    assert bench.cloud.objects == before
 
 
 def test_a_job_that_fails(bench):

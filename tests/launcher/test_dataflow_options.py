@@ -17,6 +17,7 @@ windows: {{length: 8}}
 output: {{path: {output}}}
 train: {{model: {{name: recurrent_autoencoder}}, workdir: model}}
 """
+FINGERPRINT = "0123456789abcdef" * 4
 SECTION = {
     "project": "a-project",
     "region": "europe-west1",
@@ -52,7 +53,7 @@ def test_every_key_is_an_option_that_beam_knows():
             "flexrs_goal": "COST_OPTIMIZED",
         },
     )
-    given = PipelineOptions(beam_options(section, "a-name")).get_all_options(
+    given = PipelineOptions(beam_options(section, "a-name", FINGERPRINT)).get_all_options(
         drop_default=True, retain_unknown_options=True
     )
     assert given == {
@@ -72,7 +73,7 @@ def test_every_key_is_an_option_that_beam_knows():
         "network": "net",
         "subnetwork": "regions/europe-west1/subnetworks/sub",
         "use_public_ips": False,
-        "labels": ["team=x", "cost=y"],
+        "labels": ["team=x", "cost=y", "beamfeed-data=0123456789abcdef"],
         "experiments": ["a", "b"],
         "enable_hot_key_logging": True,
         "flexrs_goal": "COST_OPTIMIZED",
@@ -80,27 +81,22 @@ def test_every_key_is_an_option_that_beam_knows():
 
 
 def test_what_is_left_out_is_left_to_the_service():
-    options = PipelineOptions(beam_options(Dataflow(**SECTION), "a-name"))
+    options = PipelineOptions(beam_options(Dataflow(**SECTION), "a-name", FINGERPRINT))
     assert options.view_as(WorkerOptions).machine_type is None
     assert options.view_as(WorkerOptions).use_public_ips is None
-    assert options.view_as(GoogleCloudOptions).labels is None
+    assert options.view_as(GoogleCloudOptions).labels == ["beamfeed-data=0123456789abcdef"]
 
 
 @pytest.mark.parametrize("name", ["fleet", "My_Fleet.2", "9", "x" * 200, "a-" * 40])
 def test_the_name_is_one_that_dataflow_allows(name):
-    made = job_name(job(name), "0" * 64)
+    made = job_name(job(name))
     assert re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", made)
 
 
-def test_the_name_tells_data_sets_apart():
-    names = {
-        job_name(job(), "0" * 64),
-        job_name(job(), "1" * 64),
-        job_name(job(output="gs://made/other"), "0" * 64),
-        job_name(job("other"), "0" * 64),
-    }
-    assert len(names) == 4
-    assert job_name(job(output="gs://made/data/"), "0" * 64) in names
+def test_the_name_tells_outputs_apart():
+    names = {job_name(job()), job_name(job(output="gs://made/other")), job_name(job("other"))}
+    assert len(names) == 3
+    assert job_name(job(output="gs://made/data/")) in names
 
 
 @pytest.mark.parametrize(("key", "value"), [("files", "raw/*.csv"), ("output", "/data/out")])

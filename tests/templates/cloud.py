@@ -292,6 +292,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({"jobs": [job for job in self.cloud.active if wanted in (None, job["name"])]})
 
     def job(self, key: str) -> None:
+        if self.query.get("view") == "JOB_VIEW_DESCRIPTION":
+            (found,) = [job for job in self.cloud.active if job["id"] == key]
+            return self._json(found)
         states = self.cloud.states
         state = states.pop(0) if len(states) > 1 else states[0]
         if isinstance(state, int):
