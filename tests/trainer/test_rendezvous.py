@@ -174,7 +174,7 @@ def test_another_number_of_workers_is_told_to_those_who_have_come(port):
         hello(1, 2, "nowhere"),
         hello(1, 2, 3),
     ],
-    ids=repr,
+    ids=lambda rubbish: repr(rubbish[:30]),
 )
 def test_a_stray_connection_breaks_nothing(port, rubbish):
     silent = []
@@ -183,7 +183,8 @@ def test_a_stray_connection_breaks_nothing(port, rubbish):
         silent.append(say(port, b"", keep_open=True))
         silent.append(say(port, b'{"beamfeed"', keep_open=True))
         stray = say(port, rubbish, keep_open=True)
-        stray.shutdown(socket.SHUT_WR)
+        with suppress(OSError):  # it is closed already
+            stray.shutdown(socket.SHUT_WR)
         with suppress(ConnectionResetError):  # closed before all of it was read
             assert stray.recv(100) == b""
         stray.close()
