@@ -144,7 +144,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="beamfeed-feed-") as folder:
         _run_child(INPUTS, args, folder)
         result = compare(names, lambda name: _turn(name, args, folder), args.repeats)
-    text = json.dumps(result, indent=1)
+    text = json.dumps({"results": result}, indent=1)
     print(text)
     if args.json:
         os.makedirs(os.path.dirname(os.path.abspath(args.json)), exist_ok=True)

@@ -4,7 +4,7 @@
     python benchmarks/run.py --size large --out out/bench --docs docs
 
 Preparing against the alternatives, our growth with rows and with assets, then
-feeding (`feed.py`). Each run is a process of its own on a machine that does nothing
+feeding (`feed.py`) and training (`train.py`). Each run is a process of its own on a machine that does nothing
 else meanwhile; the input is in the page cache, written pages are flushed before.
 """
 
@@ -42,6 +42,7 @@ class Size:
       files: fleets of so many small files.
       repeats: runs of each point of the growth.
       feed: the fleet that is fed.
+      train: the fleet that is trained on.
     """
 
     cases: tuple[tuple[int, int], ...]
@@ -50,15 +51,30 @@ class Size:
     files: tuple[int, ...]
     repeats: int
     feed: tuple[int, int]
+    train: tuple[int, int]
 
 
 SIZES = {
-    "tiny": Size(((2, 5_000),), (1, 5_000), (2, 2_000), (3, 6, 9), 1, (2, 5_000)),  # only to try the scripts
+    "tiny": Size(
+        ((2, 5_000),), (1, 5_000), (2, 2_000), (3, 6, 9), 1, (2, 5_000), (2, 5_000)
+    ),  # only to try the scripts
     "small": Size(
-        ((8, 200_000), (32, 20_000)), (1, 2_000_000), (4, 125_000), (500, 1_000, 2_000, 4_000), 1, (8, 100_000)
+        ((8, 200_000), (32, 20_000)),
+        (1, 2_000_000),
+        (4, 125_000),
+        (500, 1_000, 2_000, 4_000),
+        1,
+        (8, 100_000),
+        (40, 5_000),
     ),
     "large": Size(
-        ((8, 2_000_000), (32, 100_000)), (1, 2_000_000), (4, 500_000), (2_000, 4_000, 8_000, 16_000), 3, (8, 2_000_000)
+        ((8, 2_000_000), (32, 100_000)),
+        (1, 2_000_000),
+        (4, 500_000),
+        (2_000, 4_000, 8_000, 16_000),
+        3,
+        (8, 2_000_000),
+        (40, 10_000),
     ),
 }
 FACTORS = (1, 2, 4, 8)  # the slope is fitted to these
@@ -176,17 +192,20 @@ class Bench:
         per_thousand = fitted["seconds_per_million_rows"] / 1000 if fitted else None
         return {"rows": ROWS_OF_A_SMALL_FILE, "points": points, "seconds_per_thousand_files": per_thousand}
 
-    def feed(self, assets: int, rows: int) -> dict | None:
-        """What `feed.py` reports; None where there is none."""
-        script, path = HERE / "feed.py", self._scratch / "feed.json"
-        if not script.exists():
-            return None
+    def feed(self, assets: int, rows: int) -> dict:
+        """What `feed.py` reports."""
         say(f"feeding {assets} assets of {rows:,} rows")
-        command = [sys.executable, str(script), "--rows", str(rows), "--assets", str(assets), "--json", str(path)]
-        code = subprocess.run(command).returncode
-        if code:
-            return {"failed": f"exit code {code}"}
-        return {"assets": assets, "rows": rows, "results": json.loads(path.read_text())}
+        return self._script("feed", ["--rows", str(rows), "--assets", str(assets)]) | {"assets": assets, "rows": rows}
+
+    def train(self, assets: int, rows: int, repeats: int) -> dict:
+        """What `train.py` reports."""
+        say(f"training on {assets} assets of {rows:,} rows")
+        return self._script("train", ["--rows", str(rows), "--assets", str(assets), "--repeats", str(repeats)])
+
+    def _script(self, name: str, options: Sequence[str]) -> dict:
+        path = self._scratch / f"{name}.json"
+        code = subprocess.run([sys.executable, str(HERE / f"{name}.py"), *options, "--json", str(path)]).returncode
+        return {"failed": f"exit code {code}"} if code else json.loads(path.read_text())
 
 
 def _ours() -> Alternative:
@@ -224,6 +243,7 @@ def main() -> None:
             },
             "files": bench.many_files(size.files),
             "feed": bench.feed(*size.feed),
+            "train": bench.train(*size.train, size.repeats),
         }
     path = args.out / "results.json"
     path.write_text(json.dumps(results, indent=1) + "\n")

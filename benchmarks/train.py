@@ -20,6 +20,8 @@ import yaml
 
 FIT, ONE, TWO = "keras.Model.fit", "beamfeed, one worker", "beamfeed, two workers"
 NAMES = (FIT, ONE, TWO)
+MODEL = {"name": "recurrent_autoencoder", "cell": "gru", "units": [32], "latent": 8}
+MODEL_IN_WORDS = "A recurrent autoencoder (GRU of 32 units, 8 latent numbers)"
 
 
 def write_job(folder: Path, sizes: feed_data.Sizes, batch: int, epochs: int) -> Path:
@@ -30,7 +32,7 @@ def write_job(folder: Path, sizes: feed_data.Sizes, batch: int, epochs: int) -> 
         "windows": {"length": sizes.length, "stride": sizes.stride},
         "output": {"path": str(folder / "data")},
         "train": {
-            "model": {"name": "recurrent_autoencoder", "cell": "gru", "units": [32], "latent": 8},
+            "model": MODEL,
             "feed": {"batch": batch},
             "epochs": epochs,
             "workdir": str(folder / "model"),
@@ -116,7 +118,11 @@ def main() -> None:
         print(f"{name:24} {rate:10,.0f} windows/s {steps:8,.0f} steps/s {rate / medians[FIT]:6.2f}x fit")
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps({"batch": args.batch, "windows_per_second": medians}, indent=1) + "\n")
+        results = {
+            name: {"windows_per_second": rate, "steps_per_second": rate / args.batch} for name, rate in medians.items()
+        }
+        report = {"model": MODEL_IN_WORDS, "batch": args.batch, "results": results}
+        args.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -113,10 +113,10 @@ def test_the_command_compares_and_writes_json(tmp_path):
         cwd=ROOT, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = json.loads(out.read_text())
+    assert json.loads(out.read_text()) == json.loads(done.stdout)
+    found = json.loads(out.read_text())["results"]
     assert list(found) == [feed_readers.OURS, "NumPy in memory"]
     assert all(row["windows_per_second"] > 0 and row["peak_rss_mb"] > 10 for row in found.values())
-    assert found == json.loads(done.stdout)
 
 
 @pytest.mark.slow

@@ -76,6 +76,14 @@ def results():
                 "grain": {"windows_per_second": 25_000.0, "peak_rss_mb": 1200.0},
             }
         },
+        "train": {
+            "model": "A model",
+            "batch": 64,
+            "results": {
+                "keras.Model.fit": {"windows_per_second": 4000.0, "steps_per_second": 62.5},
+                "beamfeed, one worker": {"windows_per_second": 5000.0, "steps_per_second": 78.1},
+            },
+        },
     }
 
 
@@ -85,6 +93,7 @@ def test_tables_hold_figures_and_ratios_to_ours(results):
     assert "| **beamfeed** | 10 | 1.0x | 6.0 | 1.0x | 10 | 900 | 100,000 | 1.1x | 1 |" in text
     assert "| Beam | 82 | 8.2x | 78 | 13x | 82 | 800 | 12,195 | 4.0x | 1 |" in text
     assert "| grain | 25,000 | 0.05x | 1,200 |" in text
+    assert "| **beamfeed, one worker** | 5,000 | 78 | 1.2x |" in text
 
 
 def test_it_names_machine_versions_and_command(results):
@@ -138,16 +147,17 @@ def test_it_is_a_function_of_the_results_alone(results):
     assert results == before
 
 
-@pytest.mark.parametrize("feed", [None, {"failed": "exit code 1"}])
-def test_pages_and_plots_are_written(results, feed, tmp_path):
+@pytest.mark.parametrize("missing", [None, {"failed": "exit code 1"}])
+def test_pages_and_plots_are_written(results, missing, tmp_path):
     report.write(results, tmp_path / "with")
-    report.write(results | {"feed": feed}, tmp_path / "without")
+    report.write(results | {"feed": missing, "train": missing}, tmp_path / "without")
     text = (tmp_path / "with" / "benchmarks.md").read_text()
-    for name in ("prepare", "growth", "feed"):
+    for name in ("prepare", "growth", "feed", "train"):
         assert f"images/bench-{name}.png" in text
         assert (tmp_path / "with" / "images" / f"bench-{name}.png").stat().st_size > 1000
-    assert "bench-feed.png" not in (tmp_path / "without" / "benchmarks.md").read_text()
-    assert not (tmp_path / "without" / "images" / "bench-feed.png").exists()
+    for name in ("feed", "train"):
+        assert f"bench-{name}.png" not in (tmp_path / "without" / "benchmarks.md").read_text()
+        assert not (tmp_path / "without" / "images" / f"bench-{name}.png").exists()
 
 
 def test_fit_finds_a_line():

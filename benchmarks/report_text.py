@@ -1,0 +1,294 @@
+"""The text of the report, a pure function of the results.
+
+What it claims, it reads off the figures, and where ours comes second it says so.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from alternatives import OURS
+
+FLOOR = "floor"
+FIT = "keras.Model.fit"
+MEMORY_AIM = 0.10  # growth of peak memory at ten times the data
+
+
+def ran(results: dict) -> dict[str, dict]:
+    """The entries that have figures."""
+    return {name: entry for name, entry in results.items() if "failed" not in entry and "skipped" not in entry}
+
+
+def left_out(results: dict) -> Iterator[str]:
+    for name, entry in results.items():
+        reason = entry.get("failed") or entry.get("skipped")
+        if reason:
+            yield f"- {name}: {' '.join(reason.split())}"
+
+
+def net_seconds(name: str, entry: dict, start_up: dict) -> float | None:
+    """Seconds beyond those that the same alternative takes on next to nothing; None if they drown in noise."""
+    if "seconds" not in start_up.get(name, {}):
+        return None
+    net = entry["seconds"] - start_up[name]["seconds"]
+    return net if net > 0.05 * entry["seconds"] else None
+
+
+def number(value: float | None) -> str:
+    """Three digits or so: 0.43, 5.1, 82, 12,345."""
+    if value is None:
+        return "-"
+    return f"{value:,.2f}" if value < 1 else f"{value:,.1f}" if value < 10 else f"{value:,.0f}"
+
+
+def times(value: float | None, base: float | None) -> str:
+    return "-" if value is None or not base else f"{number(value / base)}x"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(header)} |"
+    yield f"| --- |{' ---: |' * (len(header) - 1)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def bold(name: str) -> str:
+    return f"**{name}**" if name == OURS else name
+
+
+def title(case: dict) -> str:
+    return f"{case['assets']:,} assets of {case['rows']:,} rows"
+
+
+def case_lines(case: dict, start_up: dict) -> Iterator[str]:
+    """Table and remarks of one fleet."""
+    entries = ran(case["results"])
+    base = entries.get(OURS, {})
+    base_net = net_seconds(OURS, base, start_up) if base else None
+    yield f"### {title(case)}"
+    yield ""
+    yield f"{case['windows']:,} windows, {number(case['raw_bytes'] / 2**20)} MB of raw float32."
+    yield ""
+    header = ("", "seconds", "to ours", "net of start-up", "to ours", "CPU seconds", "peak RSS, MB", "windows/s",
+              "disk to raw", "files")  # fmt: skip
+    rows = []
+    for name, entry in entries.items():
+        net = net_seconds(name, entry, start_up)
+        rows.append((
+            bold(name), number(entry["seconds"]), times(entry["seconds"], base.get("seconds")), number(net),
+            times(net, base_net), number(entry["cpu_seconds"]), number(entry["peak_rss_mb"]),
+            number(case["windows"] / entry["seconds"]), times(entry["bytes"], case["raw_bytes"]), str(entry["files"]),
+        ))  # fmt: skip
+    yield from table(header, rows)
+    yield ""
+    missing = list(left_out(case["results"]))
+    if missing:
+        yield from ["Not measured:", "", *missing, ""]
+    remarks = list(shortfalls(entries, base_net, start_up))
+    if remarks:
+        yield from ["Where ours falls short:", "", *remarks, ""]
+
+
+def shortfalls(entries: dict[str, dict], base_net: float | None, start_up: dict) -> Iterator[str]:
+    """What any other one does better."""
+    base = entries.get(OURS)
+    if base is None:
+        return
+    floor = entries.get(FLOOR)
+    if floor is not None:
+        net = net_seconds(FLOOR, floor, start_up)
+        line = f"- It takes {times(base['seconds'], floor['seconds'])} the floor"
+        if base_net is not None and net is not None:
+            line += f", {times(base_net, net)} with start-up taken off both"
+        yield f"{line}."
+    for name, entry in entries.items():
+        if name == FLOOR or name.startswith(OURS):
+            continue
+        worse = [
+            f"{what} ({number(entry[key])} {unit} to {number(base[key])} {unit})"
+            for key, what, unit in (("seconds", "faster", "s"), ("peak_rss_mb", "smaller in memory", "MB"),
+                                    ("bytes", "smaller on disk", "bytes"))
+            if entry[key] < base[key]
+        ]  # fmt: skip
+        if worse:
+            yield f"- {name} is {' and '.join(worse)}."
+
+
+def memory_lines(axis: str, points: Sequence[dict]) -> Iterator[str]:
+    """How far peak memory moves, at the last point and at the highest."""
+    done = [point for point in points if "peak_rss_mb" in point]
+    if len(done) < 2:
+        return
+    grown = [(point["peak_rss_mb"] / done[0]["peak_rss_mb"] - 1, point["factor"]) for point in done]
+    part, factor = grown[-1]
+    highest, where = max(grown)
+    verdict = "within" if part <= MEMORY_AIM else "**over**"
+    yield (
+        f"{factor}x the {axis} move peak memory by {part:+.1%}, {verdict} the {MEMORY_AIM:.0%} aimed at "
+        f"(the highest: {highest:+.1%} at {where}x)."
+    )
+
+
+def growth_lines(axis: str, growth: dict) -> Iterator[str]:
+    """Table, slope and memory of one axis."""
+    points = growth["points"]
+    yield f"### {'One asset of more and more rows' if axis == 'rows' else 'More and more assets'}"
+    yield ""
+    header = ("", "assets", "rows of each", "seconds", "CPU seconds", "peak RSS, MB")
+    yield from table(header, [
+        (f"{p['factor']}x", f"{p['assets']:,}", f"{p['rows']:,}", number(p["seconds"]), number(p["cpu_seconds"]),
+         number(p["peak_rss_mb"]))
+        for p in points if "seconds" in p
+    ])  # fmt: skip
+    yield ""
+    missing = list(left_out({f"{point['factor']}x": point for point in points}))
+    if missing:
+        yield from ["Not measured:", "", *missing, ""]
+    fitted = growth["fit"]
+    if fitted:
+        yield (
+            f"Fitted to 1x to 8x: {fitted['seconds_per_million_rows']:.3f} s per million rows and "
+            f"{number(fitted['seconds_at_zero'])} s to start (R² {fitted['r2']:.3f})."
+        )
+    yield from memory_lines(axis, points)
+    yield ""
+
+
+def feed_lines(feed: dict) -> Iterator[str]:
+    """What `feed.py` measured."""
+    if "failed" in feed:
+        yield f"Not measured: {feed['failed']}"
+        return
+    if "command" in feed:  # measured by itself
+        yield from [f"    {feed['command']}", ""]
+    entries = ran(feed["results"])
+    ours = feed_baseline(entries)
+    base = entries[ours]["windows_per_second"] if ours else None
+    yield from table(("", "windows/s", "to ours", "peak RSS, MB"), [
+        (f"**{name}**" if name == ours else name, number(entry["windows_per_second"]),
+         times(entry["windows_per_second"], base), number(entry["peak_rss_mb"]))
+        for name, entry in entries.items()
+    ])  # fmt: skip
+    faster = [name for name, entry in entries.items() if base and entry["windows_per_second"] > base]
+    if faster:
+        yield from ["", f"Faster than ours: {', '.join(faster)}."]
+    missing = list(left_out(feed["results"]))
+    if missing:
+        yield from ["", "Not measured:", "", *missing]
+
+
+def files_lines(files: dict) -> Iterator[str]:
+    """Table of the fleets of small files."""
+    yield from [f"### Many small files, of {files['rows']} rows each", ""]
+    points = [point for point in files["points"] if "seconds" in point]
+    rows = [
+        (f"{p['files']:,}", number(p["seconds"]), number(p["peak_rss_mb"]), str(p["files_written"])) for p in points
+    ]
+    yield from table(("files", "seconds", "peak RSS, MB", "shards"), rows)
+    yield ""
+    if files["seconds_per_thousand_files"]:
+        yield f"A straight line through them: {number(files['seconds_per_thousand_files'])} s per thousand files."
+        yield ""
+
+
+def feed_baseline(entries: dict[str, dict]) -> str | None:
+    """The entry that is ours: the first that bears the name."""
+    return next((name for name in entries if name.startswith((OURS, "ours"))), None)
+
+
+def train_lines(train: dict) -> Iterator[str]:
+    """What `train.py` measured."""
+    yield from ["## Training", ""]
+    if "failed" in train:
+        yield f"Not measured: {train['failed']}"
+        return
+    entries = train["results"]
+    base = entries[FIT]["windows_per_second"]
+    yield from [
+        "![Windows per second of each](images/bench-train.png)",
+        "",
+        f"{train['model']}, global batches of {train['batch']}; the same data set, the same feed. Two workers are two "
+        "processes that share the cores of this machine and exchange gradients after every step, so they show what "
+        "the exchange costs, not what a second machine brings.",
+        "",
+    ]
+    yield from table(("", "windows/s", "steps/s", "to fit"), [
+        (f"**{name}**" if name.startswith(OURS) else name, number(entry["windows_per_second"]),
+         number(entry["steps_per_second"]), times(entry["windows_per_second"], base))
+        for name, entry in entries.items()
+    ])  # fmt: skip
+
+
+def render(results: dict) -> str:
+    """The whole report as Markdown."""
+    return "\n".join(_lines(results)).rstrip("\n") + "\n"
+
+
+def _lines(results: dict) -> Iterator[str]:
+    machine, windows = results["machine"], results["windows"]
+    versions = ", ".join(f"{name} {found}" for name, found in machine["versions"].items() if found)
+    yield from [
+        "# Benchmarks",
+        "",
+        "<!-- Written by benchmarks/report.py. Run the command below instead of editing. -->",
+        "",
+        f"    {results['command']}",
+        "",
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB memory, {machine['system']}; "
+        f"Python {machine['python']}, {versions}. Load of the machine before the start: {machine['load_before']}.",
+        "",
+        "## Preparing",
+        "",
+        f"A timestamp and 8 float32 sensors per row, Parquet, standardized and cut into windows of "
+        f"{windows['length']} rows, one every {windows['stride']}. All write the same windows; a test "
+        "(`tests/benchmarks/test_prepare.py`) compares them one by one.",
+        "",
+        "![Seconds and peak memory of each](images/bench-prepare.png)",
+        "",
+    ]
+    yield from (f"- {bold(name)}: {what}" for name, what in results["alternatives"].items())
+    yield ""
+    for case in results["prepare"]:
+        yield from case_lines(case, results["start_up"])
+    yield from [
+        "### Start-up",
+        "",
+        "One asset of 1,000 rows: what each takes to import, to start its workers and to end. *Net of start-up* above "
+        "is without these seconds; it is left out where the difference is within 5 % of the whole.",
+        "",
+    ]
+    yield from table(("", "seconds", "peak RSS, MB"), [
+        (bold(name), number(entry["seconds"]), number(entry["peak_rss_mb"]))
+        for name, entry in ran(results["start_up"]).items()
+    ])  # fmt: skip
+    yield from [
+        "",
+        "## Growth",
+        "",
+        "Peak memory is set by the unit of work and the number of workers. So the smallest fleet here already keeps "
+        f"all {results['workers']} workers busy.",
+        "",
+        "![Seconds and peak memory over rows](images/bench-growth.png)",
+        "",
+    ]
+    for axis, growth in results["growth"].items():
+        yield from growth_lines(axis, growth)
+    if results.get("files"):
+        yield from files_lines(results["files"])
+    if results.get("feed"):
+        yield from ["## Feeding", ""]
+        if ran(results["feed"].get("results", {})):
+            yield from ["![Windows per second of each](images/bench-feed.png)", ""]
+        yield from feed_lines(results["feed"])
+        yield ""
+    if results.get("train"):
+        yield from train_lines(results["train"])
+        yield ""
+    yield from [
+        "## How it is measured",
+        "",
+        "Each run is a process of its own, one after the other; the load above says whether the machine had something "
+        "else to do. The input is in the page cache for all of them, and pages that an earlier run wrote are flushed "
+        "first. Seconds are wall time from start to exit, imports included; of several runs (the floor and ours run "
+        "three times) the median stands here. Peak RSS is the highest sum over the tree of processes, sampled every "
+        "50 ms; pages that two processes share count twice. Bytes on disk are all that was written, also what "
+        "describes the records.",
+    ]
