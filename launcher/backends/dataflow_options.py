@@ -9,7 +9,7 @@ from contract.errors import UserError
 from contract.job import Dataflow, Job
 
 RUNNER = "DataflowRunner"
-LONGEST_NAME = 40  # of the part that comes from the job's; the service allows 63 in all
+LONGEST_NAME = 40  # of the part that can be read; the service allows 63 in all
 
 
 def check_paths(job: Job) -> None:
@@ -22,14 +22,15 @@ def check_paths(job: Job) -> None:
             )
 
 
-def job_name(job: Job) -> str:
-    """The same for the same job at the same output: by it a running job is found again.
+def job_name(output: str) -> str:
+    """The name of a job that writes to this folder: by it a running job is found again.
 
     Dataflow allows a name only one running job, so two launchers cannot both write to one output.
     """
-    words = re.sub(r"[^a-z0-9]+", "-", job.name.lower())[:LONGEST_NAME].strip("-")
-    where = hashlib.sha256(job.output.path.rstrip("/").encode()).hexdigest()
-    return "-".join(part for part in ("beamfeed", words, where[:12]) if part)
+    where = output.removeprefix("gs://").rstrip("/")
+    words = re.sub(r"[^a-z0-9]+", "-", where.lower())[-LONGEST_NAME:].strip("-")
+    tag = hashlib.sha256(where.encode()).hexdigest()[:12]
+    return "-".join(part for part in ("beamfeed", words, tag) if part)
 
 
 def data_label(fingerprint: str) -> tuple[str, str]:

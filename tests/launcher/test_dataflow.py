@@ -21,7 +21,7 @@ from templates.cloud import DATAFLOW, JOB_ID, serve
 
 from pipelines.flex import explain
 
-NAME = re.compile(r"beamfeed-small-job-[0-9a-f]{12}")
+NAME = re.compile(r"beamfeed-made-data-[0-9a-f]{12}")
 JOB = {
     "name": "Small_job",
     "source": {"kind": "timeseries", "files": "gs://raw/fleet/*.parquet", "time": {"column": "t"}, "features": ["x*"]},
@@ -300,7 +300,7 @@ def test_dry_run_shows_the_submission(bench):
     result = bench.beamfeed("--dry-run")
     assert result.returncode == 0, result.stderr
     (line,) = [line for line in result.stdout.splitlines() if "-m pipelines.flex" in line]
-    assert "--runner=DataflowRunner --project=a-project --region=europe-west1 --job_name=beamfeed-small-job-" in line
+    assert "--runner=DataflowRunner --project=a-project --region=europe-west1 --job_name=beamfeed-made-data-" in line
     assert bench.cloud.submitted == []
 
 

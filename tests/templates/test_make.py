@@ -1,6 +1,7 @@
 """`make template` and `make template-run`, with a gcloud that only writes down how it was called."""
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -17,7 +18,11 @@ def make(root, tmp_path):
     (tmp_path / "gcloud").chmod(0o755)
 
     def run(*args):
-        env = {name: value for name, value in os.environ.items() if name not in ("PROJECT", "REGION", "BUCKET", "JOB")}
+        env = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("PROJECT", "REGION", "BUCKET", "JOB", "JOB_NAME")
+        }
         env |= {"PATH": f"{tmp_path}:{env['PATH']}"}
         result = subprocess.run(["make", "-s", *args], cwd=root, env=env, capture_output=True, text=True, timeout=60)
         calls = (tmp_path / "calls").read_text().split("\n\n") if (tmp_path / "calls").exists() else []
@@ -40,6 +45,7 @@ def test_template_run_passes_the_parameters(make):
     result, (call,) = make("template-run", *GIVEN, "JOB=gs://made/jobs/a.yaml", "SET=a.b=[1, 2]; c=3")
     assert result.returncode == 0, result.stderr
     assert call[:3] == ["dataflow", "flex-template", "run"]
+    assert re.fullmatch("beamfeed-[0-9a-f]{12}", call[3])
     assert "--parameters=^~^job=gs://made/jobs/a.yaml~set=a.b=[1, 2]; c=3" in call
     assert "--template-file-gcs-location=gs://made/templates/preprocess.json" in call
 

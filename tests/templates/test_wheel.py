@@ -8,8 +8,10 @@ import sysconfig
 import tarfile
 import venv
 import zipfile
+from collections import Counter
 
 import pytest
+from fleets import files_of, make_table
 
 PACKAGES = ("contract", "transforms", "pipelines", "trainer", "launcher")
 pytestmark = pytest.mark.long
@@ -76,6 +78,54 @@ def test_every_module_is_imported_from_the_wheel(root, python, tmp_path):
     )
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     run(python, "-c", code, cwd=tmp_path, env={**env, "TF_CPP_MIN_LOG_LEVEL": "2"})
+
+
+# Notes down, for each process, that it imports TensorFlow and which files of the checkout it opens.
+WATCH = """
+import os, sys
+
+def note(event, args):
+    if event == "import" and args[0] == "tensorflow":
+        what = "tensorflow"
+    elif event == "open" and isinstance(args[0], str) and args[0].startswith({checkout!r} + "/"):
+        what = args[0]
+    else:
+        return
+    if not what.startswith({dependencies!r}):
+        file = os.open({log!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(file, f"{{os.getpid()}} {{what}}\\n".encode())
+        os.close(file)
+
+sys.addaudithook(note)
+"""
+
+
+def test_workers_in_processes_of_their_own(root, python, fleet, tmp_path):
+    for i in range(24):
+        fleet.write(f"m{i}.parquet", make_table(500, seed=i))
+    fleet.job["output"]["shards"] = 6
+    assert fleet.prepare() == 0
+    expected = files_of(fleet.output)
+
+    for name in ("empty", "watch"):
+        (tmp_path / name).mkdir()
+    log, dependencies = tmp_path / "log.txt", sysconfig.get_path("purelib")
+    watch = WATCH.format(checkout=str(root), dependencies=dependencies, log=str(log))
+    (tmp_path / "watch" / "sitecustomize.py").write_text(watch)
+    fleet.job["output"]["path"] = str(tmp_path / "installed")
+    run(
+        python, "-m", "pipelines.preprocess", "--job", str(fleet.write_job()),
+        "--direct_running_mode=multi_processing", "--direct_num_workers=2",
+        cwd=tmp_path / "empty", env={**os.environ, "PYTHONPATH": str(tmp_path / "watch")},
+    )  # fmt: skip
+    assert files_of(tmp_path / "installed") == expected
+    assert list((tmp_path / "empty").iterdir()) == []
+
+    noted = [line.split(" ", 1) for line in log.read_text().splitlines()]
+    imports = Counter(pid for pid, what in noted if what == "tensorflow")
+    assert len(imports) == 3  # the runner and two workers, for all bundles
+    assert set(imports.values()) == {1}
+    assert [what for _pid, what in noted if what != "tensorflow"] == []
 
 
 def test_the_command_runs_from_an_empty_folder(python, tmp_path):
