@@ -13,6 +13,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 LATENCY = 0.03  # seconds
 BLOCKS = (1, 2, 4, 8, 16, 64)  # MB
 SHARD = 128 << 20  # bytes
+TRAINING_KINDS = (("list", "metadata", "read"), ("write", "copy", "delete"))  # left and right of the megabytes
 
 READER = """
 import os, random, resource, sys, time
@@ -120,6 +121,31 @@ def measure_feeding(gs, folder: Path) -> None:
         print(f"| {block} MB | {cache} MB | {counts.requests['read']} | {megabytes:.0f} | {done.stdout.strip()} |")
 
 
+def measure_training(gs, folder: Path) -> None:
+    """The requests of whole trainings, from start to export, on one data set of a megabyte."""
+    from fleets import Fleet, make_table
+
+    gs.reset()
+    fleet = Fleet(folder / "training")
+    for index in range(8):
+        fleet.write(f"m{index}.parquet", make_table(10_000, seed=index))
+    fleet.job["source"]["files"], fleet.job["output"]["path"] = gs.upload(fleet.files, "fleet"), gs.url("data")
+    done = gs.preprocess("--job", str(fleet.write_job()), timeout=300)
+    assert done.returncode == 0, done.stderr
+    print("\n| epochs | workers | list | metadata | read | MB read | write | copy | delete |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for epochs, workers in ((1, 1), (5, 1), (5, 2)):
+        fleet.job["train"] |= {"workdir": gs.url(f"model-{epochs}-{workers}"), "epochs": epochs}
+        fleet.job["launch"]["train"]["workers"] = workers
+        gs.ledger.reset()
+        done = gs.python("-m", "launcher.cli", "train", str(fleet.write_job()), timeout=300)
+        assert done.returncode == 0, done.stderr
+        counts = gs.counts()
+        before, after = ([counts.requests[kind] for kind in kinds] for kinds in TRAINING_KINDS)
+        cells = [epochs, workers, *before, f"{counts.read_bytes / 2**20:.0f}", *after]
+        print(f"| {' | '.join(map(str, cells))} |")
+
+
 def main() -> None:
     from gs.cloud import start_cloud
 
@@ -128,6 +154,7 @@ def main() -> None:
         measure_feeding(gs, Path(name))
         measure_blocks(gs)
         measure_runs(gs, Path(name))
+        measure_training(gs, Path(name))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,37 @@ def job(gs, tmp_path) -> str:
     return gs.upload(fleet.write_job(), "job.yaml")
 
 
+def test_training_survives_faults(gs, job):
+    prepared = gs.python("-m", "launcher.cli", "preprocess", job)
+    assert prepared.returncode == 0, prepared.stderr
+    gs.ledger.reset()
+    overrides = ("launch.train.workers=1", "train.epochs=2", "train.checkpoint.every_steps=10000")
+    one = [part for override in overrides for part in ("--set", override)]
+    undisturbed = gs.python("-m", "launcher.cli", "train", job, *one)
+    assert undisturbed.returncode == 0, undisturbed.stderr
+    requests = gs.counts().requests
+    assert requests["read"] < 50, requests  # from start to export
+    assert requests["write"] < 110, requests
+    assert sum(requests.values()) < 450, requests
+    expected = gs.read("model/metrics.jsonl")
+
+    gs.ledger.reset()
+    gs.inject("read", "503", times=2, match="train")
+    gs.inject("read", "cut", times=2, match="train")
+    gs.inject("read", "503", times=2, match="manifest")
+    gs.inject("write", "503", times=2, match="checkpoints")
+    gs.inject("write", "503", times=2, match="saved_model")
+    gs.inject("metadata", "503", times=3)
+    gs.inject("list", "503", times=2)
+    disturbed = gs.python("-m", "launcher.cli", "train", job, *one, "--restart")
+    assert disturbed.returncode == 0, disturbed.stderr
+    assert gs.counts().faults == 15
+    losses = [
+        [json.loads(line)["loss"] for line in text.splitlines()] for text in (expected, gs.read("model/metrics.jsonl"))
+    ]
+    assert losses[0] == losses[1]
+
+
 def test_the_whole_job_with_a_worker_killed(gs, job, tmp_path):
     prepared = gs.python("-m", "launcher.cli", "preprocess", job)
     assert prepared.returncode == 0, prepared.stderr
