@@ -153,13 +153,13 @@ def _write(output: str, sizes: Sizes, per_record: int, records: str) -> Manifest
 
 
 def write_array_records(folder: str, sizes: Sizes) -> list[str]:
-    """One window per record in ArrayRecord files, bare float32; group_size 1, as Grain asks for random reads."""
+    """One window per record in ArrayRecord files, bare float32, not compressed; group_size 1, as Grain asks for random reads."""
     from array_record.python import array_record_module
 
     os.makedirs(folder, exist_ok=True)
     paths = [os.path.join(folder, f"part-{i:05d}.array_record") for i in range(sizes.shards)]
     for index, path in enumerate(paths):
-        writer = array_record_module.ArrayRecordWriter(path, "group_size:1")
+        writer = array_record_module.ArrayRecordWriter(path, "group_size:1,uncompressed")
         for asset in shard_assets(sizes, index):
             for window in frame(asset_values(sizes, asset), sizes):
                 writer.write(window.tobytes())
