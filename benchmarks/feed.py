@@ -140,6 +140,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.child:
         _child(args.child, args)
         return
+    if args.assets < args.shards:
+        sys.exit(f"feed: --assets {args.assets}: must be at least --shards, {args.shards}")
     names = args.only = available([OURS, *(name for name in args.only if name != OURS)])
     with tempfile.TemporaryDirectory(prefix="beamfeed-feed-") as folder:
         _run_child(INPUTS, args, folder)

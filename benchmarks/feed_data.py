@@ -153,7 +153,7 @@ def _write(output: str, sizes: Sizes, per_record: int, records: str) -> Manifest
 
 
 def write_array_records(folder: str, sizes: Sizes) -> list[str]:
-    """One window per record in ArrayRecord files, bare float32, not compressed; group_size 1, as Grain asks for random reads."""
+    """A window per record in ArrayRecord files, bare float32, uncompressed; group_size 1, as Grain asks."""
     from array_record.python import array_record_module
 
     os.makedirs(folder, exist_ok=True)

@@ -1,7 +1,7 @@
 """Plans the work from descriptors alone: assets from parts of files, splits, and units of about 64 MB."""
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -142,7 +142,8 @@ def assign_splits(names: Sequence[str], split: Split) -> dict[str, SplitName]:
     wanted: list[SplitName] = [name for name in SPLITS if getattr(split, name)]
     centre = {"train": train / 2, "eval": (train + evaluate) / 2, "test": (evaluate + 1) / 2}
     for empty in [name for name in wanted if name not in found.values()]:
-        spare = [n for n in names if sum(other == found[n] for other in found.values()) > 1]
+        sizes = Counter(found.values())
+        spare = [n for n in names if sizes[found[n]] > 1]
         if spare:
             found[min(spare, key=lambda n: (abs(place[n] - centre[empty]), n))] = empty
     return found

@@ -1,0 +1,113 @@
+"""Plans fleets of more and more assets of 300 MB, with the code that plans a job: the figures of docs/scale.md.
+
+    python benchmarks/scale.py
+
+Nothing is read or written: an asset is the descriptor that its Parquet footer would give. Each fleet is planned in a
+process of its own; its memory is what it needs beyond that of a fleet of one.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from measure import measure
+
+from contract.job import Windows
+from contract.jobfile import parse_job
+from contract.manifest import Shard
+from transforms.blocks import cut_blocks
+from transforms.clock import Clock
+from transforms.columns import Columns
+from transforms.inspect_file import Part
+from transforms.plan import Asset, plan_assets
+from transforms.prepare import Recipe
+from transforms.segment import SEGMENT_BYTES
+from transforms.shards import plan_shards
+
+FLEETS = (1, 10, 1_000, 100_000)
+# As the fleets of run.py: 53 MB of Parquet and 32 MB of float32 for a million rows.
+ASSET_ROWS, GROUP_ROWS, SENSORS = 5_700_000, 1_000_000, 8
+PARQUET_MB_OF_A_MILLION_ROWS = 53
+BYTES_OF_A_ROW = 4 * SENSORS
+WINDOWS = Windows(length=64, stride=16)
+JOB = """
+name: scale
+source: {kind: timeseries, files: "gs://raw/*.parquet", time: {column: t}, features: ["x*"]}
+windows: {length: 64, stride: 16}
+output: {path: "gs://made/data"}
+train: {model: {name: recurrent_autoencoder}, workdir: "gs://made/model"}
+"""
+
+
+def descriptor(number: int) -> Part:
+    groups = [GROUP_ROWS] * (ASSET_ROWS // GROUP_ROWS) + [ASSET_ROWS % GROUP_ROWS]
+    name = f"asset-{number:06d}"
+    path = f"gs://raw/{name}.parquet"
+    return Part(name, path, ASSET_ROWS, 0, ASSET_ROWS - 1, tuple(range(len(groups))), tuple(groups), True)
+
+
+def manifest_bytes(rows: int) -> int:
+    """What a shard of so many rows takes in the manifest."""
+    per_record = SEGMENT_BYTES // BYTES_OF_A_ROW
+    records = -(-rows // per_record)
+    blocks = cut_blocks(np.full(records, SEGMENT_BYTES + 100), np.full(records, per_record), WINDOWS)
+    shard = Shard(
+        file="train/part-00000-of-00016.tfrecord", records=records, windows=sum(blocks.windows),
+        rows=records * per_record, bytes=sum(blocks.bytes), crc32c="0" * 8, blocks=blocks,
+    )  # fmt: skip
+    return len(shard.model_dump_json())
+
+
+def plan(assets: int) -> dict:
+    """Plans a fleet and returns what came of it."""
+    job = parse_job(JOB)
+    columns = Columns("t", pa.int64(), Clock.of(pa.int64(), None), tuple(f"x{i}" for i in range(SENSORS)), None, None)
+    recipe = Recipe.of(job, columns)
+    began = time.perf_counter()
+    planned, _ = plan_assets((descriptor(i) for i in range(assets)), (), job, columns.clock)
+    shards = list(plan_shards(planned, recipe, multiple=16))
+    seconds = time.perf_counter() - began
+    rows = [sum(work.unit.rows for work in shard.work) for shard in shards]
+    return {
+        "assets": len(planned),
+        "units": sum(len(shard.work) for shard in shards),
+        "shards": len(shards),
+        "largest_mb": max(rows) * BYTES_OF_A_ROW / 1e6,
+        "manifest_mb": sum(manifest_bytes(count) for count in rows[:10]) / len(rows[:10]) * len(rows) / 1e6,
+        "seconds": seconds,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        print(json.dumps(plan(args.child)))
+        return
+    print(
+        "| assets | Parquet, TB | float32, TB | units | shards | manifest, MB | seconds to plan | memory to plan, MB |"
+    )
+    print(f"| --- |{' ---: |' * 7}")
+    alone = None
+    with tempfile.TemporaryDirectory() as folder:
+        for assets in FLEETS:
+            log = Path(folder) / f"{assets}.txt"
+            measured = measure([sys.executable, __file__, "--child", str(assets)], str(log))
+            found = json.loads(log.read_text().splitlines()[-1])
+            alone = measured.peak_rss_mb if alone is None else alone
+            parquet = assets * ASSET_ROWS * PARQUET_MB_OF_A_MILLION_ROWS / 1e12
+            raw = assets * ASSET_ROWS * BYTES_OF_A_ROW / 1e12
+            print(
+                f"| {assets:,} | {parquet:.3g} | {raw:.2g} | {found['units']:,} | {found['shards']:,} | "
+                f"{found['manifest_mb']:,.1f} | {found['seconds']:.2f} | {measured.peak_rss_mb - alone:,.0f} |"
+            )
+
+
+if __name__ == "__main__":
+    main()
