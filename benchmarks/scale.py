@@ -24,7 +24,7 @@ from transforms.blocks import cut_blocks
 from transforms.clock import Clock
 from transforms.columns import Columns
 from transforms.inspect_file import Part
-from transforms.plan import Asset, plan_assets
+from transforms.plan import plan_assets
 from transforms.prepare import Recipe
 from transforms.segment import SEGMENT_BYTES
 from transforms.shards import plan_shards
@@ -90,10 +90,18 @@ def main() -> None:
     if args.child:
         print(json.dumps(plan(args.child)))
         return
-    print(
-        "| assets | Parquet, TB | float32, TB | units | shards | manifest, MB | seconds to plan | memory to plan, MB |"
+    header = (
+        "assets",
+        "Parquet, TB",
+        "float32, TB",
+        "units",
+        "shards",
+        "manifest, MB",
+        "seconds to plan",
+        "memory, MB",
     )
-    print(f"| --- |{' ---: |' * 7}")
+    print(f"| {' | '.join(header)} |")
+    print(f"| --- |{' ---: |' * (len(header) - 1)}")
     alone = None
     with tempfile.TemporaryDirectory() as folder:
         for assets in FLEETS:
