@@ -5,6 +5,7 @@ python benchmarks/report.py --results out/bench/results.json --out docs
 
 import argparse
 import json
+import shutil
 from pathlib import Path
 
 from alternatives import OURS
@@ -80,6 +81,8 @@ def write(results: dict, out: Path) -> None:
         entries = (results.get(part) or {}).get("results", {})
         if ran(entries):
             figures[part] = draw_rates(entries)
+    if "png" in (results.get("profile") or {}):
+        shutil.copy(results["profile"]["png"], images / "bench-profile.png")
     for name, figure in figures.items():
         figure.savefig(images / f"bench-{name}.png", dpi=110)
     (out / "benchmarks.md").write_text(render(results), encoding="utf-8")

@@ -217,6 +217,16 @@ def train_lines(train: dict) -> Iterator[str]:
     ])  # fmt: skip
 
 
+def profile_lines(profile: dict) -> Iterator[str]:
+    """What `beamfeed profile` said."""
+    yield from ["## Profile of the demo", ""]
+    if "failed" in profile:
+        yield f"Not measured: {' '.join(profile['failed'].split())}"
+        return
+    yield from [f"    {profile['command']}", "", "![Rates of the stages and options](images/bench-profile.png)", ""]
+    yield from ["```text", *profile["text"].splitlines(), "```"]
+
+
 def render(results: dict) -> str:
     """The whole report as Markdown."""
     return "\n".join(_lines(results)).rstrip("\n") + "\n"
@@ -281,6 +291,9 @@ def _lines(results: dict) -> Iterator[str]:
         yield ""
     if results.get("train"):
         yield from train_lines(results["train"])
+        yield ""
+    if results.get("profile"):
+        yield from profile_lines(results["profile"])
         yield ""
     yield from [
         "## How it is measured",

@@ -3,9 +3,10 @@
     python benchmarks/run.py --size small --out out/bench
     python benchmarks/run.py --size large --out out/bench --docs docs
 
-Preparing against the alternatives, our growth with rows and with assets, then
-feeding (`feed.py`) and training (`train.py`). Each run is a process of its own on a machine that does nothing
-else meanwhile; the input is in the page cache, written pages are flushed before.
+Preparing against the alternatives, our growth with rows and with assets, feeding
+(`feed.py`), training (`train.py`), and `beamfeed profile` on the demo's data. Each
+run is a process of its own on a machine that does nothing else meanwhile; the input
+is in the page cache, written pages are flushed before.
 """
 
 import argparse
@@ -202,6 +203,25 @@ class Bench:
         say(f"training on {assets} assets of {rows:,} rows")
         return self._script("train", ["--rows", str(rows), "--assets", str(assets), "--repeats", str(repeats)])
 
+    def profile(self, png: Path) -> dict:
+        """What `beamfeed profile` says of the demo's data set; its plot goes to `png`."""
+        say("profile of the demo's data set")
+        job, files = HERE.parent / "examples" / "fleet.yaml", HERE.parent / "examples" / "make_fleet.py"
+        beamfeed = [sys.executable, "-m", "launcher.cli"]
+        told = ["profile", "out/demo/data", "--job"]
+        # The example's paths are relative, so all of it lands in the scratch folder.
+        for command in (
+            [sys.executable, str(files), "--out", "out/fleet"],
+            [*beamfeed, "preprocess", str(job)],
+            [*beamfeed, *told, str(job), "--out", "."],
+        ):
+            done = subprocess.run(command, cwd=self._scratch, capture_output=True, text=True)
+            if done.returncode:
+                return {"failed": f"exit code {done.returncode}: {done.stderr[-300:]}"}
+        shutil.copy(self._scratch / "profile.png", png)
+        shown = f"beamfeed {' '.join(told)} examples/fleet.yaml"
+        return {"command": shown, "text": done.stdout.strip(), "png": str(png)}
+
     def _script(self, name: str, options: Sequence[str]) -> dict:
         path = self._scratch / f"{name}.json"
         code = subprocess.run([sys.executable, str(HERE / f"{name}.py"), *options, "--json", str(path)]).returncode
@@ -244,6 +264,7 @@ def main() -> None:
             "files": bench.many_files(size.files),
             "feed": bench.feed(*size.feed),
             "train": bench.train(*size.train, size.repeats),
+            "profile": bench.profile(args.out / "profile.png"),
         }
     path = args.out / "results.json"
     path.write_text(json.dumps(results, indent=1) + "\n")

@@ -33,7 +33,9 @@ def growth(memory):
 
 
 @pytest.fixture
-def results():
+def results(tmp_path):
+    png = tmp_path / "profile.png"
+    png.write_bytes(b"a picture" * 200)
     return {
         "command": "make bench SIZE=large",
         "size": "large",
@@ -76,6 +78,7 @@ def results():
                 "grain": {"windows_per_second": 25_000.0, "peak_rss_mb": 1200.0},
             }
         },
+        "profile": {"command": "beamfeed profile data", "text": "stage  windows/s\nparse  12", "png": str(png)},
         "train": {
             "model": "A model",
             "batch": 64,
@@ -150,12 +153,13 @@ def test_it_is_a_function_of_the_results_alone(results):
 @pytest.mark.parametrize("missing", [None, {"failed": "exit code 1"}])
 def test_pages_and_plots_are_written(results, missing, tmp_path):
     report.write(results, tmp_path / "with")
-    report.write(results | {"feed": missing, "train": missing}, tmp_path / "without")
+    report.write(results | {"feed": missing, "train": missing, "profile": missing}, tmp_path / "without")
     text = (tmp_path / "with" / "benchmarks.md").read_text()
-    for name in ("prepare", "growth", "feed", "train"):
+    assert "```text\nstage  windows/s\nparse  12\n```" in text
+    for name in ("prepare", "growth", "feed", "train", "profile"):
         assert f"images/bench-{name}.png" in text
         assert (tmp_path / "with" / "images" / f"bench-{name}.png").stat().st_size > 1000
-    for name in ("feed", "train"):
+    for name in ("feed", "train", "profile"):
         assert f"bench-{name}.png" not in (tmp_path / "without" / "benchmarks.md").read_text()
         assert not (tmp_path / "without" / "images" / f"bench-{name}.png").exists()
 
