@@ -8,8 +8,8 @@ must give equal files. Here keys are in alphabetical order, and a packed list of
 floats is the memory of the array: one copy.
 """
 
-import struct
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 import tensorflow as tf
@@ -40,21 +40,50 @@ def encode(asset: str, rows: Rows, values: np.ndarray, segments: Segments) -> It
     Args:
       values: float32 [n, features], the filled values of `rows`.
     """
-    values = np.ascontiguousarray(values, "<f4")
+    memory = memoryview(np.ascontiguousarray(values, "<f4")).cast("B")
+    row = 4 * values.shape[1]
     asset_entry = _entry(ASSET, _BYTES_LIST, _field(b"\x0a", asset.encode()))
-    first, last = segments.first, segments.first + segments.rows - 1
-    numbers = zip(rows.time[first].tolist(), rows.time[last].tolist(), rows.position[first].tolist(), strict=True)
-    for at, count, (first_time, last_time, start) in zip(first.tolist(), segments.rows.tolist(), numbers, strict=True):
-        features = b"".join(
-            (
-                asset_entry,
-                _int64_entry(FIRST_TIME, first_time),
-                _int64_entry(LAST_TIME, last_time),
-                _int64_entry(START, start),
-                _entry(VALUES, _FLOAT_LIST, _field(b"\x0a", values[at : at + count].tobytes())),
-            )
+    last = segments.first + segments.rows - 1
+    numbers = zip(
+        varints(rows.time[segments.first]),
+        varints(rows.time[last]),
+        varints(rows.position[segments.first]),
+        (segments.first * row).tolist(),
+        (segments.rows * row).tolist(),
+        strict=True,
+    )
+    for first_time, last_time, start, at, size in numbers:
+        heads = _heads(len(asset_entry), len(first_time), len(last_time), len(start), size)
+        yield b"".join(
+            (heads[0], asset_entry, heads[1], first_time, heads[2], last_time, heads[3], start, heads[4],
+             memory[at : at + size])
+        )  # fmt: skip
+
+
+def varints(numbers: np.ndarray) -> list[bytes]:
+    """Each int64 in groups of 7 bits, lowest first; a negative one as 64 bits of two's complement."""
+    left = numbers.astype(np.uint64)[:, None] >> np.arange(0, 70, 7, dtype=np.uint64)  # of 64 bits, the last has 1
+    more = left[:, 1:] > 0
+    groups = (left & np.uint64(0x7F)).astype(np.uint8)
+    groups[:, :-1] |= more.astype(np.uint8) << 7
+    data = groups.tobytes()
+    return [data[10 * i : 10 * i + size] for i, size in enumerate((more.sum(axis=1) + 1).tolist())]
+
+
+@lru_cache(maxsize=1000)
+def _heads(asset: int, first_time: int, last_time: int, start: int, values: int) -> tuple[bytes, ...]:
+    """What stands before the asset's entry and the four numbers, which only depends on the bytes that they take."""
+    heads = [
+        _entry(name, kind, _field(b"\x0a", bytes(size)))[: -size or None]
+        for name, kind, size in (
+            (FIRST_TIME, _INT64_LIST, first_time),
+            (LAST_TIME, _INT64_LIST, last_time),
+            (START, _INT64_LIST, start),
+            (VALUES, _FLOAT_LIST, values),
         )
-        yield _field(b"\x0a", features)
+    ]
+    features = asset + sum(map(len, heads)) + first_time + last_time + start + values
+    return b"\x0a" + _varint(features), *heads
 
 
 def _entry(name: str, kind: bytes, values: bytes) -> bytes:
@@ -63,23 +92,10 @@ def _entry(name: str, kind: bytes, values: bytes) -> bytes:
     return _field(b"\x0a", _field(b"\x0a", name.encode()) + _field(b"\x12", feature))
 
 
-def _int64_entry(name: str, value: int) -> bytes:
-    return _entry(name, _INT64_LIST, _field(b"\x0a", _varint(value)))
-
-
 def _field(tag: bytes, content: bytes) -> bytes:
     """A length-delimited field."""
     return tag + _varint(len(content)) + content
 
 
-def _varint(value: int) -> bytes:
-    """A number in groups of 7 bits, lowest first; a negative one as 64 bits of two's complement."""
-    if 0 <= value < 0x80:
-        return struct.pack("B", value)
-    value &= (1 << 64) - 1
-    groups = bytearray()
-    while value >= 0x80:
-        groups.append(value & 0x7F | 0x80)
-        value >>= 7
-    groups.append(value)
-    return bytes(groups)
+def _varint(number: int) -> bytes:
+    return varints(np.array([number]))[0]

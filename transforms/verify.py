@@ -16,7 +16,7 @@ from transforms.progress import Progress
 from transforms.tfrecord import Written
 
 _CHUNK = 8 << 20  # bytes
-_RECORDS = 16  # parsed at a time
+_BATCH_BYTES = 1 << 20  # of records that are parsed at a time
 
 
 def file_checksum(path: str) -> tuple[int, str]:
@@ -37,12 +37,18 @@ def _lengths(serialized: tf.Tensor) -> tf.Tensor:
     return tf.stack([tf.cast(tf.strings.length(serialized), tf.int64), values])
 
 
-def measure_records(path: str, compression: str, features: int, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-    """Bytes and rows of each record of a shard, by TensorFlow's own reader, which checks every record's CRC."""
+def measure_records(
+    path: str, compression: str, features: int, windows: Windows, batch: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bytes and rows of each record of a shard, by TensorFlow's own reader, which checks every record's CRC.
+
+    Args:
+      batch: records to parse at a time.
+    """
     dataset = tf.data.TFRecordDataset(path, "GZIP" if compression == "gzip" else "", buffer_size=_CHUNK)
     found = [np.empty([2, 0], np.int64)]
-    for batch in dataset.batch(_RECORDS):
-        sizes, lengths = _lengths(batch).numpy()
+    for records in dataset.batch(batch):
+        sizes, lengths = _lengths(records).numpy()
         rows = lengths // features
         if (lengths % features).any() or (rows < windows.length).any():
             raise JobFailed(f"{path}: a record holds no whole windows")
@@ -63,7 +69,8 @@ def verify_shard(written: Written, file: str, features: int, windows: Windows, c
     tally = written.tally
     try:
         size, checksum = file_checksum(written.path)
-        sizes, rows = measure_records(written.path, compression, features, windows)
+        batch = max(1, _BATCH_BYTES * tally.records // max(1, 4 * features * tally.rows))
+        sizes, rows = measure_records(written.path, compression, features, windows, batch)
     except tf.errors.OpError as error:
         raise JobFailed(f"{written.path}: cannot be read back: {error.message}") from None
     blocks = cut_blocks(sizes, rows, windows)
