@@ -40,7 +40,7 @@ def encode(asset: str, rows: Rows, values: np.ndarray, segments: Segments) -> It
     Args:
       values: float32 [n, features], the filled values of `rows`.
     """
-    memory = memoryview(np.ascontiguousarray(values, "<f4")).cast("B")
+    memory = np.ascontiguousarray(values, "<f4").data.cast("B")
     row = 4 * values.shape[1]
     asset_entry = _entry(ASSET, _BYTES_LIST, _field(b"\x0a", asset.encode()))
     last = segments.first + segments.rows - 1
