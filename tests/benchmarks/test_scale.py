@@ -1,0 +1,18 @@
+"""The fleets on paper are planned by the code that plans a job."""
+
+import importlib
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))  # the scripts import each other as siblings
+scale = importlib.import_module("scale")
+
+
+def test_units_shards_and_manifest_follow_the_fleet():
+    ten, thousand = scale.plan(10), scale.plan(1000)
+    assert (ten["assets"], ten["units"]) == (10, 30)
+    assert (thousand["assets"], thousand["units"]) == (1000, 3000)
+    raw = 1000 * scale.ASSET_ROWS * scale.BYTES_OF_A_ROW
+    assert raw / thousand["shards"] / 1e6 < 140  # about 128 MB, and whole units
+    assert 2 < thousand["manifest_mb"] < 8
+    assert thousand["manifest_mb"] / ten["manifest_mb"] > 30
