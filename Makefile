@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 help:
 	@echo "make demo       simulate a fleet, prepare it, train on it with two workers (a few minutes)"
 	@echo "make test       the tests, in ten minutes"
-	@echo "make test-long  workers that are killed, and a bucket on this machine, in a quarter of an hour"
+	@echo "make test-long  workers that are killed, and a bucket on this machine, in eighteen minutes"
 	@echo "make test-fast  all tests but the slow ones"
 	@echo "make bench      ours against the alternatives, SIZE=small (10 minutes) or SIZE=large (writes docs/benchmarks.md)"
 	@echo "make template   build the Dataflow template: PROJECT=... REGION=... BUCKET=... (docs/dataflow.md)"

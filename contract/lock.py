@@ -133,6 +133,12 @@ def _naming(path: str) -> Iterator[None]:
         raise UserError(f"{path}: Cloud Storage does not answer: {str(error).splitlines()[0]}") from None
 
 
+def _stop(why: str) -> None:
+    """Ends the process, from whatever thread."""
+    print(why, file=sys.stderr, flush=True)
+    os._exit(1)
+
+
 class _Lease:
     """An object that is replaced only by who knows its generation."""
 
@@ -155,21 +161,40 @@ class _Lease:
         try:
             self._write()
         except PreconditionFailed:
+            if self._is_mine():
+                return
             found = self._bucket.get_blob(self._name)
             if found is None:  # given back just now
-                self._write()
+                self._take_over(0)
                 return
             holder = _parse(found.download_as_bytes())
-            if holder.get("token") == self._me["token"]:  # the answer to our own writing was lost
-                self._generation = found.generation
-                return
             silent = (datetime.now(UTC) - found.updated).total_seconds()
             if silent < LASTS_SECONDS and not self._died(holder):
                 raise _busy(
                     self._path, holder, f" (if it was killed, for {LASTS_SECONDS - max(0, silent):.0f} s)"
                 ) from None
-            self._generation = found.generation
+            self._take_over(found.generation)
+
+    def _take_over(self, generation: int) -> None:
+        """
+        Raises:
+          UserError: if another one was faster.
+        """
+        from google.api_core.exceptions import PreconditionFailed
+
+        self._generation = generation
+        try:
             self._write()
+        except PreconditionFailed:
+            raise _busy(self._path, {}) from None
+
+    def _is_mine(self) -> bool:
+        """Whether it was this process that wrote last, and the answer was lost on the way; goes on from there."""
+        found = self._bucket.get_blob(self._name)
+        if found is None or _parse(found.download_as_bytes()).get("token") != self._me["token"]:
+            return False
+        self._generation = found.generation
+        return True
 
     def _died(self, holder: dict[str, Any]) -> bool:
         """Whether the holder was a process of this machine that is no more."""
@@ -186,11 +211,11 @@ class _Lease:
 
         while not done.wait(RENEWED_SECONDS):
             try:
-                self._write()
-            except PreconditionFailed:
-                print(f"{self._path}: another run has taken the place of this one, which was silent", file=sys.stderr)
-                sys.stderr.flush()
-                os._exit(1)
+                try:
+                    self._write()
+                except PreconditionFailed:
+                    if not self._is_mine():
+                        _stop(f"{self._path}: another run has taken the place of this one, which was silent")
             except Exception as error:  # the next time it may be reached
                 print(f"{self._path}: not renewed: {str(error).splitlines()[0]}", file=sys.stderr)
 

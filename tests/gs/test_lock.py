@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -78,6 +79,21 @@ def test_who_lost_his_lease_stops(gs):
         assert process.wait(30) == 1
         assert "another run has taken the place of this one" in process.stderr.read()
     assert gs.list("out") == ["lock.json"]
+
+
+def test_a_lost_answer_is_no_loss(gs):
+    """The lease was renewed, but its holder was not told: it is his all the same."""
+    with holding(gs) as process:
+        gs.store.put(gs.bucket, "out/lock.json", gs.read("out/lock.json"))
+        written = gs.store.get(gs.bucket, "out/lock.json").generation
+        deadline = time.monotonic() + 30
+        while gs.store.get(gs.bucket, "out/lock.json").generation == written:
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.communicate()
+        assert process.returncode == 0
+    assert gs.list("out") == []
 
 
 def test_faults_are_survived(gs):
