@@ -1,6 +1,8 @@
 """Metadata of the one wheel that laptops, Dataflow workers and trainers install."""
 
-from setuptools import setup
+from pathlib import Path
+
+from setuptools import find_packages, setup
 
 CORE = [
     "apache-beam[gcp]>=2.77,<2.78",
@@ -40,22 +42,24 @@ BENCH = [
     "pandas>=2.2,<4",
 ]
 
+# The folders stand at the top level; the import name is beamfeed. In the checkout, links in beamfeed/ point to them.
+FOLDERS = ("contract", "launcher", "pipelines", "trainer", "transforms")
+PACKAGES = {
+    f"beamfeed.{package}": package.replace(".", "/")
+    for folder in FOLDERS
+    for package in [folder, *(f"{folder}.{inner}" for inner in find_packages(str(Path(__file__).parent / folder)))]
+}
+
 setup(
     name="beamfeed",
     version="0.1.0",
     description="From a bucket of raw asset files to a trained TensorFlow model: Beam pipelines, TFRecords, trainer.",
     license="Apache-2.0",
     python_requires=">=3.11,<3.12",
-    packages=[
-        "contract",
-        "transforms",
-        "pipelines",
-        "trainer",
-        "trainer.models",
-        "launcher",
-        "launcher.backends",
-    ],
+    packages=["beamfeed", *PACKAGES],
+    package_dir={"beamfeed": "beamfeed", **PACKAGES},
+    package_data={"beamfeed": ["py.typed"]},
     install_requires=CORE,
     extras_require={"dev": DEV, "bench": BENCH},
-    entry_points={"console_scripts": ["beamfeed=launcher.cli:main"]},
+    entry_points={"console_scripts": ["beamfeed=beamfeed.launcher.cli:main"]},
 )

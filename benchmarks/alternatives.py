@@ -51,7 +51,7 @@ def ours(records: str = "segments") -> Callable[[Path, Path, Path, int], list[st
     def command(files: Path, output: Path, scratch: Path, workers: int) -> list[str]:
         path = scratch / f"{records}.yaml"
         path.write_text(yaml.safe_dump(job(files, output, scratch / "model", workers, records)))
-        return [sys.executable, "-m", "pipelines.preprocess", "--job", str(path)]
+        return [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(path)]
 
     return command
 
@@ -74,8 +74,8 @@ ALTERNATIVES = (
     ),
     Alternative(
         OURS,
-        "`python -m pipelines.preprocess`, end to end: every row is checked, then prepared; segments are written, "
-        "every shard is read back, the manifest is published.",
+        "`python -m beamfeed.pipelines.preprocess`, end to end: every row is checked, then prepared; "
+        "segments are written, every shard is read back, the manifest is published.",
         ours(),
         repeats=3,
     ),

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contract import layout
-from contract.job import Windows
-from contract.manifest import Counts, Manifest, Shard, SplitInfo, write_manifest
-from transforms.rows import Rows
-from transforms.segment import SEGMENT_BYTES, Segments
+from beamfeed.contract.config.job import Windows
+from beamfeed.contract.dataset import layout
+from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, write_manifest
+from beamfeed.transforms.sources.timeseries.rows import Rows
+from beamfeed.transforms.sources.timeseries.windowing import SEGMENT_BYTES, Segments
 
 ASSET, TIME = 0, 1  # columns: the asset's number, and the row's number within the asset (exact below 2**24)
 FINGERPRINT = b"feed".hex() * 8
@@ -74,7 +74,7 @@ def frame(values: np.ndarray, sizes: Sizes) -> np.ndarray:
 
 def _records(sizes: Sizes, asset: int, per_record: int) -> tuple[Iterator[bytes], Segments]:
     """The Examples of an asset, with `per_record` windows in each, and where they start."""
-    from transforms.encode import encode
+    from beamfeed.transforms.records.example_encoder import encode
 
     values = asset_values(sizes, asset)
     position = np.arange(sizes.rows)
@@ -99,7 +99,7 @@ def write_windows(output: str, sizes: Sizes) -> Manifest:
 def _write(output: str, sizes: Sizes, per_record: int, records: str) -> Manifest:
     import tensorflow as tf
 
-    from transforms.blocks import cut_blocks
+    from beamfeed.transforms.records.blocks import cut_blocks
 
     windows = Windows(length=sizes.length, stride=sizes.stride)
     names = layout.DataLayout.of(output, FINGERPRINT)

@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 import feed_data
 import numpy as np
 
-from contract.manifest import Manifest
-from trainer.inspect import table
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.trainer.tools.inspect_dataset import table
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _rank_correlation(values: np.ndarray) -> float:
 
 def stream(manifest: Manifest, output: str, **options: object) -> tuple[np.ndarray, np.ndarray]:
     """Asset and time of each window of an epoch, in the order that the trainer reads them."""
-    from trainer.dataset import load
+    from beamfeed.trainer.feed.dataset import load
 
     found = [batch[:, 0, :2].numpy() for batch in load(manifest, output, feed_data.SPLIT, **options)]
     first_rows = np.concatenate(found).astype(int)

@@ -19,8 +19,8 @@ Reader = Callable[[str, Sizes, int, int], Iterator[Any]]
 
 
 def ours(folder: str, sizes: Sizes, batch: int, shuffle: int, records: str = SEGMENTS) -> Iterator[Any]:
-    from contract.manifest import read_manifest
-    from trainer.dataset import load
+    from beamfeed.contract.dataset.manifest import read_manifest
+    from beamfeed.trainer.feed.dataset import load
 
     output = os.path.join(folder, records)
     manifest = read_manifest(output)

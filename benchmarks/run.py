@@ -207,7 +207,7 @@ class Bench:
         """What `beamfeed profile` says of the demo's data set; its plot goes to `png`."""
         say("profile of the demo's data set")
         job, files = HERE.parent / "examples" / "fleet.yaml", HERE.parent / "examples" / "make_fleet.py"
-        beamfeed = [sys.executable, "-m", "launcher.cli"]
+        beamfeed = [sys.executable, "-m", "beamfeed.launcher.cli"]
         told = ["profile", "out/demo/data", "--job"]
         # The example's paths are relative, so all of it lands in the scratch folder.
         for command in (

@@ -17,17 +17,17 @@ import numpy as np
 import pyarrow as pa
 from measure import measure
 
-from contract.job import Windows
-from contract.jobfile import parse_job
-from contract.manifest import Shard
-from transforms.blocks import cut_blocks
-from transforms.clock import Clock
-from transforms.columns import Columns
-from transforms.inspect_file import Part
-from transforms.plan import plan_assets
-from transforms.prepare import Recipe
-from transforms.segment import SEGMENT_BYTES
-from transforms.shards import plan_shards
+from beamfeed.contract.config.job import Windows
+from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.dataset.manifest import Shard
+from beamfeed.transforms.records.blocks import cut_blocks
+from beamfeed.transforms.records.shard_plan import plan_shards
+from beamfeed.transforms.sources.timeseries.plan import plan_assets
+from beamfeed.transforms.sources.timeseries.preprocess import Recipe
+from beamfeed.transforms.sources.timeseries.scan import Part
+from beamfeed.transforms.sources.timeseries.schema import Columns
+from beamfeed.transforms.sources.timeseries.time_units import Clock
+from beamfeed.transforms.sources.timeseries.windowing import SEGMENT_BYTES
 
 FLEETS = (1, 10, 1_000, 100_000)
 # As the fleets of run.py: 53 MB of Parquet and 32 MB of float32 for a million rows.

@@ -3,7 +3,8 @@
     python benchmarks/train.py --repeats 3 --json out/bench/train.json
 
 Each turn is a process of its own and trains a few epochs; its figure is the median of the windows per second of the
-epochs after the first. `fit` gets its batches from `trainer.dataset.load`, as a user of the feed alone would.
+epochs after the first. `fit` gets its batches from `trainer.feed.dataset.load`, as a user
+of the feed alone would.
 """
 
 import argparse
@@ -45,7 +46,7 @@ def write_job(folder: Path, sizes: feed_data.Sizes, batch: int, epochs: int) -> 
 
 def train_ours(job: Path, folder: Path, workers: int) -> float:
     """Windows per second, by the trainer's own metrics."""
-    command = [sys.executable, "-m", "launcher.cli", "train", str(job), "--restart"]
+    command = [sys.executable, "-m", "beamfeed.launcher.cli", "train", str(job), "--restart"]
     sets = ["--set", f"launch.train.workers={workers}"]
     subprocess.run([*command, *sets], check=True, capture_output=True)
     lines = (folder / "model" / "metrics.jsonl").read_text().splitlines()
@@ -56,10 +57,10 @@ def train_fit(job_path: str) -> None:
     """Prints the windows per second of `keras.Model.fit`; a process of its own runs this."""
     import keras
 
-    from contract.jobfile import load_job
-    from contract.manifest import read_manifest
-    from trainer import models
-    from trainer.dataset import load
+    from beamfeed.contract.config.load import load_job
+    from beamfeed.contract.dataset.manifest import read_manifest
+    from beamfeed.trainer import models
+    from beamfeed.trainer.feed.dataset import load
 
     job = load_job(job_path)
     manifest = read_manifest(job.output.path)

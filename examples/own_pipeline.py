@@ -18,17 +18,17 @@ import numpy as np
 from apache_beam.io.fileio import MatchFiles
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from contract.job import AssetFrom, Missing, Split, Windows
-from transforms.clock import Clock
-from transforms.columns import Columns
-from transforms.encode import encode
-from transforms.fill import fill, reach
-from transforms.formats import read_schema
-from transforms.inspect_file import inspect_file
-from transforms.plan import Asset
-from transforms.read import read_chunks, to_rows
-from transforms.rows import Rows
-from transforms.segment import Framing, find_segments, iter_blocks
+from beamfeed.contract.config.job import AssetFrom, Missing, Split, Windows
+from beamfeed.transforms.records.example_encoder import encode
+from beamfeed.transforms.sources.readers import read_schema
+from beamfeed.transforms.sources.timeseries.impute import fill, reach
+from beamfeed.transforms.sources.timeseries.plan import Asset
+from beamfeed.transforms.sources.timeseries.read import read_chunks, to_rows
+from beamfeed.transforms.sources.timeseries.rows import Rows
+from beamfeed.transforms.sources.timeseries.scan import inspect_file
+from beamfeed.transforms.sources.timeseries.schema import Columns
+from beamfeed.transforms.sources.timeseries.time_units import Clock
+from beamfeed.transforms.sources.timeseries.windowing import Framing, find_segments, iter_blocks
 
 MISSING = Missing(fill="forward", limit=5)
 WINDOWS = Windows(length=64, stride=16)

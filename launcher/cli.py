@@ -8,14 +8,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from contract.errors import JobFailed, UserError
-from contract.job import Job
-from contract.manifest import read_manifest
-from contract.result import read_result
-from launcher.backends import backend_named
-from launcher.backends.processes import Process, run_together
-from launcher.plan import PREPROCESS, TRAIN, Plan, make_plan
-from launcher.summary import summary
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.dataset.manifest import read_manifest
+from beamfeed.contract.dataset.result import read_result
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.launcher.backends import backend_named
+from beamfeed.launcher.backends.local.processes import Process, run_together
+from beamfeed.launcher.plan import PREPROCESS, TRAIN, Plan, make_plan
+from beamfeed.launcher.summary import summary
 
 INTERRUPTED = 130
 
@@ -80,7 +80,7 @@ def describe(plan: Plan) -> str:
 
 def inspect(args: argparse.Namespace) -> int:
     """Shows a prepared data set, in a process of its own: it needs TensorFlow."""
-    command = [sys.executable, "-m", "trainer.inspect", args.dataset]
+    command = [sys.executable, "-m", "beamfeed.trainer.tools.inspect_dataset", args.dataset]
     if args.windows is not None:
         command += ["--windows", str(args.windows)]
     if args.verify:
@@ -90,7 +90,7 @@ def inspect(args: argparse.Namespace) -> int:
 
 def profile(args: argparse.Namespace) -> int:
     """Measures the feeding of a prepared data set, in a process of its own: it needs TensorFlow."""
-    command = [sys.executable, "-m", "trainer.profile", args.dataset]
+    command = [sys.executable, "-m", "beamfeed.trainer.tools.profile_dataset", args.dataset]
     for name in ("job", "batch", "shuffle", "seconds", "out"):
         value = getattr(args, name)
         if value is not None:

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 import yaml
 
-from contract import storage
-from contract.errors import UserError
-from contract.fingerprint import data_fingerprint, run_fingerprint
-from contract.job import SUFFIXES, Job
-from contract.jobfile import load_job
-from contract.layout import RunLayout
-from contract.manifest import Manifest, read_complete, read_manifest
-from contract.result import TrainResult, read_result
-from contract.storage import FileStat
-from launcher.backends import dataflow_options
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import SUFFIXES, Job
+from beamfeed.contract.config.load import load_job
+from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
+from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.manifest import Manifest, read_complete, read_manifest
+from beamfeed.contract.dataset.result import TrainResult, read_result
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage.files import FileStat
+from beamfeed.launcher.backends.dataflow import options as dataflow_options
 
 PREPROCESS, TRAIN = "preprocess", "train"
 
@@ -135,9 +135,9 @@ def preprocess_stage(
     else:
         reason = _why_prepare(job, published, fingerprint)
     launch = job.launch.preprocess
-    module = "pipelines.preprocess"
+    module = "beamfeed.pipelines.preprocess"
     if launch.backend == "dataflow" and launch.dataflow is not None:
-        module = "pipelines.flex"
+        module = "beamfeed.pipelines.dataflow_template"
         name = dataflow_options.job_name(job.output.path)
         beam_options = [*dataflow_options.beam_options(launch.dataflow, name, fingerprint), *beam_options]
     return Stage(
@@ -159,7 +159,7 @@ def train_stage(
 ) -> Stage:
     """The stage that trains; `result` is what an earlier training left as its complete.json."""
     complete, reason = _training_state(job, result, fingerprint)
-    command = _command("trainer.main", job_path, overrides)
+    command = _command("beamfeed.trainer.main", job_path, overrides)
     if restart:
         complete, reason, command = False, "--restart was given", (*command, "--restart")
     return Stage(

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from contract.job import Job
-from contract.layout import RunLayout
-from contract.manifest import Manifest
-from contract.result import TrainResult
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.result import TrainResult
 
 Row = tuple[str, ...]
 

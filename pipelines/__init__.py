@@ -1,1 +1,1 @@
-"""Beam jobs: one file each, wiring only. `python -m pipelines.preprocess` runs them."""
+"""Beam jobs: one file each, wiring only. `python -m beamfeed.pipelines.preprocess` runs them."""

@@ -9,7 +9,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms.environments import EmbeddedPythonGrpcEnvironment, python_sdk_capabilities
 
-from pipelines import flex
+from beamfeed.pipelines import dataflow_template as flex
 
 LOCAL_RUNNER = "FnApiRunner"
 

@@ -1,4 +1,4 @@
-"""Entry point of preparing: `python -m pipelines.preprocess --job job.yaml [--set key=value] [Beam options]`.
+"""Entry point of preparing: `python -m beamfeed.pipelines.preprocess --job job.yaml [--set key=value] [Beam options]`.
 
 On a local runner it returns when the data set is published; on another it submits
 the job and returns, as a Flex Template must. Exit codes: 0 done, 1 the job failed,
@@ -12,15 +12,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from contract import lock, storage
-from contract.errors import UserError, find_job_failure
-from contract.fingerprint import data_fingerprint
-from contract.imports import heavy_imports
-from contract.job import SUFFIXES, Job
-from contract.jobfile import load_job
-from contract.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
-from contract.manifest import leftovers, read_complete
-from contract.storage import FileStat
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import SUFFIXES, Job
+from beamfeed.contract.config.load import load_job
+from beamfeed.contract.dataset.fingerprint import data_fingerprint
+from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
+from beamfeed.contract.dataset.manifest import leftovers, read_complete
+from beamfeed.contract.errors import UserError, find_job_failure
+from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.storage import lock
+from beamfeed.contract.storage.files import FileStat
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # How much TensorFlow asks of gs:// at once. By default 64 MB, which each open file then keeps in memory;
@@ -45,7 +46,7 @@ def list_source(job: Job) -> list[FileStat]:
 
 def prune(job: Job, files: list[FileStat]) -> list[FileStat]:
     """The files of the first `source.prune` assets; all of them where only a column tells the assets."""
-    from transforms.assets import asset_of_path
+    from beamfeed.transforms.sources.timeseries.assets import asset_of_path
 
     if job.source.prune is None or job.source.asset.column is not None:
         return files
@@ -91,7 +92,7 @@ def run(argv: Sequence[str]) -> None:
     with heavy_imports():
         from apache_beam.options.pipeline_options import PipelineOptions
 
-        from pipelines.options import JobOptions
+        from beamfeed.pipelines.options import JobOptions
 
     options = PipelineOptions(list(argv))
     own = options.view_as(JobOptions)
@@ -115,11 +116,11 @@ def prepare(job: Job, files: list[FileStat], fingerprint: str, options: Any) -> 
         import tensorflow as tf
         import tensorflow_transform.beam as tft_beam
 
-        from pipelines.options import JobOptions, choose_runner, is_local
-        from pipelines.timeseries import TimeseriesJob, write_listing
-        from transforms.prepare import Recipe
-        from transforms.progress import Progress
-        from transforms.resolve import resolve_columns
+        from beamfeed.pipelines.build import TimeseriesJob, write_listing
+        from beamfeed.pipelines.options import JobOptions, choose_runner, is_local
+        from beamfeed.transforms.progress import Progress
+        from beamfeed.transforms.sources.timeseries.preprocess import Recipe
+        from beamfeed.transforms.sources.timeseries.resolve import resolve_columns
 
         # Preparing needs no GPU, and must not take its memory from a trainer.
         tf.config.set_visible_devices([], "GPU")

@@ -60,7 +60,7 @@ class Fleet:
 
     def prepare(self, *overrides: str) -> int:
         """Runs the whole preprocessing in this process; returns the exit code."""
-        from pipelines.preprocess import main
+        from beamfeed.pipelines.preprocess import main
 
         argv = ["--job", str(self.write_job())]
         for override in overrides:
@@ -69,7 +69,7 @@ class Fleet:
 
     @property
     def manifest(self):
-        from contract.manifest import read_manifest
+        from beamfeed.contract.dataset.manifest import read_manifest
 
         manifest = read_manifest(str(self.output))
         assert manifest is not None

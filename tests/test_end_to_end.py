@@ -117,6 +117,6 @@ def test_demo_job_with_one_and_two_workers_gives_the_same_model(root, tmp_path):
 def _weights(workdir: Path) -> list[np.ndarray]:
     import keras
 
-    import trainer.models  # noqa: F401  registers the class
+    import beamfeed.trainer.models  # noqa: F401  registers the class
 
     return keras.saving.load_model(workdir / "model.keras").get_weights()

@@ -1,0 +1,1 @@
+"""The trainer: TensorFlow only; reads a manifest and never imports Beam."""

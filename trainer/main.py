@@ -1,4 +1,4 @@
-"""`python -m trainer.main --job job.yaml [--set key=value ...]`: one worker of a training.
+"""`python -m beamfeed.trainer.main --job job.yaml [--set key=value ...]`: one worker of a training.
 
 Exit codes: 0 done, 1 the training failed, 2 a mistake in the job, the data set or the
 environment. 138 another worker was lost, and 143 this one was asked to stop (SIGTERM): started
@@ -12,25 +12,25 @@ import sys
 import time
 from collections.abc import Sequence
 
-from contract.duration import seconds_of
-from contract.errors import JobFailed, UserError
-from contract.imports import heavy_imports
-from contract.job import Job
-from contract.jobfile import load_job
-from contract.manifest import Manifest, read_manifest
-from contract.result import TrainResult, read_result
-from trainer.environment import Place, read_place, set_reads
-from trainer.rendezvous import resolve
-from trainer.shares import check_split
-from trainer.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
-from trainer.workdir import find_finished
+from beamfeed.contract.config.duration import seconds_of
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.load import load_job
+from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.dataset.result import TrainResult, read_result
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.imports import heavy_imports
+from beamfeed.trainer.cluster.environment import Place, read_place, set_reads
+from beamfeed.trainer.cluster.rendezvous import resolve
+from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
+from beamfeed.trainer.feed.sharding import check_split
+from beamfeed.trainer.loop.workdir import find_finished
 
 LINGER_SECONDS = 1.0  # others may still be fetching from this worker what it told them last
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m trainer.main", description="Trains a model on a prepared data set."
+        prog="python -m beamfeed.trainer.main", description="Trains a model on a prepared data set."
     )
     parser.add_argument("--job", required=True, help="job file, local or gs://")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
@@ -54,7 +54,7 @@ def check(arguments: argparse.Namespace) -> tuple[Job, Manifest, Place]:
 
 
 def train(job: Job, manifest: Manifest, place: Place, restart: bool) -> TrainResult:
-    """Joins the workers and trains; see `trainer.loop.train_and_evaluate`.
+    """Joins the workers and trains; see `beamfeed.trainer.loop.train.train_and_evaluate`.
 
     Raises:
       Lost: if another worker has gone.
@@ -68,7 +68,7 @@ def train(job: Job, manifest: Manifest, place: Place, restart: bool) -> TrainRes
         with heavy_imports():
             import tensorflow as tf
 
-            from trainer.strategy import connect
+            from beamfeed.trainer.cluster.strategy import connect
 
             tf.config.list_physical_devices()  # where there is no GPU, the search for one is reported
         watchdog.alive("connecting")
@@ -76,7 +76,7 @@ def train(job: Job, manifest: Manifest, place: Place, restart: bool) -> TrainRes
             if job.train.devices.deterministic:
                 tf.config.experimental.enable_op_determinism()
             cluster = connect(place, job.train.devices.collectives)  # before every other TensorFlow operation
-            from trainer.loop import train_and_evaluate
+            from beamfeed.trainer.loop.train import train_and_evaluate
 
             if not cluster.all_same(int(manifest.fingerprint[:5], 16)):
                 raise UserError(f"{job.output.path}: the workers find different data sets; is this a shared folder?")
@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         job, manifest, place = check(arguments)
         if place.is_chief:
-            logging.getLogger("trainer.strategy").setLevel(logging.INFO)
+            logging.getLogger("beamfeed.trainer.cluster.strategy").setLevel(logging.INFO)
         if not arguments.restart and (found := find_finished(job, manifest)):
             how = "stopped early after" if found.stopped_early else "ran"
             print(f"{job.train.workdir}: nothing to do, the training {how} {found.epochs} epochs")

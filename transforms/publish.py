@@ -8,17 +8,17 @@ from typing import Any
 
 import apache_beam as beam
 
-from contract import storage
-from contract.errors import JobFailed
-from contract.job import SPLITS, Job
-from contract.layout import DataLayout
-from contract.manifest import Counts, Manifest, SplitInfo, leftovers, read_manifest, write_manifest
-from contract.manifest import Shard as ShardInfo
-from transforms.encode import schema_text
-from transforms.moments import Moments
-from transforms.plan import Asset
-from transforms.rejects import Reject, to_jsonl
-from transforms.tfrecord import Written
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import SPLITS, Job
+from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.dataset.manifest import Counts, Manifest, SplitInfo, leftovers, read_manifest, write_manifest
+from beamfeed.contract.dataset.manifest import Shard as ShardInfo
+from beamfeed.contract.errors import JobFailed
+from beamfeed.transforms.records.example_encoder import schema_text
+from beamfeed.transforms.records.tfrecord import Written
+from beamfeed.transforms.rejects import Reject, to_jsonl
+from beamfeed.transforms.sources.timeseries.plan import Asset
+from beamfeed.transforms.statistics.moments import Moments
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # the plan asks the backends' options, so that a dry run shows them
-    from launcher.plan import Stage
+    from beamfeed.launcher.plan import Stage
 
 
 class Backend(Protocol):
@@ -21,11 +21,11 @@ class Backend(Protocol):
 def backend_named(name: str) -> Backend:
     """The backend that a job file calls `name`."""
     if name == "local":
-        from launcher.backends.local import LocalBackend
+        from beamfeed.launcher.backends.local.backend import LocalBackend
 
         return LocalBackend()
     if name == "dataflow":
-        from launcher.backends.dataflow import DataflowBackend
+        from beamfeed.launcher.backends.dataflow.backend import DataflowBackend
 
         return DataflowBackend()
     raise ValueError(f"no backend {name!r}")  # the job file allows no other

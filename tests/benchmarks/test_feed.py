@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contract.manifest import read_manifest
-from trainer.inspect import read_row_counts
+from beamfeed.contract.dataset.manifest import read_manifest
+from beamfeed.trainer.tools.inspect_dataset import read_row_counts
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))  # the scripts import each other as siblings

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from contract.jobfile import load_job
+from beamfeed.contract.config.load import load_job
 
 EXAMPLES = os.path.join(os.path.dirname(__file__), "..", "..", "examples")
 

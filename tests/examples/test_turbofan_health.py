@@ -18,7 +18,7 @@ def test_the_end_of_an_engines_life_is_reconstructed_worse_than_its_beginning(tm
     sets = [f"source.files={ENGINES}/*.parquet", f"output.path={tmp_path}/data", f"train.workdir={tmp_path}/model"]
     arguments = [part for one in sets for part in ("--set", one)]
     job = ROOT / "examples" / "turbofan_health.yaml"
-    command = [sys.executable, "-m", "launcher.cli", "run", str(job), *arguments]
+    command = [sys.executable, "-m", "beamfeed.launcher.cli", "run", str(job), *arguments]
     subprocess.run(command, check=True, cwd=tmp_path, timeout=400)
     plot = tmp_path / "health.png"
     command = [sys.executable, str(ROOT / "examples" / "turbofan_health.py"), "--engines", str(ENGINES)]

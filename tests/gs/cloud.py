@@ -89,14 +89,14 @@ class Cloud:
         self.ledger.inject(kind, how, times, match)
 
     def python(self, *arguments: str, timeout: float = 120, **env: str) -> subprocess.CompletedProcess[str]:
-        """Runs Python on arguments such as ("-m", "pipelines.preprocess"), with gs:// being this stand-in."""
+        """Runs Python on arguments such as ("-m", "beamfeed.pipelines.preprocess"), with gs:// being this stand-in."""
         return subprocess.run(
             [sys.executable, *arguments],
             capture_output=True, text=True, cwd=self.root, env={**self.env, **env}, timeout=timeout,
         )  # fmt: skip
 
     def preprocess(self, *arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
-        return self.python("-m", "pipelines.preprocess", *arguments, **options)
+        return self.python("-m", "beamfeed.pipelines.preprocess", *arguments, **options)
 
 
 @contextmanager

@@ -91,8 +91,8 @@ def measure_runs(gs, folder: Path) -> None:
 
 EPOCH = """
 import sys, time
-from contract.manifest import read_manifest
-from trainer.dataset import load
+from beamfeed.contract.dataset.manifest import read_manifest
+from beamfeed.trainer.feed.dataset import load
 output = sys.argv[1]
 manifest = read_manifest(output)
 begin = time.perf_counter()
@@ -138,7 +138,7 @@ def measure_training(gs, folder: Path) -> None:
         fleet.job["train"] |= {"workdir": gs.url(f"model-{epochs}-{workers}"), "epochs": epochs}
         fleet.job["launch"]["train"]["workers"] = workers
         gs.ledger.reset()
-        done = gs.python("-m", "launcher.cli", "train", str(fleet.write_job()), timeout=300)
+        done = gs.python("-m", "beamfeed.launcher.cli", "train", str(fleet.write_job()), timeout=300)
         assert done.returncode == 0, done.stderr
         counts = gs.counts()
         before, after = ([counts.requests[kind] for kind in kinds] for kinds in TRAINING_KINDS)

@@ -1,4 +1,4 @@
-"""contract.lock in a bucket: a lease that lasts as long as its holder renews it."""
+"""beamfeed.contract.storage.lock in a bucket: a lease that lasts as long as its holder renews it."""
 
 import json
 import subprocess
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.long
 
 HOLD = """
 import sys
-from contract import lock
-from contract.errors import UserError
+from beamfeed.contract.storage import lock
+from beamfeed.contract.errors import UserError
 lock.RENEWED_SECONDS = 0.2
 try:
     with lock.hold(sys.argv[1]):

@@ -32,12 +32,12 @@ def job(gs, tmp_path) -> str:
 
 
 def test_training_survives_faults(gs, job):
-    prepared = gs.python("-m", "launcher.cli", "preprocess", job)
+    prepared = gs.python("-m", "beamfeed.launcher.cli", "preprocess", job)
     assert prepared.returncode == 0, prepared.stderr
     gs.ledger.reset()
     overrides = ("launch.train.workers=1", "train.epochs=2", "train.checkpoint.every_steps=10000")
     one = [part for override in overrides for part in ("--set", override)]
-    undisturbed = gs.python("-m", "launcher.cli", "train", job, *one)
+    undisturbed = gs.python("-m", "beamfeed.launcher.cli", "train", job, *one)
     assert undisturbed.returncode == 0, undisturbed.stderr
     requests = gs.counts().requests
     assert requests["read"] < 50, requests  # from start to export
@@ -53,7 +53,7 @@ def test_training_survives_faults(gs, job):
     gs.inject("write", "503", times=2, match="saved_model")
     gs.inject("metadata", "503", times=3)
     gs.inject("list", "503", times=2)
-    disturbed = gs.python("-m", "launcher.cli", "train", job, *one, "--restart")
+    disturbed = gs.python("-m", "beamfeed.launcher.cli", "train", job, *one, "--restart")
     assert disturbed.returncode == 0, disturbed.stderr
     assert gs.counts().faults == 15
     losses = [
@@ -63,11 +63,11 @@ def test_training_survives_faults(gs, job):
 
 
 def test_the_whole_job_with_a_worker_killed(gs, job, tmp_path):
-    prepared = gs.python("-m", "launcher.cli", "preprocess", job)
+    prepared = gs.python("-m", "beamfeed.launcher.cli", "preprocess", job)
     assert prepared.returncode == 0, prepared.stderr
     gs.ledger.reset()
     launcher = subprocess.Popen(
-        [sys.executable, "-m", "launcher.cli", "train", job],
+        [sys.executable, "-m", "beamfeed.launcher.cli", "train", job],
         env=gs.env, cwd=gs.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
@@ -96,10 +96,10 @@ def test_the_whole_job_with_a_worker_killed(gs, job, tmp_path):
     assert len(kept) == 3 * 3, kept
     assert not [name for name in gs.store.names(gs.bucket) if "temp" in name or "tmp" in name]
 
-    again = gs.python("-m", "launcher.cli", "run", job)
+    again = gs.python("-m", "beamfeed.launcher.cli", "run", job)
     assert again.returncode == 0, again.stderr
     assert again.stderr.count("complete, nothing to do") == 2
-    inspected = gs.python("-m", "launcher.cli", "inspect", gs.url("data"), "--verify")
+    inspected = gs.python("-m", "beamfeed.launcher.cli", "inspect", gs.url("data"), "--verify")
     assert inspected.returncode == 0, inspected.stderr
 
     gs.download("model/saved_model", tmp_path / "saved_model")

@@ -13,8 +13,8 @@ def run(gs, code: str):
     """What the body of a function says of the bucket, as JSON."""
     script = f"""
 import json
-from contract import storage
-from contract.errors import UserError
+from beamfeed.contract import storage
+from beamfeed.contract.errors import UserError
 
 def body():
 {textwrap.indent(textwrap.dedent(code), "    ")}
@@ -117,7 +117,7 @@ def test_a_text_is_replaced_whole_or_not_at_all(gs):
         "-c",
         f"""
 import os, threading
-from contract import storage
+from beamfeed.contract import storage
 threading.Timer(2, os._exit, [9]).start()
 storage.write_text("{gs.url("file")}", "new " * 300_000)
 """,
@@ -207,7 +207,7 @@ def test_packed_text_is_read_in_large_pieces(gs):
     found = run(
         gs,
         f"""
-        from transforms.formats import read_schema
+        from beamfeed.transforms.sources.readers import read_schema
         return str(read_schema("{gs.url("a.csv.gz")}"))
         """,
     )
@@ -222,9 +222,9 @@ def test_no_file_is_rejected_for_a_bucket_that_does_not_answer(gs):
     found = run(
         gs,
         f"""
-        from contract import ranges
-        from contract.errors import JobFailed
-        from transforms.formats import read_schema
+        from beamfeed.contract.storage import gcs as ranges
+        from beamfeed.contract.errors import JobFailed
+        from beamfeed.transforms.sources.readers import read_schema
         ranges.PATIENCE = 2
         try:
             read_schema("{gs.url("a.parquet")}")

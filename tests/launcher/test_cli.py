@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from launcher import cli, plan
+from beamfeed.launcher import cli, plan
 
 JOB = """
 name: small
@@ -35,7 +35,9 @@ def job_path(tmp_path):
 
 
 def beamfeed(*args):
-    return subprocess.run([sys.executable, "-m", "launcher.cli", *args], capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-m", "beamfeed.launcher.cli", *args], capture_output=True, text=True, timeout=60
+    )
 
 
 def tree(folder):
@@ -44,7 +46,7 @@ def tree(folder):
 
 def test_importing_it_loads_nothing_heavy():
     code = (
-        "import sys, launcher.cli; "
+        "import sys, beamfeed.launcher.cli; "
         "print([m for m in ('tensorflow', 'apache_beam', 'pyarrow', 'matplotlib', 'numpy') if m in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -70,8 +72,8 @@ def test_dry_run_prints_the_commands_and_touches_nothing(job_path, tmp_path):
     lines = result.stdout.splitlines()
     assert "preprocess: to do: no data set in " in result.stdout
     assert "train: to do: no finished training in " in result.stdout
-    assert sum("-m pipelines.preprocess --job" in line and "windows.stride=2" in line for line in lines) == 1
-    train = [line.strip() for line in lines if "-m trainer.main --job" in line]
+    assert sum("-m beamfeed.pipelines.preprocess --job" in line and "windows.stride=2" in line for line in lines) == 1
+    train = [line.strip() for line in lines if "-m beamfeed.trainer.main --job" in line]
     assert len(train) == 3
     for index, line in enumerate(train):
         shell = subprocess.run(
@@ -178,7 +180,7 @@ def test_inspect_passes_its_arguments_on(monkeypatch):
     monkeypatch.setattr(cli, "run_together", lambda name, processes: started.append(processes) or 0)
     assert cli.main(["inspect", "out/data", "--windows", "2", "--verify"]) == 0
     command = started[0][0].command
-    assert command[1:] == ("-m", "trainer.inspect", "out/data", "--windows", "2", "--verify")
+    assert command[1:] == ("-m", "beamfeed.trainer.tools.inspect_dataset", "out/data", "--windows", "2", "--verify")
 
 
 def test_profile_passes_its_arguments_on(monkeypatch):
@@ -187,7 +189,8 @@ def test_profile_passes_its_arguments_on(monkeypatch):
     assert cli.main(["profile", "out/data", "--job", "job.yaml", "--set", "a.b=1", "--shuffle", "0"]) == 0
     command = started[0][0].command
     assert command[1:] == (
-        "-m", "trainer.profile", "out/data", "--job", "job.yaml", "--shuffle", "0", "--set", "a.b=1"
+        "-m", "beamfeed.trainer.tools.profile_dataset", "out/data",
+        "--job", "job.yaml", "--shuffle", "0", "--set", "a.b=1",
     )  # fmt: skip
 
 

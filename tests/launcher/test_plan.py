@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from contract import manifest as manifests
-from contract import storage
-from contract.errors import UserError
-from contract.fingerprint import data_fingerprint, run_fingerprint
-from contract.job import Windows
-from contract.jobfile import load_job
-from contract.layout import DataLayout
-from contract.result import TrainResult, write_result
-from launcher.plan import PREPROCESS, SUFFIXES, TRAIN, find_files, make_plan, prune_overrides
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Windows
+from beamfeed.contract.config.load import load_job
+from beamfeed.contract.dataset import manifest as manifests
+from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
+from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.dataset.result import TrainResult, write_result
+from beamfeed.contract.errors import UserError
+from beamfeed.launcher.plan import PREPROCESS, SUFFIXES, TRAIN, find_files, make_plan, prune_overrides
 
 JOB = """
 name: small
@@ -115,13 +115,13 @@ def test_commands_carry_the_job_and_its_overrides(job_path):
     assert prepare.command == (
         sys.executable,
         "-m",
-        "pipelines.preprocess",
+        "beamfeed.pipelines.preprocess",
         "--job",
         job_path,
         *sets,
         "--runner=Other",
     )
-    assert train.command == (sys.executable, "-m", "trainer.main", "--job", job_path, *sets)
+    assert train.command == (sys.executable, "-m", "beamfeed.trainer.main", "--job", job_path, *sets)
     assert (prepare.workers, train.workers) == (1, 3)
 
 

@@ -3,7 +3,7 @@
 import io
 import json
 
-from launcher.progress import Bars, Lines, ProgressReader, Step, parse_event, watching
+from beamfeed.launcher.progress import Bars, Lines, ProgressReader, Step, parse_event, watching
 
 
 class Terminal(io.StringIO):

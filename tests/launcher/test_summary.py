@@ -2,11 +2,11 @@
 
 import pytest
 
-from contract.job import Windows
-from contract.jobfile import parse_job
-from contract.manifest import Blocks, Counts, Manifest, Shard, SplitInfo
-from contract.result import TrainResult
-from launcher.summary import size_text, summary
+from beamfeed.contract.config.job import Windows
+from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.dataset.manifest import Blocks, Counts, Manifest, Shard, SplitInfo
+from beamfeed.contract.dataset.result import TrainResult
+from beamfeed.launcher.summary import size_text, summary
 
 JOB = parse_job(
     """

@@ -230,7 +230,7 @@ def test_an_output_that_holds_something_else_is_left_alone(good, capfd):
 
 def test_command_line_prints_no_traceback(good, root):
     def run(*arguments: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "pipelines.preprocess", *arguments]
+        command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", *arguments]
         return subprocess.run(command, capture_output=True, text=True, cwd=root, timeout=120)
 
     job = str(good.write_job())

@@ -14,12 +14,12 @@ KILLS = 20
 
 @pytest.fixture
 def start(root, fleet):
-    """Starts `python -m pipelines.preprocess` on the job of the fleet."""
+    """Starts `python -m beamfeed.pipelines.preprocess` on the job of the fleet."""
     started = []
 
     def run(*overrides: str) -> subprocess.Popen:
         sets = [part for override in overrides for part in ("--set", override)]
-        command = [sys.executable, "-m", "pipelines.preprocess", "--job", str(fleet.write_job()), *sets]
+        command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(fleet.write_job()), *sets]
         started.append(subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return started[-1]
 

@@ -11,8 +11,8 @@ from apache_beam.pipeline import PipelineVisitor
 from apache_beam.transforms.core import CallableWrapperDoFn
 from fleets import files_of, make_table
 
-from pipelines.timeseries import TimeseriesJob
-from transforms import tfrecord
+from beamfeed.pipelines.build import TimeseriesJob
+from beamfeed.transforms.records import tfrecord
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, WorkerOptions
 
-from pipelines.options import JobOptions
+from beamfeed.pipelines.options import JobOptions
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from contract import job as jobs
-from contract import layout
-from contract.manifest import Counts, Manifest, Shard, SplitInfo, write_manifest
-from transforms import blocks
+from beamfeed.contract.config import job as jobs
+from beamfeed.contract.dataset import layout
+from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, write_manifest
+from beamfeed.transforms.records import blocks
 
 FINGERPRINT = "0f" * 32
 

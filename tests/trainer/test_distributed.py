@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
-import trainer.models  # noqa: F401  (Keras must know the class to load it)
-from contract.layout import RunLayout
+import beamfeed.trainer.models  # noqa: F401  (Keras must know the class to load it)
+from beamfeed.contract.dataset.layout import RunLayout
 
 pytestmark = pytest.mark.long
 
@@ -20,7 +20,7 @@ import sys
 import tensorflow as tf
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
-from trainer.main import main
+from beamfeed.trainer.main import main
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -56,7 +56,7 @@ def start_workers(free_ports):
         processes = []
         for i, own in enumerate(arguments):
             config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}
-            processes.append(run(["-m", "trainer.main", *own], {"TF_CONFIG": json.dumps(config)}))
+            processes.append(run(["-m", "beamfeed.trainer.main", *own], {"TF_CONFIG": json.dumps(config)}))
         return processes
 
     return start
@@ -88,7 +88,7 @@ def compare(job, tmp_path):
 def test_two_devices_train_as_one(compare):
     job_file, same = compare
     feed = {"batch": 9, "shuffle": 32}  # 4 and 5 windows
-    finish([run(["-m", "trainer.main", "--job", job_file("one", feed=feed)])])
+    finish([run(["-m", "beamfeed.trainer.main", "--job", job_file("one", feed=feed)])])
     ((_, errors),) = finish([run(["-c", TWO_CPUS, "--job", job_file("two", feed=feed)])])
     assert "epoch 2/2" in errors
     same("one", "two")
@@ -97,7 +97,7 @@ def test_two_devices_train_as_one(compare):
 def test_two_workers_train_as_one_and_resume(compare, start_workers, tmp_path):
     job_file, same = compare
     feed = {"batch": 9, "shuffle": 32}  # several workers read in a fixed order without being told to
-    finish([run(["-m", "trainer.main", "--job", job_file("one", feed=feed)])])
+    finish([run(["-m", "beamfeed.trainer.main", "--job", job_file("one", feed=feed)])])
     arguments = ["--job", job_file("two", feed=feed)]
     finish(start_workers([[*arguments, "--set", "train.epochs=1"]] * 2))
     (_, chief), (out, other) = finish(start_workers([arguments] * 2))
@@ -114,7 +114,7 @@ def test_two_workers_train_as_one_and_resume(compare, start_workers, tmp_path):
 def test_workers_without_a_shared_folder_are_told(compare, start_workers, tmp_path):
     job_file, _ = compare
     arguments = ["--job", job_file("shared")]
-    finish([run(["-m", "trainer.main", *arguments, "--set", "train.epochs=1"])])
+    finish([run(["-m", "beamfeed.trainer.main", *arguments, "--set", "train.epochs=1"])])
     processes = start_workers([arguments, [*arguments, "--set", f"train.workdir={tmp_path}/other"]])
     for process in processes:
         _, errors = process.communicate(timeout=240)

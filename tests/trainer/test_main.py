@@ -8,8 +8,8 @@ import sys
 import pytest
 import yaml
 
-from contract.layout import RunLayout
-from trainer.main import main
+from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.trainer.main import main
 
 
 @pytest.fixture
@@ -20,12 +20,13 @@ def job_file(job, tmp_path):
 
 
 def test_importing_it_loads_neither_beam_nor_tensorflow():
-    code = "import trainer.main, sys; assert not {'apache_beam', 'tensorflow', 'keras'} & set(sys.modules)"
+    code = "import beamfeed.trainer.main, sys; assert not {'apache_beam', 'tensorflow', 'keras'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_whole_trainer_does_without_beam():
-    code = "import trainer.loop, trainer.inspect, sys; assert 'apache_beam' not in sys.modules"
+    code = "import sys, beamfeed.trainer.loop.train, beamfeed.trainer.tools.inspect_dataset\n"
+    code += "assert 'apache_beam' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 

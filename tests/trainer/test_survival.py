@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import yaml
 
-from contract.layout import RunLayout
-from trainer.checkpoint import find_checkpoints
-from trainer.watchdog import LOST, PREEMPTED
+from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED
+from beamfeed.trainer.loop.checkpoint import find_checkpoints
 
 pytestmark = pytest.mark.long
 
@@ -69,7 +69,7 @@ def start(free_ports, tmp_path):
             config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}
             group.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", "trainer.main", "--job", job],
+                    [sys.executable, "-m", "beamfeed.trainer.main", "--job", job],
                     env={**os.environ, **({"TF_CONFIG": json.dumps(config)} if workers > 1 else {})},
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
@@ -205,7 +205,7 @@ def test_a_frozen_worker_is_noticed(job_file, start):
 
 def test_the_launcher_starts_the_group_again(job_file, tmp_path):
     whole, lost = job_file("whole", epochs=40), job_file("lost", epochs=40, restarts=2)
-    command = [sys.executable, "-m", "launcher.cli", "train"]
+    command = [sys.executable, "-m", "beamfeed.launcher.cli", "train"]
     subprocess.run([*command, whole], check=True, capture_output=True, timeout=200)
     launcher = subprocess.Popen(
         [*command, lost, "--restart"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True

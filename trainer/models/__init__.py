@@ -2,10 +2,10 @@
 
 import keras
 
-from contract.job import OwnModel
-from contract.job import RecurrentAutoencoder as RecurrentAutoencoderSection
-from trainer.models.own import build_own, find_encoder
-from trainer.models.recurrent_autoencoder import recurrent_autoencoder
+from beamfeed.contract.config.job import OwnModel
+from beamfeed.contract.config.job import RecurrentAutoencoder as RecurrentAutoencoderSection
+from beamfeed.trainer.models.custom import build_own, find_encoder
+from beamfeed.trainer.models.recurrent_autoencoder import recurrent_autoencoder
 
 
 def build(section: RecurrentAutoencoderSection | OwnModel, length: int, features: int, seed: int) -> keras.Model:

@@ -1,0 +1,1 @@
+"""From a bucket of raw asset files to a trained TensorFlow model."""

@@ -1,0 +1,1 @@
+"""The job file: one strict model for each section, and the reader that turns YAML into them."""

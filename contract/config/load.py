@@ -1,0 +1,169 @@
+"""Reads a job file: YAML with line numbers, `--set` overrides, and errors a user can act on.
+
+Everything that is wrong is told at once, a line each: file, line, key, what was
+found, what is allowed, and the near miss.
+"""
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.errors import UserError
+
+Key = tuple[str | int, ...]
+Places = dict[Key, str]
+
+
+def load_job(path: str, overrides: Sequence[str] = ()) -> Job:
+    """Reads the job file at `path` (local or gs://) and applies `key=value` overrides.
+
+    Raises:
+      UserError: with one line per mistake.
+    """
+    try:
+        text = storage.read_text(path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such job file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read as a job file: {str(error).splitlines()[0]}") from None
+    return parse_job(text, overrides, name=path)
+
+
+def parse_job(text: str, overrides: Sequence[str] = (), name: str = "job") -> Job:
+    """Like `load_job`, from the text of a job file."""
+    data, places = _parse_yaml(text, name)
+    for override in overrides:
+        _apply(override, data, places)
+    try:
+        return Job.model_validate(data)
+    except ValidationError as error:
+        by_key: dict[Key, list[Any]] = {}
+        for found in error.errors():
+            by_key.setdefault(_key_of(found), []).append(found)
+        raise UserError("\n".join(_describe(key, found, places) for key, found in by_key.items())) from None
+
+
+def _parse_yaml(text: str, name: str) -> tuple[dict, Places]:
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise UserError(f"{name}{line}: is not YAML: {problem}") from None
+    if not isinstance(data, dict):
+        raise UserError(f"{name}: a job file is a mapping with the keys {', '.join(Job.model_fields)}")
+    places: Places = {(): f"{name}:1"}
+    _find_places(node, (), places, name)
+    return data, places
+
+
+def _find_places(node: yaml.Node | None, key: Key, places: Places, name: str) -> None:
+    if isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key_node, value_node in node.value:
+            child = (*key, key_node.value)
+            if child in seen:
+                raise UserError(f"{name}:{key_node.start_mark.line + 1}: {_dotted(child)} is given twice")
+            seen.add(child)
+            places[child] = f"{name}:{key_node.start_mark.line + 1}"
+            _find_places(value_node, child, places, name)
+    elif isinstance(node, yaml.SequenceNode):
+        for i, item in enumerate(node.value):
+            places[(*key, i)] = f"{name}:{item.start_mark.line + 1}"
+            _find_places(item, (*key, i), places, name)
+
+
+def _apply(override: str, data: dict, places: Places) -> None:
+    dotted, equals, value_text = override.partition("=")
+    if not equals or not dotted:
+        raise UserError(f"--set {override}: needs key=value, such as windows.stride=4")
+    try:
+        value = yaml.safe_load(value_text)
+    except yaml.YAMLError:
+        raise UserError(f"--set {override}: the value is not YAML") from None
+    *parents, last = dotted.split(".")
+    target = data
+    for parent in parents:
+        child = target.get(parent)
+        if child is None:
+            child = target[parent] = {}
+        if not isinstance(child, dict):
+            raise UserError(f"--set {override}: {parent} holds no keys")
+        target = child
+    target[last] = value
+    key = tuple(dotted.split("."))
+    for place in [k for k in places if k[: len(key)] == key]:
+        del places[place]
+    for depth in range(1, len(key) + 1):
+        places.setdefault(key[:depth], f"--set {override}")
+
+
+def _key_of(error: Any) -> Key:
+    return tuple(part for part in error["loc"] if not _is_union_tag(part))
+
+
+def _describe(key: Key, errors: list[Any], places: Places) -> str:
+    """Turns pydantic's errors about one key into one line; there are several where a key may be of several types."""
+    place = next(places[key[:n]] for n in range(len(key), -1, -1) if key[:n] in places)
+    where = f"{place}: {_dotted(key)}" if key else place
+    error = errors[0]
+    kind, found = error["type"], error.get("input")
+    if kind == "extra_forbidden":
+        allowed = _keys_of(key[:-1])
+        return f"{where}: unknown key{_near_miss(key[-1], allowed)} (allowed: {', '.join(allowed)})"
+    if kind == "missing":
+        return f"{where}: is missing"
+    if kind == "value_error":
+        return f"{where}: {error['msg'].removeprefix('Value error, ')}"
+    if kind == "literal_error" and len(errors) == 1:
+        options = _options(error)
+        return f"{where}: {found!r} is not allowed{_near_miss(found, options)} (allowed: {', '.join(options)})"
+    allowed = [
+        " or ".join(_options(e)) if e["type"] == "literal_error" else e["msg"].removeprefix("Input should be ")
+        for e in errors
+    ]
+    return f"{where}: {found!r} is not allowed, it must be {' or '.join(allowed)}"
+
+
+def _options(error: Any) -> list[str]:
+    return [option.strip("'\" ") for option in error["ctx"]["expected"].replace(" or ", ",").split(",")]
+
+
+def _near_miss(found: Any, allowed: Sequence[str]) -> str:
+    near = difflib.get_close_matches(str(found), allowed, n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def _is_union_tag(part: str | int) -> bool:
+    """Whether a part of pydantic's location is the name of a union's member, not a key."""
+    return isinstance(part, str) and (
+        part in ("str", "int", "float") or part.startswith(("literal[", "list[", "constrained-", "function-"))
+    )
+
+
+def _keys_of(key: Key) -> list[str]:
+    """The keys that the section at `key` may hold."""
+    model: Any = Job
+    for part in key:
+        if isinstance(part, str):
+            by_alias = {(field.alias or name): field for name, field in model.model_fields.items()}
+            model = _section_of(by_alias[part].annotation) if part in by_alias else model
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _section_of(annotation: Any) -> Any:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    members = [_section_of(member) for member in getattr(annotation, "__args__", ())]
+    return next((member for member in members if member), None)
+
+
+def _dotted(key: Key) -> str:
+    return ".".join(str(part) for part in key)

@@ -1,0 +1,53 @@
+"""Names a job and its input by a hash, so that a rerun can tell that nothing changed."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.dataset import manifest
+from beamfeed.contract.storage.files import FileStat
+
+MIN_SHARDS = 16  # output.shards: auto writes at least this many where the data allow: enough for most clusters
+
+
+def shard_multiple(job: Job) -> int:
+    """`auto` writes a multiple of this many shards, so that they divide among the trainer's workers."""
+    return max(MIN_SHARDS, job.launch.train.workers)
+
+
+def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
+    """The identity of a prepared data set, 64 hex digits.
+
+    It covers every key that can change the shards, and path, size and
+    modification time of each input file; not where the output goes, nor how many
+    workers prepare it.
+    """
+    what = {
+        "format": manifest.FORMAT,
+        "source": job.source.model_dump(mode="json", exclude={"files"}),
+        "prepare": job.prepare.model_dump(mode="json"),
+        "windows": job.windows.model_dump(mode="json"),
+        "split": job.split.model_dump(mode="json"),
+        "output": job.output.model_dump(mode="json", exclude={"path"}),
+        "sort_memory_mb": job.limits.sort_memory_mb,
+        "shard_multiple": shard_multiple(job) if job.output.shards == "auto" else None,
+    }
+    digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode())
+    for stat in files:
+        digest.update(f"\n{stat.path}\t{stat.size}\t{stat.mtime}".encode())
+    return digest.hexdigest()
+
+
+def run_fingerprint(job: Job, data: str) -> str:
+    """The identity of a training: the data and what shapes the weights, 64 hex digits.
+
+    The number of epochs, early stopping, checkpoints, and where it runs and its
+    files go may change between runs of one training; a longer one goes on where the
+    shorter ended.
+    """
+    free = {"epochs", "early_stopping", "workdir", "checkpoint", "watchdog", "devices"}
+    train = job.train.model_dump(mode="json", exclude=free)
+    train["precision"] = job.train.devices.precision
+    text = json.dumps({"data": data, "train": train}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,132 @@
+"""Every file and folder name of a data set and of a training folder: the only place that knows them.
+
+<output>/manifest.json              written last, atomically
+<output>/lock.json                  only while a run prepares the data
+<output>/data-<fingerprint>/
+    train/part-00000-of-00016.tfrecord ...   eval/ ...   test/ ...
+    schema.pbtxt  stats.json  transform_fn/  rejects/part-00000.jsonl
+"""
+
+from dataclasses import dataclass
+
+from beamfeed.contract import storage
+
+MANIFEST = "manifest.json"
+LOCK = "lock.json"
+DATA_PREFIX = "data-"
+SHARD_PREFIX = "part"
+SHARD_SUFFIX = ".tfrecord"
+
+
+def shard_name(index: int, count: int) -> str:
+    """A shard's name in its split's folder, as Beam names shards: part-00002-of-00016.tfrecord"""
+    return f"{SHARD_PREFIX}-{index:05d}-of-{count:05d}{SHARD_SUFFIX}"
+
+
+def manifest_path(output: str) -> str:
+    return storage.join(output, MANIFEST)
+
+
+def lock_path(output: str) -> str:
+    return storage.join(output, LOCK)
+
+
+@dataclass(frozen=True)
+class DataLayout:
+    """The names inside one data folder of the data set at `output`."""
+
+    output: str
+    folder: str  # data-<fingerprint>
+
+    @classmethod
+    def of(cls, output: str, fingerprint: str) -> "DataLayout":
+        return cls(output, DATA_PREFIX + fingerprint[:16])
+
+    @property
+    def root(self) -> str:
+        return storage.join(self.output, self.folder)
+
+    @property
+    def schema(self) -> str:
+        return storage.join(self.root, "schema.pbtxt")
+
+    @property
+    def stats(self) -> str:
+        return storage.join(self.root, "stats.json")
+
+    @property
+    def transform_fn(self) -> str:
+        """The folder that `tft.TFTransformOutput` reads."""
+        return storage.join(self.root, "transform_fn")
+
+    @property
+    def rejects(self) -> str:
+        return storage.join(self.root, "rejects", "part-00000.jsonl")
+
+    @property
+    def listing(self) -> str:
+        """The input files, one JSON line each; removed before publishing."""
+        return storage.join(self.root, "tmp", "files.jsonl")
+
+    @property
+    def temporary(self) -> str:
+        """Intermediate files of the running job; removed before publishing."""
+        return storage.join(self.root, "tmp")
+
+    def split(self, split: str) -> str:
+        return storage.join(self.root, split)
+
+    def shard(self, split: str, index: int, count: int) -> str:
+        return storage.join(self.root, split, shard_name(index, count))
+
+
+@dataclass(frozen=True)
+class RunLayout:
+    """The names inside `train.workdir`."""
+
+    workdir: str
+
+    def _name(self, *names: str) -> str:
+        return storage.join(self.workdir, *names)
+
+    @property
+    def run(self) -> str:
+        """What this folder is a run of: fingerprints of the data and of the model."""
+        return self._name("run.json")
+
+    @property
+    def complete(self) -> str:
+        """Written last: the result of a finished training."""
+        return self._name("complete.json")
+
+    @property
+    def metrics(self) -> str:
+        return self._name("metrics.jsonl")
+
+    @property
+    def checkpoints(self) -> str:
+        return self._name("checkpoints")
+
+    @property
+    def best(self) -> str:
+        return self._name("best")
+
+    @property
+    def model(self) -> str:
+        return self._name("model.keras")
+
+    @property
+    def saved_model(self) -> str:
+        return self._name("saved_model")
+
+    @property
+    def report(self) -> str:
+        return self._name("report.png")
+
+    @property
+    def tensorboard(self) -> str:
+        return self._name("tensorboard")
+
+    @property
+    def logs(self) -> str:
+        return self._name("logs")

@@ -1,0 +1,36 @@
+"""The result of a finished training: what the trainer writes last, and the launcher reads."""
+
+from pydantic import BaseModel, ConfigDict
+
+from beamfeed.contract import storage
+from beamfeed.contract.dataset.layout import RunLayout
+
+
+class TrainResult(BaseModel):
+    """`<workdir>/complete.json`. Losses are mean squared errors of prepared values."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    fingerprint: str  # of the run: the data and what shapes the weights
+    epochs: int
+    stale: int  # epochs since the watched loss was at its best
+    stopped_early: bool
+    first_loss: float | None  # train loss of the first epoch
+    last_loss: float | None
+    best_loss: float  # the lowest eval loss; train loss where there is no eval split
+    test_loss: float | None  # None where there is no test split
+    seconds: float  # of all epochs
+    workers: int
+
+
+def read_result(workdir: str) -> TrainResult | None:
+    """The result in `workdir`; None where there is none, or none that can be understood."""
+    try:
+        return TrainResult.model_validate_json(storage.read_text(RunLayout(workdir).complete))
+    except (OSError, ValueError):
+        return None
+
+
+def write_result(workdir: str, result: TrainResult) -> None:
+    """Says that the training is finished."""
+    storage.write_text(RunLayout(workdir).complete, result.model_dump_json(indent=1) + "\n")

@@ -1,0 +1,217 @@
+"""Small files and listings on local disk or gs://, through pyarrow's file systems.
+
+Shards are written and read by Beam's and TensorFlow's own file systems; this
+module serves the job file, the manifest, and the one listing of the input.
+"""
+
+import glob
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage.credentials import require_credentials
+
+GS = "gs://"
+
+
+@dataclass(frozen=True)
+class FileStat:
+    path: str
+    size: int  # bytes
+    mtime: int  # nanoseconds
+
+
+def is_remote(path: str) -> bool:
+    return path.startswith(GS)
+
+
+def join(folder: str, *names: str) -> str:
+    return "/".join([folder.rstrip("/") or "/", *names]).replace("//", "/", 0 if is_remote(folder) else 1)
+
+
+@lru_cache
+def _gcs() -> Any:
+    require_credentials()
+    from pyarrow import fs
+
+    return fs.GcsFileSystem()
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Tells in a few words what Cloud Storage said of a gs:// path.
+
+    Raises:
+      UserError: if the bucket is not there, or not for this user.
+    """
+    try:
+        yield
+    except OSError as error:
+        said = re.search(r"with a last message of (.*?)(?: error_info=|\)\. Detail)", str(error), re.DOTALL)
+        reason = said[1].strip() if said else str(error).splitlines()[0]
+        if isinstance(error, FileNotFoundError) or reason.startswith("No such"):  # pyarrow's own have no type
+            if "bucket does not exist" in reason:
+                raise UserError(f"{path}: there is no bucket {_bare(path).partition('/')[0]!r}") from None
+            raise FileNotFoundError(f"{path}: there is no such file") from None
+        if reason.startswith("Cannot use file"):
+            raise NotADirectoryError(f"{path}: is a file") from None
+        if isinstance(error, PermissionError) or "UNAUTHENTICATED" in str(error):
+            raise UserError(f"{path}: no permission: {reason}") from None
+        raise OSError(f"{path}: {reason}") from None
+
+
+def _bare(path: str) -> str:
+    return path.removeprefix(GS).rstrip("/")
+
+
+def open_input(path: str) -> Any:
+    """Opens a file for random reads; returns a pyarrow NativeFile."""
+    if is_remote(path):
+        from beamfeed.contract.storage.gcs import open_ranges
+
+        require_credentials()
+        return open_ranges(path)
+    import pyarrow as pa
+
+    return pa.OSFile(path, "rb")
+
+
+def read_bytes(path: str) -> bytes:
+    if is_remote(path):
+        with _naming(path), _gcs().open_input_file(_bare(path)) as file:
+            return file.read()
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def read_text(path: str) -> str:
+    return read_bytes(path).decode("utf-8")
+
+
+def write_text(path: str, text: str) -> None:
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Writes a whole small file so that a reader sees the old or the new, never a part."""
+    if is_remote(path):
+        with _naming(path), _gcs().open_output_stream(_bare(path)) as file:  # visible when closed
+            file.write(data)
+        return
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    temporary = f"{path}.tmp-{uuid.uuid4().hex}"
+    with open(temporary, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def exists(path: str) -> bool:
+    if is_remote(path):
+        from pyarrow import fs
+
+        with _naming(path):
+            return _gcs().get_file_info(_bare(path)).type != fs.FileType.NotFound
+    return os.path.exists(path)
+
+
+def list_folder(folder: str) -> list[str]:
+    """The names directly in a folder, sorted; none where there is no such folder."""
+    if is_remote(folder):
+        # pyarrow lists no folder that has no object of its own, so the folders are told from what is in them.
+        start = len(_bare(folder)) + 1
+        return sorted({info.path[start:].partition("/")[0] for info in _gcs_listing(folder, recursive=True)})
+    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+
+
+def remove_tree(folder: str) -> None:
+    """Removes a folder and all in it, or a file on a disk, if it is there."""
+    if is_remote(folder):
+        with suppress(FileNotFoundError), _naming(folder):
+            # Deletes what is in the folder, then the folder's own object, which need not be there.
+            _gcs().delete_dir(_bare(folder))
+        return
+    import shutil
+
+    if os.path.isdir(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        with suppress(FileNotFoundError):
+            os.unlink(folder)
+
+
+def match(pattern: str, suffixes: tuple[str, ...]) -> list[FileStat]:
+    """The files that a path, a folder or a glob names, in order of path, by one listing.
+
+    `*` and `?` stay inside a folder, `**` crosses folders. A folder means every
+    file under it that ends in one of `suffixes`.
+    """
+    folder, is_glob = _listing_root(pattern)
+    found = _list_gcs(folder, pattern, is_glob) if is_remote(pattern) else _list_local(folder, pattern, is_glob)
+    if is_glob:
+        accept = re.compile(_glob_to_regex(pattern))
+        found = [stat for stat in found if accept.fullmatch(stat.path)]
+    elif not (len(found) == 1 and found[0].path == pattern):  # a folder
+        found = [stat for stat in found if stat.path.endswith(suffixes)]
+    return sorted(found, key=lambda stat: stat.path)
+
+
+def _listing_root(pattern: str) -> tuple[str, bool]:
+    magic = re.search(r"[*?\[]", pattern)
+    if not magic:
+        return pattern.rstrip("/"), False
+    return pattern[: magic.start()].rpartition("/")[0], True
+
+
+def _list_local(folder: str, pattern: str, is_glob: bool) -> list[FileStat]:
+    if not is_glob and not os.path.isdir(folder):
+        return [_local_stat(pattern)] if os.path.lexists(pattern) else []
+    if is_glob and "**" not in pattern:
+        paths = glob.glob(pattern)
+    else:
+        top = folder or ("/" if pattern.startswith("/") else ".")
+        paths = [os.path.join(where, name) for where, _, names in os.walk(top) for name in names]
+        if top == ".":
+            paths = [path.removeprefix("./") for path in paths]
+    # A link to nowhere belongs to the listing: whoever reads it says so. Folders and pipes do not.
+    return [_local_stat(path) for path in paths if os.path.isfile(path) or not os.path.exists(path)]
+
+
+def _local_stat(path: str) -> FileStat:
+    stat = os.stat(path) if os.path.exists(path) else os.lstat(path)
+    return FileStat(path, stat.st_size, stat.st_mtime_ns)
+
+
+def _list_gcs(folder: str, pattern: str, is_glob: bool) -> list[FileStat]:
+    from pyarrow import fs
+
+    infos = _gcs_listing(folder, recursive=not is_glob or "**" in pattern or "/" in pattern[len(folder) + 1 :])
+    if not infos and not is_glob and "/" in _bare(folder):  # a file; asking for a bucket takes a permission more
+        with _naming(folder):
+            infos = [_gcs().get_file_info(_bare(folder))]
+    files = [info for info in infos if info.type == fs.FileType.File]
+    return [FileStat(GS + info.path, info.size, info.mtime_ns or 0) for info in files]
+
+
+def _gcs_listing(folder: str, recursive: bool) -> list[Any]:
+    """What is in a folder of a bucket that is there; nothing where there is no such folder."""
+    from pyarrow import fs
+
+    try:
+        with _naming(folder):
+            return _gcs().get_file_info(fs.FileSelector(_bare(folder), recursive=recursive))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _glob_to_regex(pattern: str) -> str:
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]*\])", pattern)
+    special = {"**/": r"(?:.*/)?", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
+    return "".join(special.get(part) or (part if part.startswith("[") else re.escape(part)) for part in parts)

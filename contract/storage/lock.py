@@ -1,0 +1,227 @@
+"""One run at a time at an output: a locked file on a disk, a lease in a bucket.
+
+A disk's lock ends with the process that holds it, however it ends. A bucket has no
+locks: there an object says who holds the place, and is written anew while he lives.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from beamfeed.contract import storage
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage.credentials import require_credentials
+
+RENEWED_SECONDS = 15
+LASTS_SECONDS = 60  # without being renewed; clocks of machines may differ by less than that
+
+
+@contextmanager
+def hold(path: str) -> Iterator[None]:
+    """Holds the lock of this name, on a disk or gs://, while the body runs.
+
+    Raises:
+      UserError: if somebody else holds it.
+    """
+    with _lease(path) if storage.is_remote(path) else _locked_file(path):
+        yield
+
+
+def _me() -> dict[str, Any]:
+    return {"host": socket.gethostname(), "pid": os.getpid(), "born": _born(os.getpid()), "token": uuid.uuid4().hex}
+
+
+def _born(pid: int) -> str:
+    """When a process of this machine started, as the kernel counts; empty if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[19]  # field 22; the second one, a name, may hold spaces
+    except OSError:
+        return ""
+
+
+def _busy(path: str, holder: dict[str, Any], more: str = "") -> UserError:
+    who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
+    folder = path.rpartition("/")[0]
+    return UserError(f"output.path: {who} is preparing {folder} right now; wait for it{more}, or give another folder")
+
+
+@contextmanager
+def _locked_file(path: str) -> Iterator[None]:
+    folder = os.path.dirname(path) or "."
+    new = not os.path.isdir(folder)
+    os.makedirs(folder, exist_ok=True)
+    file = _lock(path)
+    try:
+        yield
+    finally:
+        os.unlink(path)
+        os.close(file)
+        if new:
+            with suppress(OSError):  # it holds something now
+                os.rmdir(folder)
+
+
+def _lock(path: str) -> int:
+    """The open file, once it is locked and still has its name."""
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(file, 10_000)
+            os.close(file)
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise UserError(f"output.path: {path} cannot be locked: {error.strerror}") from None
+            raise _busy(path, _parse(holder)) from None
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file), os.stat(path)):
+                os.truncate(file, 0)
+                os.write(file, json.dumps(_me()).encode())
+                return file
+        os.close(file)  # its holder removed it between our opening and our locking
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except ValueError:  # it is just being written
+        return {}
+    return found if isinstance(found, dict) and {"host", "pid"} <= found.keys() else {}
+
+
+@contextmanager
+def _lease(path: str) -> Iterator[None]:
+    require_credentials()
+    lease = _Lease(path)
+    with _naming(path):
+        lease.take()
+    done = threading.Event()
+    renewing = threading.Thread(target=lease.keep, args=(done,), daemon=True)
+    renewing.start()
+    try:
+        yield
+    finally:
+        done.set()
+        renewing.join()
+        lease.give_back()
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Raises UserError, in one line, for what Cloud Storage says of the path."""
+    from google.api_core.exceptions import Forbidden, GoogleAPICallError, NotFound, Unauthorized
+    from google.auth.exceptions import GoogleAuthError
+    from requests.exceptions import RequestException
+
+    try:
+        yield
+    except NotFound:
+        bucket = path.removeprefix(storage.GS).partition("/")[0]
+        raise UserError(f"{path}: there is no bucket {bucket!r}") from None
+    except (Forbidden, Unauthorized) as error:
+        raise UserError(f"{path}: no permission: {str(error).splitlines()[0]}") from None
+    except (GoogleAPICallError, GoogleAuthError, RequestException) as error:
+        raise UserError(f"{path}: Cloud Storage does not answer: {str(error).splitlines()[0]}") from None
+
+
+def _stop(why: str) -> None:
+    """Ends the process, from whatever thread."""
+    print(why, file=sys.stderr, flush=True)
+    os._exit(1)
+
+
+class _Lease:
+    """An object that is replaced only by who knows its generation."""
+
+    def __init__(self, path: str):
+        from google.cloud.storage import Client
+
+        self._path, self._me = path, _me()
+        bucket, _, name = path.removeprefix(storage.GS).partition("/")
+        # Names no project: none is needed for objects, and looking for one may take its time.
+        self._bucket, self._name = Client(project="none").bucket(bucket), name
+        self._generation = 0
+
+    def take(self) -> None:
+        """
+        Raises:
+          UserError: if somebody else has it.
+        """
+        from google.api_core.exceptions import PreconditionFailed
+
+        try:
+            self._write()
+        except PreconditionFailed:
+            if self._is_mine():
+                return
+            found = self._bucket.get_blob(self._name)
+            if found is None:  # given back just now
+                self._take_over(0)
+                return
+            holder = _parse(found.download_as_bytes())
+            silent = (datetime.now(UTC) - found.updated).total_seconds()
+            if silent < LASTS_SECONDS and not self._died(holder):
+                raise _busy(
+                    self._path, holder, f" (if it was killed, for {LASTS_SECONDS - max(0, silent):.0f} s)"
+                ) from None
+            self._take_over(found.generation)
+
+    def _take_over(self, generation: int) -> None:
+        """
+        Raises:
+          UserError: if another one was faster.
+        """
+        from google.api_core.exceptions import PreconditionFailed
+
+        self._generation = generation
+        try:
+            self._write()
+        except PreconditionFailed:
+            raise _busy(self._path, {}) from None
+
+    def _is_mine(self) -> bool:
+        """Whether it was this process that wrote last, and the answer was lost on the way; goes on from there."""
+        found = self._bucket.get_blob(self._name)
+        if found is None or _parse(found.download_as_bytes()).get("token") != self._me["token"]:
+            return False
+        self._generation = found.generation
+        return True
+
+    def _died(self, holder: dict[str, Any]) -> bool:
+        """Whether the holder was a process of this machine that is no more."""
+        return bool(holder) and holder["host"] == self._me["host"] and _born(holder["pid"]) != holder.get("born")
+
+    def _write(self) -> None:
+        blob = self._bucket.blob(self._name)
+        blob.upload_from_string(json.dumps(self._me), "application/json", if_generation_match=self._generation)
+        self._generation = blob.generation
+
+    def keep(self, done: threading.Event) -> None:
+        """Renews it until `done`; ends the process if somebody else has taken it, as he may be removing our files."""
+        from google.api_core.exceptions import PreconditionFailed
+
+        while not done.wait(RENEWED_SECONDS):
+            try:
+                try:
+                    self._write()
+                except PreconditionFailed:
+                    if not self._is_mine():
+                        _stop(f"{self._path}: another run has taken the place of this one, which was silent")
+            except Exception as error:  # the next time it may be reached
+                print(f"{self._path}: not renewed: {str(error).splitlines()[0]}", file=sys.stderr)
+
+    def give_back(self) -> None:
+        from google.api_core.exceptions import GoogleAPICallError
+
+        with suppress(GoogleAPICallError):
+            self._bucket.blob(self._name).delete(if_generation_match=self._generation)

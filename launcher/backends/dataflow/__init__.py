@@ -1,0 +1,1 @@
+"""Dataflow: the job belongs to the cloud and outlives the launcher."""

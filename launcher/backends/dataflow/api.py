@@ -1,0 +1,138 @@
+"""The few calls of Dataflow's REST API with which a job is found and watched."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from beamfeed.contract.errors import UserError
+from beamfeed.launcher.backends.dataflow.options import option
+
+ENDPOINT = "https://dataflow.googleapis.com"
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+TIMEOUT_SECONDS = 60
+TEMPORARY = (408, 429)  # and whatever is the server's fault
+
+
+class Unreachable(Exception):
+    """The service did not answer; the next time it may."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A line of the job's log."""
+
+    id: str
+    time: str
+    importance: str  # JOB_MESSAGE_WARNING, JOB_MESSAGE_ERROR
+    text: str
+
+
+class DataflowService:
+    """Dataflow in one project and region, as the options of a submission name them.
+
+    Every method raises Unreachable where trying again may help, and UserError where
+    it does not.
+    """
+
+    def __init__(self, flags: Sequence[str]):
+        self._endpoint = (option(flags, "dataflow_endpoint") or ENDPOINT).rstrip("/")
+        self.project = option(flags, "project")
+        self.region = option(flags, "region")
+        self._session = _session("--no_auth" in flags)
+
+    def active_job(self, name: str) -> str | None:
+        """The id of the job of this name that has not ended, or None."""
+        page = ""
+        while True:
+            found = self._get("", filter="ACTIVE", name=name, pageToken=page)
+            for job in found.get("jobs", ()):
+                if job["name"] == name:
+                    return job["id"]
+            page = found.get("nextPageToken", "")
+            if not page:
+                return None
+
+    def labels(self, job_id: str) -> dict[str, str]:
+        return self._get(f"/{job_id}", view="JOB_VIEW_DESCRIPTION").get("labels", {})
+
+    def state(self, job_id: str) -> str:
+        """Such as JOB_STATE_RUNNING."""
+        return self._get(f"/{job_id}").get("currentState", "JOB_STATE_UNKNOWN")
+
+    def messages(self, job_id: str, since: str | None = None) -> list[Message]:
+        """Warnings and errors from a moment on, that moment's included, in order of time."""
+        found, page = [], ""
+        while True:
+            answer = self._get(
+                f"/{job_id}/messages", minimumImportance="JOB_MESSAGE_WARNING", startTime=since or "", pageToken=page
+            )
+            for one in answer.get("jobMessages", ()):
+                text = one.get("messageText", "")
+                found.append(Message(one.get("id", ""), one.get("time", ""), one.get("messageImportance", ""), text))
+            page = answer.get("nextPageToken", "")
+            if not page:
+                return sorted(found, key=lambda message: message.time)
+
+    def metrics(self, job_id: str) -> list[dict[str, Any]]:
+        return self._get(f"/{job_id}/metrics").get("metrics", [])
+
+    def _get(self, path: str, **query: str) -> dict[str, Any]:
+        from google.auth.exceptions import GoogleAuthError, TransportError
+
+        url = f"{self._endpoint}/v1b3/projects/{self.project}/locations/{self.region}/jobs{path}"
+        given = {key: value for key, value in query.items() if value}
+        try:
+            response = self._session.get(url, params=given, timeout=TIMEOUT_SECONDS)
+        except (OSError, TransportError) as error:
+            raise Unreachable(_first_line(error)) from None
+        except GoogleAuthError as error:
+            raise UserError(
+                f"Dataflow: the credentials are not accepted: {_first_line(error)}; "
+                "run `gcloud auth application-default login`"
+            ) from None
+        if response.ok:
+            return response.json()
+        reason = f"{response.status_code} {_told(response.text)}"
+        if response.status_code in TEMPORARY or response.status_code >= 500:
+            raise Unreachable(reason)
+        raise UserError(f"Dataflow in {self.project}, {self.region}: {reason}{_advice(response.status_code)}")
+
+
+def _session(anonymous: bool) -> Any:
+    import google.auth
+    from google.auth.credentials import AnonymousCredentials
+    from google.auth.exceptions import GoogleAuthError
+    from google.auth.transport.requests import AuthorizedSession
+
+    if anonymous:
+        return AuthorizedSession(AnonymousCredentials())
+    try:
+        credentials, _ = google.auth.default(scopes=[SCOPE])
+    except GoogleAuthError as error:
+        raise UserError(
+            f"Dataflow: {_first_line(error)}; run `gcloud auth application-default login`, "
+            "or set GOOGLE_APPLICATION_CREDENTIALS to a key file"
+        ) from None
+    return AuthorizedSession(credentials)
+
+
+def _told(body: str) -> str:
+    """What an error of the API says, in one line."""
+    try:
+        message = json.loads(body)["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        message = body
+    return " ".join(str(message).split())[:300]
+
+
+def _advice(code: int) -> str:
+    if code in (401, 403):
+        return "; the account needs roles/dataflow.developer, and the Dataflow API must be enabled in the project"
+    if code == 404:
+        return "; look at launch.preprocess.dataflow.project and region"
+    return ""
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,155 @@
+"""Watches a Dataflow job to its end, and finds in its log why it failed."""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from beamfeed.contract.errors import UserError, find_job_failure
+from beamfeed.launcher.backends.dataflow.api import Message, Unreachable
+
+DONE = "JOB_STATE_DONE"
+FAILED = "JOB_STATE_FAILED"
+ENDED = (DONE, FAILED, "JOB_STATE_CANCELLED", "JOB_STATE_UPDATED", "JOB_STATE_DRAINED")
+ERROR = "JOB_MESSAGE_ERROR"
+
+POLL_SECONDS = 10.0
+COUNTERS_EVERY = 6  # looks at the job: a line a minute
+PATIENCE = 90  # looks in a row that get no answer, a quarter of an hour
+LATE_MESSAGES = 6  # looks at the log of a job that failed: the reason may come a minute after the end
+
+# What the steps of the pipeline hand on, in their order.
+COUNTED = {
+    "InspectFile": "parts inspected",
+    "CheckUnit": "units checked",
+    "Judge": "assets judged",
+    "WriteToTFRecord": "shards written",
+    "VerifyShard": "shards verified",
+}
+
+
+class Service(Protocol):
+    """What is asked of Dataflow; see DataflowService."""
+
+    def state(self, job_id: str) -> str: ...
+    def messages(self, job_id: str, since: str | None = None) -> list[Message]: ...
+    def metrics(self, job_id: str) -> list[dict[str, Any]]: ...
+
+
+def follow(service: Service, job_id: str, say: Callable[[str], None]) -> tuple[str, list[Message]]:
+    """Tells changes of state, counters, warnings and errors until the job has ended.
+
+    Returns:
+      the last state, and the messages of the job.
+
+    Raises:
+      UserError: if the service cannot be asked any more. The job is not touched.
+    """
+    log = _Log(service, job_id, say)
+    before, told, looks, unanswered = "", "", 0, 0
+    while True:
+        try:
+            state = service.state(job_id)
+            log.read()
+            if state in ENDED:
+                break
+            if state != before:
+                say(f"job is {state_words(state)}")
+                before, looks = state, 0
+            elif looks % COUNTERS_EVERY == 0 and (line := counters(service.metrics(job_id))) not in ("", told):
+                say(line)
+                told = line
+            looks, unanswered = looks + 1, 0
+        except Unreachable as error:
+            unanswered += 1
+            if unanswered == 1:
+                say(f"Dataflow does not answer ({error}); trying again")
+            if unanswered >= PATIENCE:
+                raise UserError(f"Dataflow does not answer: {error}") from None
+        time.sleep(POLL_SECONDS)
+    log.read_end(state)
+    say(f"job is {state_words(state)}")
+    return state, log.messages
+
+
+class _Log:
+    """The messages of a job, each told once."""
+
+    def __init__(self, service: Service, job_id: str, say: Callable[[str], None]):
+        self.messages: list[Message] = []
+        self._service, self._job_id, self._say = service, job_id, say
+
+    def read(self) -> None:
+        since = self.messages[-1].time if self.messages else None
+        known = set(self.messages)
+        for message in self._service.messages(self._job_id, since):
+            if message not in known:
+                self.messages.append(message)
+                self._say(f"{'error' if message.importance == ERROR else 'warning'}: {_first_line(message.text)}")
+
+    def read_end(self, state: str) -> None:
+        """Waits for the reason of a failure."""
+        for _ in range(LATE_MESSAGES):
+            if state != FAILED or any(message.importance == ERROR for message in self.messages):
+                return
+            time.sleep(POLL_SECONDS)
+            try:
+                self.read()
+            except Unreachable:
+                continue
+
+
+def counters(metrics: Iterable[dict[str, Any]]) -> str:
+    """Elements out of the steps worth knowing, and the pipeline's own counters, in one line; empty without any.
+
+    Dataflow counts twice: what is certain, and with the work not yet committed. This is the first.
+    """
+    steps: dict[str, int] = {}
+    own: dict[str, int] = {}
+    for metric in metrics:
+        name = metric.get("name", {})
+        context, value = name.get("context", {}), metric.get("scalar")
+        if context.get("tentative") == "true" or not isinstance(value, int | float):
+            continue
+        if name.get("origin") == "user":
+            own[name["name"]] = own.get(name["name"], 0) + int(value)
+        elif name.get("name") == "ElementCount":
+            step = re.split(r"[/.]|-out", context.get("output_user_name", ""), maxsplit=1)[0]
+            if step in COUNTED:  # a step has several outputs, and steps inside
+                steps[step] = max(steps.get(step, 0), int(value))
+    parts = [f"{steps[step]:,} {what}" for step, what in COUNTED.items() if step in steps]
+    return ", ".join([*parts, *(f"{value:,} {name}" for name, value in sorted(own.items()))])
+
+
+def failure(messages: Sequence[Message]) -> str:
+    """Why a job failed, in one line with the next step where there is one."""
+    errors = [message.text for message in messages if message.importance == ERROR]
+    for text in errors:
+        if told := find_job_failure(text):
+            return told
+    for text in (message.text for message in reversed(messages)):
+        if re.search(r"quota", text, re.IGNORECASE):
+            return (
+                f"quota: {_quota_line(text)}; lower launch.preprocess.dataflow.max_workers, take a smaller "
+                "machine_type or another region, or ask for more under IAM & Admin > Quotas"
+            )
+    for text in reversed(errors):
+        if "Traceback" in text:
+            lines = [line for line in text.splitlines() if line.strip()]
+            # The last line that is not indented is the exception; the notes of the runner may follow.
+            raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Failed|Interrupt)\b", line.strip())]
+            return (raised or lines)[-1].strip()
+    return _first_line(errors[-1]) if errors else "the service gave no reason; look at the job's log"
+
+
+def state_words(state: str) -> str:
+    return state.removeprefix("JOB_STATE_").lower()
+
+
+def _quota_line(text: str) -> str:
+    return next(line.strip() for line in text.splitlines() if "quota" in line.lower())
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else ""

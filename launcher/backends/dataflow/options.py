@@ -1,0 +1,82 @@
+"""What a job file says of Dataflow, as Beam's options. Pure functions."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Dataflow, Job
+from beamfeed.contract.errors import UserError
+
+RUNNER = "DataflowRunner"
+LONGEST_NAME = 40  # of the part that can be read; the service allows 63 in all
+
+
+def check_paths(job: Job) -> None:
+    """Raises UserError if the workers could not see the input or the output."""
+    for key, path in (("source.files", job.source.files), ("output.path", job.output.path)):
+        if not storage.is_remote(path):
+            raise UserError(
+                f"{key}: {path} is on this machine, where the workers of Dataflow cannot reach it; "
+                "give a gs:// path, or set launch.preprocess.backend=local"
+            )
+
+
+def job_name(output: str) -> str:
+    """The name of a job that writes to this folder: by it a running job is found again.
+
+    Dataflow allows a name only one running job, so two launchers cannot both write to one output.
+    """
+    where = output.removeprefix("gs://").rstrip("/")
+    words = re.sub(r"[^a-z0-9]+", "-", where.lower())[-LONGEST_NAME:].strip("-")
+    tag = hashlib.sha256(where.encode()).hexdigest()[:12]
+    return "-".join(part for part in ("beamfeed", words, tag) if part)
+
+
+def data_label(fingerprint: str) -> tuple[str, str]:
+    """Key and value of the label that tells which data set a job makes."""
+    return "beamfeed-data", fingerprint[:16]
+
+
+def beam_options(section: Dataflow, name: str, fingerprint: str) -> list[str]:
+    """The options of a submission; keys left out of the job file are left to the service."""
+    labels = {**section.labels, **dict([data_label(fingerprint)])}
+    single = {
+        "runner": RUNNER,
+        "project": section.project,
+        "region": section.region,
+        "job_name": name,
+        "temp_location": section.temp_location,
+        "staging_location": section.staging_location,
+        "sdk_container_image": section.image,
+        "worker_machine_type": section.machine_type,
+        "disk_size_gb": section.disk_gb,
+        "num_workers": section.workers,
+        "max_num_workers": section.max_workers,
+        "service_account_email": section.service_account,
+        "network": section.network,
+        "subnetwork": section.subnetwork,
+    }
+    flags = [f"--{key}={value}" for key, value in single.items() if value is not None]
+    if section.min_ram_gb is not None:
+        flags.append(f"--resource_hint=min_ram={section.min_ram_gb:g}GB")
+    if section.public_ips is not None:
+        flags.append("--use_public_ips" if section.public_ips else "--no_use_public_ips")
+    flags += [f"--label={key}={value}" for key, value in labels.items()]
+    for key, value in section.options.items():
+        if isinstance(value, bool):
+            flags += [f"--{key}"] if value else []
+        else:
+            flags += [f"--{key}={one}" for one in (value if isinstance(value, list) else [value])]
+    return flags
+
+
+def option(flags: Sequence[str], name: str) -> str | None:
+    """The value of `--name=value` or `--name value`, the last of several as Beam takes it."""
+    found = None
+    for at, flag in enumerate(flags):
+        if flag.startswith(f"--{name}="):
+            found = flag.partition("=")[2]
+        elif flag == f"--{name}" and at + 1 < len(flags):
+            found = flags[at + 1]
+    return found

@@ -1,0 +1,1 @@
+"""This machine: every worker is a process."""

@@ -1,0 +1,170 @@
+"""The Beam job that prepares sensor series.
+
+    files -> inspect -> plan -> check -> judge -> statistics -> transform graph
+                                            \\-> shards -> write -> verify -> publish
+
+Only descriptors are shuffled. Every row is read twice, to check it and to write it:
+a second read costs less than to hold or to shuffle the data.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import apache_beam as beam
+
+from beamfeed.contract import storage
+from beamfeed.contract.dataset.fingerprint import shard_multiple
+from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.transforms.progress import Progress
+from beamfeed.transforms.publish import Fleet, Publish, check_limit
+from beamfeed.transforms.records.shard_plan import Shard, plan_shards
+from beamfeed.transforms.records.tfrecord import WriteToTFRecord
+from beamfeed.transforms.records.verify import VerifyShard
+from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.sources.timeseries.plan import Asset, cut_units, plan_assets
+from beamfeed.transforms.sources.timeseries.preprocess import Recipe
+from beamfeed.transforms.sources.timeseries.scan import InspectFile, Part
+from beamfeed.transforms.sources.timeseries.validate import CheckUnit, Verdict, judge
+from beamfeed.transforms.statistics.moments import AddMoments, Moments
+from beamfeed.transforms.statistics.scale import BuildTransform, Table
+from beamfeed.transforms.statistics.transform_fn import WriteTransformFn
+
+
+@dataclass(frozen=True)
+class TimeseriesJob:
+    """A job whose files are listed and whose columns are known."""
+
+    recipe: Recipe
+    layout: DataLayout
+    fingerprint: str
+    files: int
+    progress: Progress
+
+    def build(self, pipeline: beam.Pipeline) -> None:
+        """Adds the whole job to a pipeline."""
+        job, columns, progress = self.recipe.job, self.recipe.columns, self.progress
+        features = len(columns.features)
+        inspect = InspectFile(job.source.asset, columns, self._split_column(), progress)
+        inspected = (
+            pipeline
+            | "Listing" >> beam.Create([self.layout.listing])
+            | "ReadListing" >> beam.FlatMap(read_listing)
+            | "SpreadFiles" >> beam.Reshuffle()
+            | "InspectFile" >> beam.ParDo(inspect).with_outputs(InspectFile.REJECTS, main="parts")
+        )
+        planned = _single(pipeline, "Plan") | "PlanAssets" >> beam.ParDo(
+            _PlanAssets(self.recipe, progress),
+            beam.pvalue.AsList(inspected["parts"]),
+            beam.pvalue.AsList(inspected[InspectFile.REJECTS]),
+        ).with_outputs(_PlanAssets.REJECTS, main="units")
+        verdicts = (
+            planned["units"]
+            | "SpreadUnits" >> beam.Reshuffle()
+            | "CheckUnit" >> beam.ParDo(CheckUnit(columns, job, progress))
+            | "GroupByAsset" >> beam.GroupByKey()
+            | "Judge" >> beam.MapTuple(lambda _, reports: judge(reports, columns, job))
+        )
+        moments, table = self._learn(verdicts, features)
+        transform_fn = table | "BuildTransform" >> BuildTransform(job.prepare.scale, features)
+        transform_written = transform_fn | "WriteTransformFn" >> WriteTransformFn(self.layout.root)
+        outcome = verdicts | "DropMoments" >> beam.Map(lambda v: replace(v, moments=Moments.zero(features)))
+        early = (inspected[InspectFile.REJECTS], planned[_PlanAssets.REJECTS]) | "EarlyRejects" >> beam.Flatten()
+        fleet = _single(pipeline, "Decide") | "DecideFleet" >> beam.ParDo(
+            _DecideFleet(self), beam.pvalue.AsList(outcome), beam.pvalue.AsList(early)
+        )
+        verified = (
+            fleet
+            | "PlanShards" >> beam.FlatMap(self._plan_shards)
+            | "SpreadShards" >> beam.Reshuffle()
+            | "WriteToTFRecord" >> WriteToTFRecord(self.layout, self.recipe, transform_fn[0], progress)
+            | "SpreadWritten" >> beam.Reshuffle()
+            | "VerifyShard" >> beam.ParDo(
+                VerifyShard(self.layout.root, features, job.windows, job.output.compression, progress)
+            )
+        )  # fmt: skip
+        _ = _single(pipeline, "Publish") | "PublishManifest" >> beam.ParDo(
+            Publish(job, columns.features, self.fingerprint, self.layout),
+            beam.pvalue.AsSingleton(fleet),
+            beam.pvalue.AsList(verified),
+            beam.pvalue.AsSingleton(moments),
+            beam.pvalue.AsList(transform_written),
+        )
+
+    def _split_column(self) -> str | None:
+        split = self.recipe.job.split
+        return split.column if split.by == "column" and self.recipe.columns.split is None else None
+
+    def _learn(self, verdicts: beam.PCollection, features: int) -> tuple[beam.PCollection, beam.PCollection]:
+        """The moments of all training rows, and what the transform graph holds."""
+        scale = self.recipe.job.prepare.scale
+        fleet = (
+            verdicts
+            | "TrainingRows" >> beam.Filter(lambda v: v.asset.split in (None, "train"))
+            | "TheirMoments" >> beam.Map(lambda v: v.moments)
+            | "AddMoments" >> beam.CombineGlobally(AddMoments(features))
+        )
+        by_asset = (
+            verdicts
+            | "Accepted" >> beam.Filter(lambda v: scale.per == "asset" and not v.rejects)
+            | "MomentsByAsset" >> beam.Map(lambda v: (v.asset.name, v.moments))
+        )
+        table = fleet | "MakeTable" >> beam.Map(
+            lambda moments, assets: Table.of(moments, dict(assets), scale.how), beam.pvalue.AsList(by_asset)
+        )
+        return fleet, table
+
+    def _plan_shards(self, fleet: Fleet) -> Iterator[Shard]:
+        shards = list(plan_shards(fleet.accepted, self.recipe, shard_multiple(self.recipe.job)))
+        works = [work.unit for shard in shards for work in shard.work]
+        self.progress.total("write", sum(unit.is_last for unit in works), sum(unit.rows for unit in works))
+        self.progress.total("verify", len(shards))
+        yield from shards
+
+
+def _single(pipeline: beam.Pipeline, name: str) -> beam.PCollection:
+    """One element, for a step that takes everything as side inputs."""
+    return pipeline | f"{name}Once" >> beam.Create([None])
+
+
+def write_listing(layout: DataLayout, paths: list[str]) -> None:
+    """The files to read, kept out of the job's graph, which must stay small."""
+    storage.write_text(layout.listing, "".join(json.dumps(path) + "\n" for path in paths))
+
+
+def read_listing(path: str) -> Iterator[str]:
+    for line in storage.read_text(path).splitlines():
+        yield json.loads(line)
+
+
+class _PlanAssets(beam.DoFn):
+    """All parts and rejects of inspecting, as side inputs -> Unit; tagged 'rejects' -> Reject."""
+
+    REJECTS = "rejects"
+
+    def __init__(self, recipe: Recipe, progress: Progress):
+        self._recipe, self._progress = recipe, progress
+
+    def process(self, _: None, parts: list[Part], rejects: list[Reject]) -> Iterator[Any]:
+        recipe = self._recipe
+        assets, more = plan_assets(parts, rejects, recipe.job, recipe.columns.clock)
+        self._progress.total("analyze", len(assets), sum(asset.rows for asset in assets))
+        for reject in more:
+            yield beam.pvalue.TaggedOutput(self.REJECTS, reject)
+        for asset in assets:
+            yield from cut_units(asset, recipe.framing, len(recipe.columns.features))
+
+
+class _DecideFleet(beam.DoFn):
+    """All verdicts and early rejects, as side inputs -> Fleet; stops the job if too much is rejected."""
+
+    def __init__(self, job: TimeseriesJob):
+        self._job = job
+
+    def process(self, _: None, verdicts: list[Verdict], early: list[Reject]) -> Iterator[Fleet]:
+        accepted: list[Asset] = sorted((v.asset for v in verdicts if not v.rejects), key=lambda asset: asset.name)
+        rejects = {*early, *(reject for verdict in verdicts for reject in verdict.rejects)}
+        fleet = Fleet(self._job.files, tuple(accepted), tuple(sorted(rejects, key=str)))
+        check_limit(fleet, self._job.recipe.job.limits.rejected, self._job.layout)
+        yield fleet

@@ -1,0 +1,151 @@
+"""Submits preprocessing to Dataflow.
+
+    python -m beamfeed.pipelines.dataflow_template --job gs://.../job.yaml [--set key=value] [Beam options]
+
+The entry point of the Flex Template, and of the launcher. It returns when the job is
+submitted. Exit codes as of beamfeed.pipelines.preprocess; what went wrong is one line.
+"""
+
+import difflib
+import io
+import logging
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
+from typing import Any
+
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.imports import heavy_imports
+
+FAILED, MISTAKE = 1, 2  # exit codes
+RUNNER = "DataflowRunner"
+TEMPLATE = "FLEX_TEMPLATE_PYTHON_PY_FILE"  # set in the template's image
+IMAGE = "BEAMFEED_IMAGE"  # set in the template's image: its own name
+JOB_ID_FILE = "BEAMFEED_JOB_ID_FILE"  # set by the launcher; not an option, as those are shown with the job
+
+
+def arguments(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """The arguments of a template as the pipeline takes them.
+
+    A template has each parameter once, so that --set holds several overrides with
+    semicolons between. The workers run in the image of the template.
+    """
+    given: list[str] = []
+    for arg in argv:
+        name, equals, value = arg.partition("=")
+        if name == "--set" and equals and TEMPLATE in env:
+            given += [f"--set={one.strip()}" for one in value.split(";") if one.strip()]
+        else:
+            given.append(arg)
+    names = {arg.partition("=")[0] for arg in given}
+    if "--runner" not in names:
+        given.append(f"--runner={RUNNER}")
+    if env.get(IMAGE) and "--sdk_container_image" not in names:
+        given.append(f"--sdk_container_image={env[IMAGE]}")
+    return given
+
+
+def check_options(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Raises UserError for options that Beam would pass over, or answer with pages of usage."""
+    from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
+
+    from beamfeed.pipelines.options import JobOptions  # noqa: F401  its options are known, too
+
+    options = PipelineOptions(list(argv))
+    usage = io.StringIO()
+    try:
+        with redirect_stderr(usage):
+            known = options.get_all_options()
+            every = options.get_all_options(retain_unknown_options=True)
+    except SystemExit:
+        raise UserError(f"Dataflow: {usage.getvalue().strip().splitlines()[-1].partition('error: ')[2]}") from None
+    # The service has checked a template's parameters; what else its launcher gives is not the user's.
+    for name in sorted(set(every) - set(known)) if TEMPLATE not in env else ():
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise UserError(f"Dataflow: --{name}: Beam has no such option{hint}")
+    cloud = options.view_as(GoogleCloudOptions)
+    for name in ("project", "region", "temp_location"):
+        if not getattr(cloud, name):
+            raise UserError(f"Dataflow: --{name}: is missing; give it, or launch.preprocess.dataflow.{name}")
+
+
+def dataflow_runner(job_id_file: str | None) -> Any:
+    """Beam's runner, which also writes down which job it started."""
+    from apache_beam.runners import DataflowRunner as BeamRunner
+
+    class DataflowRunner(BeamRunner):  # Beam's checks of options go by this name
+        def run_pipeline(self, *args: Any, **kwargs: Any) -> Any:
+            result = super().run_pipeline(*args, **kwargs)
+            if job_id_file and result.has_job:
+                with open(job_id_file, "w", encoding="utf-8") as file:
+                    file.write(result.job_id())
+            return result
+
+    return DataflowRunner()
+
+
+def explain(error: Exception) -> tuple[int, str] | None:
+    """The exit code of a submission that failed, and what to do about it in one line; None for what is not known."""
+    from google.api_core.exceptions import GoogleAPICallError
+    from google.auth.exceptions import GoogleAuthError
+
+    told = " ".join(str(getattr(error, "message", None) or error).split())[:500]
+    told = re.sub(r"^(GET|POST|PUT) \S+: ", "", told)
+    if isinstance(error, GoogleAuthError):
+        return MISTAKE, f"credentials: {told}; run `gcloud auth application-default login`"
+    if isinstance(error, GoogleAPICallError):
+        code = int(error.code or 0)
+        if code == 429 or "quota" in told.lower():
+            return FAILED, (
+                f"quota: {told}; wait for other jobs to end, lower launch.preprocess.dataflow.max_workers, "
+                "or ask for more under IAM & Admin > Quotas"
+            )
+        if code in (401, 403):
+            return MISTAKE, (
+                f"no permission: {told}; the account needs roles/dataflow.developer, "
+                "roles/iam.serviceAccountUser on the workers' account, and on the buckets roles/storage.objectAdmin "
+                "and roles/storage.legacyBucketReader"
+            )
+        if 400 <= code < 500:
+            return MISTAKE, told
+        return FAILED, f"no answer: {code} {told}; nothing was submitted, run the same command again"
+    if type(error).__name__ == "DataflowJobAlreadyExistsError":
+        return FAILED, told
+    if isinstance(error, ValueError) and "validations errors" in told:
+        return MISTAKE, told.partition(":")[2].strip()
+    if isinstance(error, OSError) and "GCS" in told:
+        return MISTAKE, told
+    return None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    given = arguments(sys.argv[1:] if argv is None else argv, os.environ)
+    if TEMPLATE not in os.environ:
+        logging.disable()  # what matters comes back as an exception; the logs of a template are for the cloud
+    from beamfeed.pipelines import preprocess
+
+    try:
+        with heavy_imports():
+            import apache_beam  # noqa: F401
+        check_options(given, os.environ)
+        preprocess.run(given)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except Exception as error:
+        found = explain(error)
+        if found is None:
+            raise
+        print(f"Dataflow: {found[1]}", file=sys.stderr)
+        return found[0]
+    return 0
+
+
+if __name__ == "__main__":
+    exit_code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)  # as in beamfeed.pipelines.preprocess

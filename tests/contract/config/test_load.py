@@ -1,0 +1,112 @@
+"""What a user reads who made a mistake in his job file."""
+
+import pytest
+
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.load import load_job, parse_job
+from beamfeed.contract.errors import JobFailed, UserError, find_job_failure
+
+TEXT = """\
+name: turbofan
+source:
+  kind: timeseries
+  files: fleet/*.parquet
+  time: {column: cycle}
+  features: ["sensor_*"]
+windows: {length: 30, stride: 1}
+split:
+  train: 0.8
+output: {path: out/data}
+train:
+  model: {name: recurrent_autoencoder}
+  workdir: out/model
+"""
+
+
+def message(text: str = TEXT, *overrides: str) -> str:
+    with pytest.raises(UserError) as caught:
+        parse_job(text, overrides, name="job.yaml")
+    return str(caught.value)
+
+
+def test_defaults_and_overrides():
+    job = parse_job(TEXT, ["windows.stride=4", "source.asset={column: machine}", "train.early_stopping.patience=5"])
+    assert isinstance(job, Job)
+    assert (job.windows.length, job.windows.stride) == (30, 4)
+    assert job.source.asset.column == "machine"
+    assert job.train.early_stopping.patience == 5
+    assert job.output.records == "segments"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("stride: 1", "strid: 1", "job.yaml:7: windows.strid: unknown key; did you mean 'stride'? "
+                                  "(allowed: length, stride)"),
+        ("stride: 1", "stride: 0", "job.yaml:7: windows.stride: 0 is not allowed, it must be greater"),
+        ("length: 30", "length: many", "job.yaml:7: windows.length: 'many' is not allowed, it must be a valid integer"),
+        ("kind: timeseries", "kind: timeserie", "job.yaml:3: source.kind: 'timeserie' is not allowed; did you mean "
+                                                "'timeseries'? (allowed: timeseries)"),
+        ("name: turbofan", "nam: turbofan", "job.yaml:1: nam: unknown key; did you mean 'name'?"),
+        ("train: 0.8", "train: 0.9", "job.yaml:8: split: train + eval + test is 1.1, it must be 1"),
+        ("train: 0.8", "by: column", "job.yaml:8: split: by: column needs 'column: <name>'"),
+        ("workdir: out/model", "workdir: out/data", "output.path and train.workdir are the same folder: out/data"),
+        ("output: {path: out/data}", "", "job.yaml:1: output: is missing"),
+        ("{column: cycle}", "{column: cycle, unit: sec}", "'sec' is not allowed (allowed: ns, us, ms, s, m, h, d)"),
+        ("train: 0.8", "train: 0.8\n  train: 0.7", "job.yaml:10: split.train is given twice"),
+        ("windows: {", "windows: {{", "job.yaml:8: is not YAML"),
+    ],
+)  # fmt: skip
+def test_mistakes_name_line_key_and_what_is_allowed(old, new, expected):
+    assert old in TEXT
+    assert expected in message(TEXT.replace(old, new))
+
+
+def test_every_mistake_is_told_at_once():
+    lines = message(TEXT.replace("length: 30", "lenght: 30").replace("stride: 1", "stride: x")).splitlines()
+    assert len(lines) == 3
+    assert any("windows.length: is missing" in line for line in lines)
+    assert any("did you mean 'length'?" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("windows.strid=4", "--set windows.strid=4: windows.strid: unknown key; did you mean 'stride'?"),
+        ("windows.stride", "--set windows.stride: needs key=value"),
+        ("windows.stride=[", "--set windows.stride=[: the value is not YAML"),
+        ("name.first=x", "--set name.first=x: name holds no keys"),
+        ("prepare.max_gap=5x", "prepare.max_gap: '5x' is not a duration, such as 5s, 250ms, 1h"),
+        ("source.asset={from: path, pattern: '('}", "is not a regular expression"),
+        ("source.asset={from: path, pattern: '(?P<site>x)'}", "has no group named 'asset'"),
+        ("split={by: column, column: c, train: [a], eval: [a]}", "the value 'a' is in more than one split"),
+        ("output.shards=some", "'some' is not allowed, it must be auto or a valid integer"),
+        ("output.shards=0", "0 is not allowed, it must be auto or greater than or equal to 1"),
+    ],
+)
+def test_mistakes_on_the_command_line_name_the_override(override, expected):
+    found = message(TEXT, override)
+    assert expected in found
+    assert len(found.splitlines()) == 1
+
+
+def test_files_that_are_no_job(tmp_path):
+    with pytest.raises(UserError, match="there is no such job file"):
+        load_job(str(tmp_path / "none.yaml"))
+    (tmp_path / "list.yaml").write_text("- a\n")
+    with pytest.raises(UserError, match="a job file is a mapping with the keys name, source"):
+        load_job(str(tmp_path / "list.yaml"))
+    (tmp_path / "empty.yaml").write_text("")
+    with pytest.raises(UserError, match="a job file is a mapping"):
+        load_job(str(tmp_path / "empty.yaml"))
+    (tmp_path / "evil.yaml").write_text("name: !!python/object/apply:os.system ['true']\n")
+    with pytest.raises(UserError, match=r"evil.yaml:1: is not YAML"):
+        load_job(str(tmp_path / "evil.yaml"))
+    with pytest.raises(UserError, match="cannot be read as a job file"):
+        load_job(str(tmp_path))
+
+
+def test_the_message_of_a_failed_job_is_found_in_a_runners_text():
+    text = f"Traceback ...\n  File\nRuntimeError: {JobFailed('3 of 4')} [while running 'Decide']\n\nmore"
+    assert find_job_failure(text) == "job failed: 3 of 4"
+    assert find_job_failure("Traceback") is None

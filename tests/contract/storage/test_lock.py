@@ -1,0 +1,88 @@
+"""beamfeed.contract.storage.lock on a disk; tests/gs/test_lock.py has it in a bucket."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import lock
+
+HOLDER = """
+import sys
+from beamfeed.contract.storage import lock
+with lock.hold(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+COUNTER = """
+import sys
+from beamfeed.contract.storage import lock
+from beamfeed.contract.errors import UserError
+path, counter, turns = sys.argv[1:]
+for _ in range(int(turns)):
+    while True:
+        try:
+            with lock.hold(path):
+                count = int(open(counter).read())
+                open(counter, "w").write(str(count + 1))
+            break
+        except UserError:
+            pass
+"""
+
+
+@pytest.fixture
+def holder(root, tmp_path):
+    """A process that holds the lock until its standard input is closed."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / "out" / "lock.json")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_names_the_holder_and_is_gone_after_him(holder, tmp_path):
+    path = tmp_path / "out" / "lock.json"
+    with pytest.raises(UserError) as caught, lock.hold(str(path)):
+        pass
+    assert f"process {holder.pid} on {os.uname().nodename} is preparing {tmp_path}/out right now" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    holder.communicate()
+    assert not path.exists()
+    with lock.hold(str(path)):
+        assert path.exists()
+
+
+def test_a_killed_holder_holds_nothing(holder, tmp_path):
+    path = tmp_path / "out" / "lock.json"
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    assert path.exists()
+    with lock.hold(str(path)):
+        pass
+    assert not path.exists()
+
+
+def test_leaves_no_folder_where_nothing_came_of_it(tmp_path):
+    with pytest.raises(ZeroDivisionError), lock.hold(str(tmp_path / "new" / "lock.json")):
+        raise ZeroDivisionError
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "old").mkdir()
+    with lock.hold(str(tmp_path / "old" / "lock.json")):
+        pass
+    assert (tmp_path / "old").exists()
+
+
+def test_many_take_turns(root, tmp_path):
+    """Processes that open, lock and remove the file at the same time: none ever enters beside another."""
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    command = [sys.executable, "-c", COUNTER, str(tmp_path / "lock.json"), str(counter), "300"]
+    processes = [subprocess.Popen(command, cwd=root) for _ in range(4)]
+    assert [process.wait() for process in processes] == [0] * 4
+    assert counter.read_text() == "1200"

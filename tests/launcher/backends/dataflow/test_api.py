@@ -1,0 +1,100 @@
+"""The calls to Dataflow, and what becomes of their errors."""
+
+import pytest
+from templates.cloud import JOB_ID, serve
+
+from beamfeed.contract.errors import UserError
+from beamfeed.launcher.backends import dataflow
+from beamfeed.launcher.backends.dataflow.api import DataflowService, Unreachable
+from beamfeed.launcher.backends.dataflow.backend import DataflowBackend
+from beamfeed.launcher.plan import Stage
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    with serve(tmp_path) as cloud:
+        cloud.states = ["JOB_STATE_RUNNING"]
+        yield cloud
+
+
+@pytest.fixture
+def flags(cloud):
+    return [
+        "--project=a-project",
+        "--region=europe-west1",
+        "--job_name=a-name",
+        "--no_auth",
+        f"--dataflow_endpoint={cloud.url}",
+    ]
+
+
+@pytest.fixture
+def service(flags):
+    return DataflowService(flags)
+
+
+def test_a_running_job_is_found_by_its_name(cloud, service):
+    assert service.active_job("a-name") is None
+    cloud.active = [{"id": "1", "name": "another"}, {"id": "2", "name": "a-name"}]
+    assert service.active_job("a-name") == "2"
+    path = cloud.requests[-1][1]
+    assert path.startswith("/v1b3/projects/a-project/locations/europe-west1/jobs?")
+    assert "filter=ACTIVE" in path
+
+
+def test_state_messages_and_metrics(cloud, service):
+    cloud.messages = [("JOB_MESSAGE_ERROR", "bad")]
+    cloud.metrics = [{"scalar": 1}]
+    assert service.state(JOB_ID) == "JOB_STATE_RUNNING"
+    assert [(one.importance, one.text) for one in service.messages(JOB_ID)] == [("JOB_MESSAGE_ERROR", "bad")]
+    assert service.metrics(JOB_ID) == [{"scalar": 1}]
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+def test_what_may_pass(cloud, service, code):
+    cloud.states = [code]
+    with pytest.raises(Unreachable, match=f"{code} come back later"):
+        service.state(JOB_ID)
+
+
+@pytest.mark.parametrize(("code", "told"), [(403, "roles/dataflow.developer"), (404, "project and region")])
+def test_what_will_not_pass_is_the_users_to_change(cloud, service, code, told):
+    cloud.states = [code]
+    with pytest.raises(UserError, match=told):
+        service.state(JOB_ID)
+
+
+def test_nobody_listens(flags):
+    with pytest.raises(Unreachable):
+        DataflowService([*flags, "--dataflow_endpoint=http://localhost:1"]).state(JOB_ID)
+
+
+def test_another_launcher_that_was_faster(cloud, flags, monkeypatch, capsys):
+    cloud.states = ["JOB_STATE_CANCELLED"]
+
+    def refused(stage):
+        cloud.active = [{"id": JOB_ID, "name": "a-name"}]
+        return 1, None
+
+    monkeypatch.setattr(dataflow, "_submit", refused)
+    stage = Stage("preprocess", tuple(flags), "dataflow", 1, "logs", False, "")
+    assert DataflowBackend().run(stage) == 1
+    told = capsys.readouterr().err
+    assert "job a-name was submitted by somebody else, following it" in told
+    assert "the job was cancelled" in told
+
+
+def test_a_job_that_can_no_longer_be_seen_is_left_alone(cloud, flags, capsys):
+    cloud.active, cloud.states = [{"id": JOB_ID, "name": "a-name"}], [403]
+    stage = Stage("preprocess", tuple(flags), "dataflow", 1, "logs", False, "")
+    with pytest.raises(UserError, match="403"):
+        DataflowBackend().run(stage)
+    assert "the job goes on in the cloud; run the same command again to follow it" in capsys.readouterr().err
+
+
+def test_nothing_to_follow(flags, monkeypatch):
+    stage = Stage("preprocess", tuple(flags), "dataflow", 1, "logs", False, "")
+    monkeypatch.setattr(dataflow, "_submit", lambda _: (2, None))
+    assert DataflowBackend().run(stage) == 2
+    monkeypatch.setattr(dataflow, "_submit", lambda _: (0, None))  # published by another in the meantime
+    assert DataflowBackend().run(stage) == 0

@@ -1,0 +1,342 @@
+"""The Dataflow backend: real submissions to a server on this machine, and jobs played back to the launcher."""
+
+import importlib.metadata
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from apache_beam.portability.api import beam_runner_api_pb2
+from fleets import make_table
+from google.api_core import exceptions
+from google.auth.exceptions import RefreshError
+from templates.cloud import DATAFLOW, JOB_ID, serve
+
+from beamfeed.pipelines.dataflow_template import explain
+
+NAME = re.compile(r"beamfeed-made-data-[0-9a-f]{12}")
+JOB = {
+    "name": "Small_job",
+    "source": {"kind": "timeseries", "files": "gs://raw/fleet/*.parquet", "time": {"column": "t"}, "features": ["x*"]},
+    "windows": {"length": 8},
+    "output": {"path": "gs://made/data"},
+    "launch": {
+        "train": {"workers": 1},
+        "preprocess": {
+            "backend": "dataflow",
+            "dataflow": {
+                "project": "a-project",
+                "region": "europe-west1",
+                "temp_location": "gs://made/tmp",
+                "image": "repo/image:1",
+                "machine_type": "n2-standard-4",
+                "disk_gb": 50,
+                "min_ram_gb": 8,
+                "max_workers": 20,
+                "service_account": "robot@a-project.iam.gserviceaccount.com",
+                "subnetwork": "regions/europe-west1/subnetworks/sub",
+                "public_ips": False,
+                "labels": {"team": "x"},
+                "options": {"dataflow_service_options": ["enable_prime"]},
+            },
+        },
+    },
+}
+
+
+class Bench:
+    """A cloud with a small fleet in it, and the command line before it."""
+
+    def __init__(self, cloud, folder):
+        self.cloud = cloud
+        self.folder = folder
+        self.env = {**os.environ, **cloud.environment(folder)}
+        table = io.BytesIO()
+        pq.write_table(make_table(200), table)
+        cloud.objects["raw/fleet/one.parquet"] = table.getvalue()
+        cloud.states = ["JOB_STATE_DONE"]
+        self.job = folder / "job.yaml"
+        train = {"model": {"name": "recurrent_autoencoder"}, "workdir": str(folder / "model")}
+        self.job.write_text(yaml.safe_dump({**JOB, "train": train}))
+
+    def command(self, *args, command="run"):
+        at = f"launch.preprocess.dataflow.options.dataflow_endpoint={DATAFLOW}"
+        return [sys.executable, "-m", "beamfeed.launcher.cli", command, str(self.job), "--set", at, *args]
+
+    def beamfeed(self, *args, env=None, **options):
+        return subprocess.run(
+            self.command(*args, **options), env=env or self.env, capture_output=True, text=True, timeout=90
+        )
+
+
+@pytest.fixture
+def bench(tmp_path):
+    with serve(tmp_path) as cloud:
+        yield Bench(cloud, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def submitted(tmp_path_factory):
+    """One job that was submitted, ended at once and left no data set."""
+    folder = tmp_path_factory.mktemp("submitted")
+    with serve(folder) as cloud:
+        bench = Bench(cloud, folder)
+        yield bench, bench.beamfeed()
+
+
+@pytest.fixture
+def request_of(submitted):
+    bench, result = submitted
+    assert bench.cloud.submitted, result.stderr
+    return bench.cloud.submitted[0]
+
+
+@pytest.fixture
+def graph(submitted):
+    pipeline = beam_runner_api_pb2.Pipeline()
+    pipeline.ParseFromString(submitted[0].cloud.object_ending("/pipeline.pb"))
+    return pipeline
+
+
+def test_a_job_that_ends_without_a_data_set_is_not_trained_on(submitted):
+    bench, result = submitted
+    assert result.returncode == 1, result.stderr
+    assert f"preprocess: job {JOB_ID}, https://console.cloud.google.com/dataflow/jobs/europe-west1/" in result.stderr
+    assert "the job ended, but gs://made/data holds no data set of this job" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (bench.folder / "model").exists()
+    assert not any(name.endswith("manifest.json") for name in bench.cloud.objects)
+
+
+def test_the_request_names_workers_and_image(request_of):
+    environment = request_of["environment"]
+    (pool,) = environment["workerPools"]
+    assert NAME.fullmatch(request_of["name"])
+    assert request_of["labels"].keys() == {"team", "beamfeed-data"}
+    assert re.fullmatch("[0-9a-f]{16}", request_of["labels"]["beamfeed-data"])
+    assert pool["kind"] == "harness"
+    assert pool["workerHarnessContainerImage"] == "repo/image:1"
+    assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == ["repo/image:1"]
+    assert (pool["machineType"], pool["diskSizeGb"]) == ("n2-standard-4", 50)
+    assert pool["autoscalingSettings"]["maxNumWorkers"] == 20
+    assert pool["subnetwork"] == "regions/europe-west1/subnetworks/sub"
+    assert pool["ipConfiguration"] == 2  # private
+    assert environment["serviceAccountEmail"] == "robot@a-project.iam.gserviceaccount.com"
+    assert environment["serviceOptions"] == ["enable_prime"]
+
+
+def test_nothing_is_installed_on_the_workers_when_they_start(submitted, request_of):
+    staged = [package["name"] for package in request_of["environment"]["workerPools"][0]["packages"]]
+    assert staged == ["submission_environment_dependencies.txt"]  # no main session, no packages
+    assert not any("pickled" in name for name in submitted[0].cloud.objects)
+    assert b"__main__" not in submitted[0].cloud.object_ending("/pipeline.pb")  # all code is in the image
+
+
+def test_the_versions_are_those_of_the_lock(submitted, request_of, root):
+    told = submitted[0].cloud.object_ending("/submission_environment_dependencies.txt").decode().replace("\\n", "\n")
+    lock = (root / "requirements.lock").read_text().splitlines()
+    for package in ("apache-beam", "tensorflow", "tensorflow-transform", "pyarrow", "numpy"):
+        (line,) = [line for line in lock if line.startswith(f"{package}==")]
+        assert line in told
+    assert request_of["environment"]["userAgent"]["version"] == importlib.metadata.version("apache-beam")
+
+
+def test_the_steps_have_readable_names(graph):
+    names = {one.unique_name for key, one in graph.components.transforms.items() if key not in graph.root_transform_ids}
+    top = {name.partition("/")[0] for name in names}
+    assert {"Listing", "InspectFile", "PlanAssets", "CheckUnit", "WriteToTFRecord", "VerifyShard"} <= top
+    assert not any(re.search(r"<lambda|ref_|0x[0-9a-f]{6}", name) for name in top)
+
+
+def test_the_steps_carry_display_data(graph):
+    told = [one for one in graph.components.transforms.values() if one.unique_name == "CheckUnit"]
+    assert any(data.urn == "beam:display_data:labelled:v1" for one in told for data in one.display_data)
+
+
+def test_the_memory_that_a_worker_needs_is_a_hint(graph):
+    hints = [env.resource_hints for env in graph.components.environments.values() if env.resource_hints]
+    assert all(dict(hint) == {"beam:resources:min_ram_bytes:v1": b"8000000000"} for hint in hints)
+    assert hints
+
+
+def test_no_path_of_this_machine_is_in_the_options(submitted, request_of):
+    told = dict(request_of["environment"]["sdkPipelineOptions"]["options"])
+    bench, _ = submitted
+    assert told.pop("job") == str(bench.job)  # what the user typed
+    assert str(bench.folder) not in json.dumps(told)
+
+
+def test_the_requests_are_signed(submitted):
+    bench, _ = submitted
+    calls = [headers for method, path, headers in bench.cloud.requests if "/v1b3/" in path]
+    assert all(
+        headers.get("authorization", headers.get("Authorization", "")).startswith("Bearer ") for headers in calls
+    )
+
+
+def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(bench):
+    bench.cloud.states = ["JOB_STATE_RUNNING"]
+    first = subprocess.Popen(bench.command(), env=bench.env, stderr=subprocess.PIPE, text=True)
+    lines = []
+    for line in first.stderr:
+        lines.append(line)
+        if "job is running" in line:
+            break
+    first.send_signal(signal.SIGINT)
+    rest = first.communicate(timeout=30)[1]
+    assert first.returncode == 130, lines
+    assert "run the same command again to follow it" in rest
+    assert f"gcloud dataflow jobs cancel {JOB_ID} --region=europe-west1 --project=a-project" in rest
+    (request,) = bench.cloud.submitted
+    assert not any(method in ("PUT", "POST") and JOB_ID in path for method, path, _ in bench.cloud.requests)
+
+    bench.cloud.active = [{"id": JOB_ID, "currentState": "JOB_STATE_RUNNING", **request}]
+    bench.cloud.states = ["JOB_STATE_CANCELLED"]
+    began = time.monotonic()
+    second = bench.beamfeed()
+    assert time.monotonic() - began < 10
+    assert second.returncode == 1
+    assert f"job {request['name']} is in the cloud already, following it" in second.stderr
+    assert "the job was cancelled before it was done" in second.stderr
+    assert len(bench.cloud.submitted) == 1
+
+
+def test_a_job_that_makes_other_data_at_the_output_is_not_disturbed(bench):
+    bench.beamfeed()
+    (request,) = bench.cloud.submitted
+    bench.cloud.active = [{"id": JOB_ID, "currentState": "JOB_STATE_RUNNING", **request}]
+    before = dict(bench.cloud.objects)
+    result = bench.beamfeed("--set", "windows.stride=4")
+    assert result.returncode == 2, result.stderr
+    assert f"output.path: job {JOB_ID} is preparing gs://made/data from another input or with" in result.stderr
+    assert f"gcloud dataflow jobs cancel {JOB_ID} --region=europe-west1 --project=a-project" in result.stderr
+    assert len(bench.cloud.submitted) == 1
+    assert bench.cloud.objects == before
+
+
+def test_a_job_that_fails(bench):
+    bench.cloud.states = ["JOB_STATE_FAILED"]
+    bench.cloud.messages = [("JOB_MESSAGE_ERROR", "Workflow failed. Causes: Quota 'CPUS' exceeded.")]
+    result = bench.beamfeed()
+    assert result.returncode == 1
+    assert "preprocess: quota: Workflow failed. Causes: Quota 'CPUS' exceeded.; lower launch" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_submission_that_is_refused_is_one_line(bench):
+    bench.cloud.refuse = (429, "RESOURCE_EXHAUSTED", "Project a-project has too many running jobs")
+    result = bench.beamfeed()
+    assert result.returncode == 1, result.stderr
+    (line,) = result.stderr.splitlines()[1:]
+    assert line.startswith("Dataflow: quota: Project a-project has too many running jobs; wait for other jobs to end")
+    assert not any(name.endswith("manifest.json") for name in bench.cloud.objects)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (exceptions.Forbidden("no"), 2, "no permission: no; the account needs roles/dataflow.developer"),
+        (exceptions.BadRequest("POST http://x/y: No such subnetwork"), 2, "No such subnetwork"),
+        (exceptions.Conflict("There is already an active job named x"), 2, "already an active job"),
+        (exceptions.ServiceUnavailable("later"), 1, "nothing was submitted"),
+        (RefreshError("expired"), 2, "gcloud auth application-default login"),
+        (ValueError("Pipeline has validations errors: \nInvalid GCS path"), 2, "Invalid GCS path"),
+        (OSError("Could not upload to GCS path gs://x"), 2, "gs://x"),
+    ],
+)
+def test_what_a_refusal_means(error, code, told):
+    found = explain(error)
+    assert found is not None
+    assert found[0] == code
+    assert told in found[1]
+
+
+def test_a_fault_of_our_own_is_not_explained_away():
+    assert explain(ValueError("some bug")) is None
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("nework: x", "--nework: Beam has no such option; did you mean 'network'?"),
+        ("number_of_worker_harness_threads: many", "--number_of_worker_harness_threads: invalid int value: 'many'"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_nothing_is_submitted(bench, option, told):
+    key, _, value = option.partition(": ")
+    result = bench.beamfeed("--set", f"launch.preprocess.dataflow.options.{key}={value}")
+    assert result.returncode == 2, result.stderr
+    assert told in result.stderr.splitlines()[-1]
+    assert len(result.stderr.splitlines()) == 2
+    assert bench.cloud.submitted == []
+
+
+def test_a_local_output_is_one_line(bench):
+    result = bench.beamfeed("--set", "output.path=out/data")
+    assert result.returncode == 2
+    assert result.stderr.startswith("beamfeed: output.path: out/data is on this machine")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_no_credentials_are_told_at_once(bench, tmp_path):
+    env = {name: value for name, value in bench.env.items() if name != "GOOGLE_APPLICATION_CREDENTIALS"}
+    env |= {"CLOUDSDK_CONFIG": str(tmp_path / "none"), "NO_GCE_CHECK": "true"}
+    began = time.monotonic()
+    result = bench.beamfeed(env=env)
+    assert time.monotonic() - began < 10
+    assert result.returncode == 2, result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert "gcloud auth application-default login" in result.stderr
+
+
+def test_dry_run_shows_the_submission(bench):
+    result = bench.beamfeed("--dry-run")
+    assert result.returncode == 0, result.stderr
+    (line,) = [line for line in result.stdout.splitlines() if "-m beamfeed.pipelines.dataflow_template" in line]
+    assert "--runner=DataflowRunner --project=a-project --region=europe-west1 --job_name=beamfeed-made-data-" in line
+    assert bench.cloud.submitted == []
+
+
+@pytest.mark.long
+def test_training_goes_on_when_the_data_set_is_there(bench):
+    for i in range(4):
+        table = io.BytesIO()
+        pq.write_table(make_table(200, i), table)
+        bench.cloud.objects[f"raw/fleet/{i}.parquet"] = table.getvalue()
+    bench.cloud.states = ["JOB_STATE_RUNNING"]
+    small = ["train.epochs=1", "train.model.units=[4]", "train.model.latent=2"]
+    launched = subprocess.Popen(
+        bench.command(*(part for one in small for part in ("--set", one))),
+        env=bench.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    seen = []
+    for line in launched.stderr:
+        seen.append(line)
+        if "job is running" in line:
+            break
+    # What the workers do in the cloud, on the same bucket.
+    command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(bench.job)]
+    worked = subprocess.run(command, env=bench.env, capture_output=True, text=True, timeout=200)
+    assert worked.returncode == 0, worked.stderr
+    bench.cloud.states = ["JOB_STATE_DONE"]
+    told, rest = launched.communicate(timeout=200)
+    assert launched.returncode == 0, "".join(seen) + rest
+    assert "preprocess: job is done" in rest
+    assert "train loss" in told
+    assert (bench.folder / "model" / "model.keras").exists()
+    assert len(bench.cloud.submitted) == 1
+
+    again = bench.beamfeed(*(part for one in small for part in ("--set", one)))
+    assert again.returncode == 0, again.stderr
+    assert "preprocess: complete, nothing to do" in again.stderr
+    assert len(bench.cloud.submitted) == 1

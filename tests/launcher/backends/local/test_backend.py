@@ -1,0 +1,267 @@
+"""The local backend, with real processes that stand in for the stages."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+
+import psutil
+import pytest
+
+from beamfeed.launcher.backends import backend_named
+from beamfeed.launcher.backends.local import backend as local_backend
+from beamfeed.launcher.backends.local.backend import free_ports, tf_config
+from beamfeed.launcher.plan import Stage
+
+INDEX = "import json, os, signal, sys, time; i = json.loads(os.environ['TF_CONFIG'])['task']['index']"
+
+
+@pytest.fixture
+def mark(tmp_path):
+    """A word in the command line of every process of a test, by which those left over are found."""
+    return f"mark-{tmp_path}"
+
+
+def stage(tmp_path, mark, code, workers=3, **changes):
+    command = (sys.executable, "-c", f"{INDEX if workers > 1 else ''}\n{textwrap.dedent(code)}", mark)
+    values = {
+        "name": "train",
+        "command": command,
+        "backend": "local",
+        "workers": workers,
+        "logs": str(tmp_path / "logs"),
+        "complete": False,
+        "reason": "",
+    }
+    return Stage(**{**values, **changes})
+
+
+def left_over(mark, seconds=5.0):
+    """The processes of a test that are still there; one that was killed may take a moment to go."""
+    end = time.monotonic() + seconds
+    while (found := marked(mark)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+def marked(mark):
+    found = []
+    for process in psutil.process_iter(["pid", "cmdline", "status"]):
+        if mark in (process.info["cmdline"] or []) and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(process.info)
+    return found
+
+
+def run(a_stage):
+    return backend_named("local").run(a_stage)
+
+
+def test_all_succeed_and_only_the_chief_speaks(tmp_path, mark, capfd):
+    assert run(stage(tmp_path, mark, "print('I am', i, flush=True)")) == 0
+    out = capfd.readouterr()
+    assert out.out == "I am 0\n"
+    assert out.err == ""
+    assert (tmp_path / "logs" / "worker-1.log").read_text() == "I am 1\n"
+    assert (tmp_path / "logs" / "worker-2.log").read_text() == "I am 2\n"
+    assert not (tmp_path / "logs" / "worker-0.log").exists()
+
+
+def test_one_that_dies_ends_the_others(tmp_path, mark, capfd):
+    code = """
+        if i == 1:
+            print('the reason', file=sys.stderr)
+            sys.exit(7)
+        time.sleep(600)
+    """
+    began = time.monotonic()
+    assert run(stage(tmp_path, mark, code)) == 7
+    assert time.monotonic() - began < 10
+    error = capfd.readouterr().err
+    assert "train worker 1 of 3 ended with exit code 7" in error
+    assert "the reason" in error
+    assert "worker-1.log" in error
+    assert left_over(mark) == []
+
+
+def test_one_that_ignores_sigterm_is_ended_too(tmp_path, mark, capfd):
+    ready = tmp_path / "ready"
+    code = f"""
+        if i == 1:
+            while not os.path.exists({str(ready)!r}):
+                time.sleep(0.02)
+            sys.exit(7)
+        if i == 2:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            open({str(ready)!r}, 'w').close()
+        time.sleep(600)
+    """
+    assert run(stage(tmp_path, mark, code)) == 7
+    assert left_over(mark) == []
+
+
+def test_a_child_of_a_worker_is_ended_with_it(tmp_path, mark, capfd):
+    code = f"""
+        import subprocess
+        subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)', {mark!r}])
+        sys.exit(3 * (i == 0))
+    """
+    assert run(stage(tmp_path, mark, code, workers=2)) == 3
+    assert left_over(mark) == []
+
+
+def test_a_killed_worker_is_named_with_its_signal(tmp_path, mark, capfd):
+    code = """
+        if i == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(600)
+    """
+    assert run(stage(tmp_path, mark, code)) == 128 + signal.SIGKILL
+    assert "train worker 2 of 3 was ended by SIGKILL" in capfd.readouterr().err
+
+
+def test_a_mistake_that_all_workers_find_is_told_once(tmp_path, mark, capfd):
+    code = """
+        print('beamfeed: the batch is odd', file=sys.stderr)
+        time.sleep(0.3 * (i == 0))
+        sys.exit(2)
+    """
+    assert run(stage(tmp_path, mark, code)) == 2
+    assert capfd.readouterr().err == "beamfeed: the batch is odd\n"
+
+
+def test_a_mistake_that_one_worker_finds_is_its_message(tmp_path, mark, capfd):
+    code = """
+        if i == 1:
+            print('noise', file=sys.stderr)
+            print('beamfeed: the disk is full', file=sys.stderr)
+            sys.exit(2)
+        time.sleep(600)
+    """
+    assert run(stage(tmp_path, mark, code)) == 2
+    assert capfd.readouterr().err == "beamfeed: the disk is full\n"
+
+
+def test_the_others_that_failed_with_it_are_named(tmp_path, mark, capfd):
+    code = """
+        time.sleep(0.3 * i)
+        print('reason of', i, file=sys.stderr)
+        sys.exit(1)
+    """
+    assert run(stage(tmp_path, mark, code)) == 1
+    error = capfd.readouterr().err
+    assert error.startswith("reason of 0\n")
+    assert "worker 1 of 3 ended with exit code 1; its log is" in error
+
+
+def test_a_log_that_is_cleared_meanwhile_is_still_shown(tmp_path, mark, capfd):
+    code = f"""
+        import shutil
+        if i == 1:
+            print('the reason', flush=True)
+            shutil.rmtree({str(tmp_path / "logs")!r})
+            sys.exit(7)
+        time.sleep(600)
+    """
+    assert run(stage(tmp_path, mark, code, workers=2)) == 7
+    assert "the reason" in capfd.readouterr().err
+
+
+def test_one_worker_has_no_cluster(tmp_path, mark, capfd):
+    code = "import os; print(os.environ.get('TF_CONFIG'), os.environ['TF_CPP_MIN_LOG_LEVEL'])"
+    assert run(stage(tmp_path, mark, code, workers=1)) == 0
+    assert capfd.readouterr().out == "None 2\n"
+
+
+def test_workers_get_free_ports_and_their_own_index():
+    ports = free_ports(3)
+    assert len(set(ports)) == 3
+    for port in ports:
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", port))
+    config = json.loads(tf_config(ports, 2))
+    assert config["cluster"]["worker"] == [f"127.0.0.1:{port}" for port in ports]
+    assert config["task"] == {"type": "worker", "index": 2}
+
+
+def test_preprocessing_gets_a_progress_folder_that_is_removed(tmp_path, mark, capfd):
+    code = """
+        import sys
+        assert sys.argv[-2] == '--progress-dir'
+        folder = sys.argv[-1]
+        with open(folder + '/w.jsonl', 'w') as file:
+            file.write('{"stage": "write", "total_assets": 2, "total_rows": 30}\\n')
+            file.write('{"stage": "write", "assets": 2, "rows": 30}\\n')
+        print(folder)
+    """
+    assert run(stage(tmp_path, mark, code, workers=1, name="preprocess", reports_progress=True)) == 0
+    out, error = capfd.readouterr()
+    assert error.startswith("write: 2 assets, 30 rows in")
+    assert not os.path.exists(out.strip())
+
+
+def test_logs_of_a_remote_workdir_go_to_a_local_folder(tmp_path, mark, capfd, monkeypatch):
+    monkeypatch.setattr(local_backend.tempfile, "mkdtemp", lambda prefix: str(tmp_path / "here"))
+    assert run(stage(tmp_path, mark, "print('I am', i)", workers=2, logs="gs://bucket/model/logs")) == 0
+    assert (tmp_path / "here" / "worker-1.log").read_text() == "I am 1\n"
+
+
+def test_describe_starts_nothing(tmp_path, mark):
+    lines = backend_named("local").describe(stage(tmp_path, mark, "raise SystemExit", workers=2))
+    assert len(lines) == 2
+    assert all(line.startswith("TF_CONFIG='{") and sys.executable in line for line in lines)
+    assert not (tmp_path / "logs").exists()
+
+
+LAUNCHER = """
+import sys
+from beamfeed.launcher import cli
+from beamfeed.launcher.backends.local.backend import LocalBackend
+from beamfeed.launcher.plan import Stage
+
+code = '''
+import signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("up", flush=True)
+time.sleep(600)
+'''
+stage = Stage("train", (sys.executable, "-c", code, sys.argv[1]), "local", 2, sys.argv[2], False, "")
+
+
+def parse(argv):
+    class Args:
+        call = staticmethod(lambda args: LocalBackend().run(stage))
+
+    return Args
+
+
+cli.parse_args = parse
+sys.exit(cli.main([]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGKILL, -signal.SIGKILL)],
+)
+def test_whatever_ends_the_launcher_ends_its_processes(tmp_path, mark, sent, expected):
+    with subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER, mark, str(tmp_path / "logs")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as launcher:
+        assert launcher.stdout.readline() == "up\n"
+        log = tmp_path / "logs" / "worker-1.log"
+        end = time.monotonic() + 20
+        while not (log.exists() and log.read_text() == "up\n") and time.monotonic() < end:
+            time.sleep(0.05)
+        assert len(marked(mark)) >= 2
+        launcher.send_signal(sent)
+        _, error = launcher.communicate(timeout=30)
+    assert launcher.returncode == expected
+    assert "Traceback" not in error
+    assert left_over(mark) == []

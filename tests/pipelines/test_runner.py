@@ -1,0 +1,54 @@
+"""The local runner: what it is, and that it hands every element on whole."""
+
+import time
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
+from apache_beam.testing.util import assert_that, equal_to
+
+from beamfeed.pipelines.options import LOCAL_RUNNER, choose_runner
+
+
+class SlowToEncode:
+    """An element that is written to a worker's output in two parts, with a pause between."""
+
+    def __init__(self, number: int):
+        self.number = number
+
+    def __reduce__(self):
+        time.sleep(0.4)
+        return SlowToEncode, (self.number,)
+
+
+def test_an_element_is_never_cut_in_two():
+    options = PipelineOptions([])
+    with beam.Pipeline(choose_runner(options, 2), options=options) as pipeline:
+        numbers = (
+            pipeline
+            | beam.Create([6])
+            | beam.FlatMap(lambda count: [SlowToEncode(i) for i in range(count)])
+            | beam.Reshuffle()
+            | beam.Map(lambda element: element.number)
+        )
+        assert_that(numbers, equal_to(range(6)))
+
+
+@pytest.mark.parametrize(
+    ("argv", "workers", "runner", "threads"),
+    [
+        ([], 2, LOCAL_RUNNER, 2),
+        ([], 1, LOCAL_RUNNER, None),
+        (["--direct_num_workers=3"], 1, LOCAL_RUNNER, 3),
+        (["--direct_running_mode=multi_threading"], 2, LOCAL_RUNNER, 2),
+        (["--direct_running_mode=multi_processing"], 2, LOCAL_RUNNER, None),
+        (["--runner=PrismRunner"], 2, "PrismRunner", None),
+    ],
+)
+def test_which_runner(argv, workers, runner, threads):
+    options = PipelineOptions(argv)
+    chosen = choose_runner(options, workers)
+    assert options.view_as(StandardOptions).runner == runner
+    assert (chosen is not None) == (threads is not None)
+    if threads is not None:
+        assert options.view_as(DirectOptions).direct_num_workers == threads

@@ -1,0 +1,167 @@
+"""The strategy that joins the workers and the devices."""
+
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.cluster.strategy import Cluster, Place, connect, describe, read_place, tf_config
+
+# One worker, as beamfeed.trainer.main begins: it finds the others, adds up over all of them, and says so.
+WORKER = """
+import logging, os
+logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+from beamfeed.trainer.cluster.environment import read_place
+from beamfeed.trainer.cluster.rendezvous import resolve
+place = resolve(read_place(os.environ), 60)
+import tensorflow as tf
+from beamfeed.trainer.cluster.strategy import connect, describe
+cluster = connect(place, "ring")
+cluster.barrier()
+rank = tf.constant(float(place.worker + 1))
+total = tf.function(lambda: cluster.strategy.reduce("SUM", cluster.strategy.run(lambda: rank), axis=None))()
+assert cluster.all_same(7) and not cluster.all_same(place.worker)
+print(describe(cluster))
+print(float(total), os.environ["TF_CONFIG"])
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def run_workers(*environs: dict[str, str]) -> list[tuple[list[str], str]]:
+    """Runs WORKER with each of these; returns the lines that each has printed, and its log."""
+    keep = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "PET_", "TF_CONFIG"))}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER],
+            env={**keep, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", **environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for environ in environs
+    ]
+    try:
+        told = [process.communicate(timeout=120) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    for process, (_, errors) in zip(processes, told, strict=True):
+        assert process.returncode == 0, errors
+    return [(lines.splitlines(), errors) for lines, errors in told]
+
+
+def check_two_workers(told: list[tuple[list[str], str]], source: str) -> list[str]:
+    """Both have added up 1 + 2 and say where they are; returns the addresses."""
+    clusters = []
+    for worker, ((said, result), log) in enumerate(told):
+        chief = " (chief)" if worker == 0 else ""
+        assert said == f"2 workers from {source}, this is worker {worker}{chief}, 1 CPU each, ring collectives"
+        assert log.count(f"beamfeed.trainer.cluster.strategy: {said}\n") == 1
+        total, config = result.split(" ", 1)
+        assert float(total) == 3.0
+        assert json.loads(config)["task"] == {"type": "worker", "index": worker}
+        clusters.append(json.loads(config)["cluster"])
+    assert clusters[0] == clusters[1]
+    assert list(clusters[0]) == ["worker"]
+    return clusters[0]["worker"]
+
+
+@pytest.mark.long
+def test_two_processes_find_each_other_by_slurm():
+    job = free_port()  # as good a number as any; another one in each run
+    common = {
+        "SLURM_JOB_ID": str(job),
+        "SLURM_STEP_ID": "0",
+        "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_STEP_TASKS_PER_NODE": "2",
+        "SLURM_NODEID": "0",
+    }
+    told = run_workers(*({**common, "SLURM_PROCID": str(i), "SLURM_LOCALID": str(i)} for i in range(2)))
+    base = 12000 + job % 625 * 32
+    assert check_two_workers(told, "Slurm") == [f"localhost:{base}", f"localhost:{base + 1}"]
+
+
+@pytest.mark.long
+def test_two_processes_find_each_other_by_torchrun():
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    told = run_workers(*({**common, "RANK": str(i), "LOCAL_RANK": str(i)} for i in range(2)))
+    assert len(set(check_two_workers(told, "torchrun"))) == 2
+
+
+@pytest.mark.long
+def test_two_processes_find_each_other_by_tf_config_with_a_chief():
+    chief, worker = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    config = {"cluster": {"chief": [chief], "worker": [worker]}, "environment": "cloud"}
+    told = run_workers(
+        {"TF_CONFIG": json.dumps({**config, "task": {"type": "chief", "index": 0}})},
+        {"TF_CONFIG": json.dumps({**config, "task": {"type": "worker", "index": 0}})},
+    )
+    assert check_two_workers(told, "TF_CONFIG") == [chief, worker]
+
+
+@pytest.mark.long
+def test_a_port_that_is_taken_is_told_in_one_line():
+    program = (
+        "import sys; from beamfeed.trainer.cluster.strategy import *\n"
+        "from beamfeed.contract.errors import JobFailed\n"
+        "try: connect(Place(0, 2, (f'127.0.0.1:{sys.argv[1]}', '127.0.0.1:1'), 'Slurm'))\n"
+        "except JobFailed as error: print(error)"
+    )
+    with socket.create_server(("", 0)) as server:
+        port = server.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(port)], capture_output=True, text=True, timeout=120, check=True
+        )
+    told = f"worker 0 cannot listen at 127.0.0.1:{port}: the port is taken, or is not allowed"
+    assert done.stdout.strip() == f"job failed: {told}"
+
+
+def test_one_device_needs_no_strategy(caplog):
+    with caplog.at_level(logging.INFO, "beamfeed.trainer.cluster.strategy"):
+        cluster = connect(Place())
+    assert cluster.strategy is tf.distribute.get_strategy()
+    assert cluster.replicas == 1
+    assert cluster.all_same(3)
+    assert caplog.messages == [describe(cluster)] == ["1 worker, 1 CPU"]
+
+
+def test_several_devices_are_described():
+    class TwoEach:
+        num_replicas_in_sync = 6
+
+    cluster = Cluster(TwoEach(), Place(2, 3, ("a:1", "b:1", "c:1"), "Slurm"), "nccl")
+    assert describe(cluster) == "3 workers from Slurm, this is worker 2, 2 CPUs each, nccl collectives"
+
+
+def test_what_tensorflow_is_told():
+    place = read_place(
+        {"TF_CONFIG": '{"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": "0"}}'}
+    )
+    assert json.loads(tf_config(place)) == {
+        "cluster": {"worker": ["a:1", "b:1"]},
+        "task": {"type": "worker", "index": 1},
+    }
+
+
+@pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="for a machine without a GPU")
+@pytest.mark.parametrize("collectives", ["nccl", "mpi"])
+def test_collectives_that_cannot_be_had(collectives):
+    with pytest.raises(UserError, match=rf"^collectives: is '{collectives}', "):
+        connect(Place(0, 2, ("a:1", "b:1"), "Slurm"), collectives)
+
+
+def test_addresses_must_be_known():
+    with pytest.raises(ValueError, match=r"resolve first"):
+        connect(Place(0, 2, (), "torchrun", "a:1"))

@@ -1,0 +1,141 @@
+"""The watchdog, in processes that need no TensorFlow."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from beamfeed.trainer.cluster.watchdog import Watchdog, answers, is_pending
+
+BEGIN = """
+import signal, sys, time
+from beamfeed.trainer.cluster.watchdog import Watchdog
+watchdog = Watchdog(sys.argv[1:], 0, 1.0)
+with watchdog.watching():
+    watchdog.alive("connecting")
+    print("ready", flush=True)
+"""
+
+
+BLOCKING = """
+import signal, time
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+print(flush=True)
+time.sleep(30)
+"""
+
+
+@pytest.fixture
+def start(root, free_ports):
+    """Runs code under a watchdog of two workers of which the other never comes."""
+    running = []
+
+    def run(code: str) -> subprocess.Popen:
+        addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+        body = "".join(f"    {line}\n" for line in code.splitlines())
+        process = subprocess.Popen(
+            [sys.executable, "-c", BEGIN + body, *addresses],
+            cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        running.append(process)
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield run
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def end(process: subprocess.Popen) -> tuple[int, str]:
+    _, errors = process.communicate(timeout=30)
+    return process.returncode, errors
+
+
+def test_without_a_sign_of_life_the_process_ends(start):
+    code, errors = end(start("time.sleep(20)"))
+    assert code == -signal.SIGUSR1
+    assert errors.startswith("worker 0: waited 1 s for the other workers (connecting): worker 1 (127.0.0.1:")
+    assert "does not answer" in errors
+    assert errors.count("\n") == 1
+
+
+def test_signs_of_life_keep_it(start):
+    assert end(start("for _ in range(20): time.sleep(0.1); watchdog.alive('training')")) == (0, "")
+
+
+def test_alone_it_may_take_its_time(start):
+    assert end(start("watchdog.alone('export')\ntime.sleep(2.5)")) == (0, "")
+
+
+def test_sigterm_while_it_waits_for_others_ends_it(start):
+    process = start("for _ in range(100): time.sleep(0.1); watchdog.alive('connecting')")
+    process.send_signal(signal.SIGTERM)
+    code, errors = end(process)
+    assert code == -signal.SIGKILL
+    # The sign of life may still be in the pipe.
+    assert errors in ("worker 0: asked to stop (connecting)\n", "worker 0: asked to stop (start)\n")
+
+
+def test_sigterm_asks_to_stop_once_it_can_be_saved(start):
+    process = start(
+        "watchdog.save_on_sigterm()\n"
+        "print('saving', flush=True)\n"
+        "while not watchdog.stop_asked: time.sleep(0.05); watchdog.alive('training')\n"
+        "sys.exit(7)"
+    )
+    assert process.stdout.readline() == "saving\n"
+    process.send_signal(signal.SIGTERM)
+    assert end(process) == (7, "")
+
+
+def test_a_signal_that_came_before_is_not_lost(start):
+    process = start(
+        "time.sleep(0.5)\n"
+        "watchdog.save_on_sigterm()\n"
+        "while not watchdog.stop_asked: time.sleep(0.05); watchdog.alive('training')\n"
+        "sys.exit(7)"
+    )
+    process.send_signal(signal.SIGTERM)
+    code, errors = end(process)
+    assert code in (7, -signal.SIGKILL), errors
+
+
+def test_a_lone_worker_needs_none():
+    with Watchdog().watching() as watchdog:
+        watchdog.alive("training")
+        assert not watchdog.stop_asked
+
+
+def test_who_answers():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        here = f"127.0.0.1:{listener.getsockname()[1]}"
+        assert answers(here)
+        assert Watchdog((here, here), 0).describe_others() == "all answer, but one of them does not go on"
+    assert not answers(here)
+    assert not answers("nonsense")
+    assert Watchdog((here, here, here), 0).describe_others().endswith("do not answer")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="Linux tells which signals are pending")
+def test_pending_signals_are_seen():
+    process = subprocess.Popen(
+        [sys.executable, "-c", BLOCKING],
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        process.stdout.readline()
+        assert not is_pending(process.pid, signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        assert is_pending(process.pid, signal.SIGTERM)
+    finally:
+        process.kill()
+        process.communicate()
+    assert not is_pending(process.pid, signal.SIGTERM)

@@ -1,0 +1,280 @@
+"""The SavedModel: it takes raw values and prepares them as the data set's shards were."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+from fleets import Fleet, make_table
+from tensorflow.core.protobuf import saved_model_pb2
+
+from beamfeed.contract.config.job import Job, Missing
+from beamfeed.contract.config.load import load_job
+from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.result import TrainResult
+from beamfeed.trainer import models
+from beamfeed.trainer.export.saved_model import export_run, save_serving
+
+LENGTH, STRIDE = 8, 2
+NAMES = ["x0", "x1", "x2"]
+
+
+@dataclass
+class Served:
+    """A prepared fleet and the export of a model on it."""
+
+    fleet: Fleet
+    job: Job
+    per_asset: bool
+
+    @property
+    def names(self) -> RunLayout:
+        return RunLayout(self.job.train.workdir)
+
+    @property
+    def transform(self) -> str:
+        return self.fleet.manifest.data_layout(str(self.fleet.output)).transform_fn
+
+    def rows(self, asset: str) -> np.ndarray:
+        """As the user's file has them, float32 [rows, features]."""
+        table = pq.read_table(self.fleet.files / f"{asset}.parquet", columns=NAMES)
+        return np.stack([table[name].to_numpy() for name in NAMES], 1).astype("f4")
+
+    def windows(self, asset: str) -> np.ndarray:
+        rows = self.rows(asset)
+        return np.stack([rows[start : start + LENGTH] for start in range(0, len(rows) - LENGTH + 1, STRIDE)])
+
+    def asset(self, value: object) -> dict[str, tf.Tensor]:
+        return {"asset": tf.constant(value)} if self.per_asset else {}
+
+    def scale(self, rows: np.ndarray, asset: str) -> np.ndarray:
+        """By the data set's graph, loaded here again."""
+        inputs = {"values": tf.constant(rows)}
+        if self.per_asset:
+            inputs["asset"] = tf.fill([len(rows)], asset)
+        return tf.saved_model.load(self.transform).transform_fn(inputs)["values"].numpy()
+
+
+def prepare_fleet(folder, prepare: dict, assets: int = 6, **columns) -> Fleet:
+    fleet = Fleet(folder)
+    for i in range(assets):
+        fleet.write(f"a{i}.parquet", make_table(60, seed=i, **columns))
+    fleet.job["prepare"] = prepare
+    assert fleet.prepare() == 0
+    return fleet
+
+
+@pytest.fixture(scope="module", params=["fleet", "asset"])
+def served(request, tmp_path_factory) -> Served:
+    folder = tmp_path_factory.mktemp(request.param)
+    how = {"fleet": "standard", "asset": "minmax"}[request.param]
+    fleet = prepare_fleet(folder, {"scale": {"how": how, "per": request.param}})
+    job = load_job(str(fleet.write_job()))
+    weights = models.build(job.train.model, LENGTH, len(NAMES), seed=3).get_weights()
+    result = TrainResult(
+        fingerprint="0",
+        epochs=1,
+        stale=0,
+        stopped_early=False,
+        first_loss=1.0,
+        last_loss=1.0,
+        best_loss=1.0,
+        test_loss=None,
+        seconds=1.0,
+        workers=1,
+    )
+    history = [{"epoch": 1, "step": 1, "loss": 1.0, "eval_loss": 1.0, "seconds": 1.0, "windows_per_second": 1.0}]
+    os.makedirs(job.train.workdir)
+    export_run(job, fleet.manifest, weights, history, result)
+    return Served(fleet, job, request.param == "asset")
+
+
+@pytest.fixture(scope="module")
+def signatures(served):
+    return tf.saved_model.load(served.names.saved_model).signatures
+
+
+def numbers(outputs: dict) -> dict[str, np.ndarray]:
+    return {name: value.numpy() for name, value in outputs.items()}
+
+
+def test_raw_windows_are_scaled_reconstructed_and_scored(served, signatures):
+    model = keras.saving.load_model(served.names.model)
+    for asset in ("a0", "a3"):
+        raw = served.windows(asset)
+        found = numbers(signatures["serving_default"](windows=tf.constant(raw), **served.asset([asset] * len(raw))))
+        prepared = served.scale(raw.reshape(-1, 3), asset).reshape(raw.shape)
+        expected = model.predict(prepared, verbose=0)
+        np.testing.assert_allclose(found["reconstruction"], expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found["score"], np.mean((expected - prepared) ** 2, (1, 2)), rtol=1e-5)
+        np.testing.assert_allclose(found["latent"], model.get_layer("encoder").predict(prepared, verbose=0), atol=1e-5)
+        # Scaled once more, the reconstruction in raw units is the one in prepared units.
+        again = served.scale(found["reconstruction_raw"].reshape(-1, 3), asset).reshape(raw.shape)
+        np.testing.assert_allclose(again, expected, atol=1e-5)
+
+
+def test_a_batch_of_several_assets_and_a_stranger(served, signatures):
+    assets = ["a1", "a4", "stranger"]
+    raw = np.stack([served.windows(asset)[5] for asset in ["a1", "a4", "a4"]])
+    found = numbers(signatures["serving_default"](windows=tf.constant(raw), **served.asset(assets)))
+    for i, asset in enumerate(assets):
+        alone = signatures["serving_default"](windows=tf.constant(raw[i : i + 1]), **served.asset([asset]))
+        for name, value in numbers(alone).items():
+            np.testing.assert_allclose(found[name][i], value[0], rtol=1e-5, atol=1e-6)
+    assert (found["score"][1] == pytest.approx(found["score"][2], rel=1e-6)) is not served.per_asset
+
+
+def test_it_tells_the_order_of_the_columns(served, signatures):
+    names = [name.decode() for name in signatures["features"]()["features"].numpy()]
+    assert names == served.fleet.manifest.features
+
+
+def test_scores_are_those_of_the_shards(served, signatures):
+    seen = 0
+    for split in ("train", "eval", "test"):
+        for asset, windows in served.fleet.windows(split).items():
+            starts = sorted(windows)
+            shards = np.stack([windows[start] for start in starts])
+            expected = numbers(signatures["prepared"](windows=tf.constant(shards)))
+            rows = numbers(signatures["rows"](rows=tf.constant(served.rows(asset)), **served.asset(asset)))
+            assert rows["start"].tolist() == starts
+            for name, value in expected.items():
+                np.testing.assert_allclose(rows[name], value, rtol=1e-5, atol=1e-6)
+            seen += 1
+    assert seen == 6
+
+
+def test_fewer_rows_than_a_window_make_none(served, signatures):
+    found = numbers(signatures["rows"](rows=tf.zeros([LENGTH - 3, 3]), **served.asset("a0")))
+    assert {name: value.shape for name, value in found.items()} == {
+        "latent": (0, 2),
+        "reconstruction": (0, LENGTH, 3),
+        "reconstruction_raw": (0, LENGTH, 3),
+        "score": (0,),
+        "start": (0,),
+    }
+
+
+def test_a_missing_value_spoils_its_window_alone(served, signatures):
+    raw = served.windows("a0")[:3].copy()
+    whole = signatures["serving_default"](windows=tf.constant(raw), **served.asset(["a0"] * 3))["score"].numpy()
+    raw[1, 2, 0], raw[2, 0, 1] = np.nan, np.inf
+    found = signatures["serving_default"](windows=tf.constant(raw), **served.asset(["a0"] * 3))["score"].numpy()
+    assert found[0] == pytest.approx(whole[0], rel=1e-6)
+    assert np.isnan(found).tolist() == [False, True, True]
+
+
+def test_it_is_what_tensorflow_serving_expects(served):
+    proto = saved_model_pb2.SavedModel()
+    with open(os.path.join(served.names.saved_model, "saved_model.pb"), "rb") as file:
+        proto.ParseFromString(file.read())
+    (graph,) = proto.meta_graphs
+    assert list(graph.meta_info_def.tags) == ["serve"]
+    found = {name: definition for name, definition in graph.signature_def.items() if not name.startswith("__")}
+    asset = ["asset"] if served.per_asset else []
+    assert {name: sorted(definition.inputs) for name, definition in found.items()} == {
+        "serving_default": [*asset, "windows"],
+        "rows": [*asset, "rows"],
+        "prepared": ["windows"],
+        "features": [],
+    }
+    for name, definition in found.items():
+        assert definition.method_name == "tensorflow/serving/predict"
+        for tensor in [*definition.inputs.values(), *definition.outputs.values()]:
+            scalar = name == "rows" and tensor.dtype == tf.string.as_datatype_enum
+            if name != "features":
+                assert scalar or tensor.tensor_shape.dim[0].size == -1  # batch first
+
+
+ALONE = """
+import json, sys
+sys.path.append(sys.argv[1])
+for name in ("trainer", "contract", "transforms"):
+    try:
+        __import__(name)
+    except ModuleNotFoundError:
+        continue
+    raise SystemExit(f"{name} can be imported")
+import keras, numpy as np, tensorflow as tf
+inputs = np.load("inputs.npz")
+model = tf.saved_model.load("saved_model")
+found = model.signatures["serving_default"](**{name: tf.constant(inputs[name]) for name in inputs})
+whole = keras.saving.load_model("model.keras")
+again = whole(tf.constant(np.load("prepared.npy"))).numpy()
+assert np.allclose(found["reconstruction"], again, atol=1e-5)
+assert "tensorflow_transform" not in sys.modules
+print(json.dumps(found["score"].numpy().tolist()))
+"""
+
+
+def test_it_loads_where_nothing_of_ours_is_installed(served, signatures, tmp_path):
+    """And where the data set is gone."""
+    raw = served.windows("a2")[:4]
+    inputs = {"windows": raw, **({"asset": np.array([b"a2"] * 4)} if served.per_asset else {})}
+    expected = signatures["serving_default"](**{name: tf.constant(value) for name, value in inputs.items()})
+    np.savez(tmp_path / "inputs.npz", **inputs)
+    np.save(tmp_path / "prepared.npy", served.scale(raw.reshape(-1, 3), "a2").reshape(raw.shape))
+    shutil.copytree(served.names.saved_model, tmp_path / "saved_model")
+    shutil.copy(served.names.model, tmp_path / "model.keras")
+    away = served.fleet.output.with_name("away")
+    served.fleet.output.rename(away)
+    try:
+        # -I: no current folder, no PYTHONPATH; -S: no .pth files, so no editable install.
+        command = [sys.executable, "-I", "-S", "-c", ALONE, sysconfig.get_paths()["purelib"]]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    finally:
+        away.rename(served.fleet.output)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(json.loads(done.stdout), expected["score"], rtol=1e-5)
+
+
+def identity(length: int, features: int) -> keras.Model:
+    windows = keras.Input((length, features))
+    return keras.Model(windows, keras.layers.Identity()(windows))
+
+
+def test_the_way_back_to_raw_units_is_exact_for_large_values(tmp_path):
+    rng = np.random.default_rng(1)
+    far = (1e6 + rng.normal(size=60) * 50).astype("f4")
+    fleet = prepare_fleet(tmp_path, {"scale": {"how": "standard"}}, assets=3, x1=far, x2=np.full(60, 5, "f4"))
+    served = Served(fleet, load_job(str(fleet.write_job())), per_asset=False)
+    folder = str(tmp_path / "saved_model")
+    save_serving(identity(LENGTH, 3), fleet.manifest, served.transform, Missing(), folder)
+    raw = served.windows("a0")
+    found = numbers(tf.saved_model.load(folder).signatures["serving_default"](windows=tf.constant(raw)))
+    np.testing.assert_allclose(found["reconstruction_raw"], raw, rtol=1e-6, atol=1e-6)
+    assert found["score"].max() == 0
+    assert "latent" not in found
+
+
+@pytest.mark.parametrize("missing", [{"fill": "constant", "value": 0.5}, {"limit": 1, "then": "constant", "value": -2}])
+def test_the_constant_of_missing_values_is_in_the_graph(tmp_path, missing):
+    holes = np.arange(60, dtype="f4")
+    holes[[0, 1, 2, 3, 4, 5]], holes[40] = np.nan, np.inf
+    fleet = prepare_fleet(tmp_path, {"missing": missing}, assets=3, x1=holes)
+    served = Served(fleet, load_job(str(fleet.write_job())), per_asset=False)
+    folder = str(tmp_path / "saved_model")
+    save_serving(identity(LENGTH, 3), fleet.manifest, served.transform, served.job.prepare.missing, folder)
+    rows = served.rows("a0")
+    if "limit" in missing:
+        rows[40] = np.where(np.isinf(rows[40]), rows[39], rows[40])  # filling forward is not in the graph
+    found = numbers(tf.saved_model.load(folder).signatures["rows"](rows=tf.constant(rows)))
+    (windows,) = [split["a0"] for split in map(fleet.windows, ("train", "eval", "test")) if "a0" in split]
+    assert found["start"].tolist() == sorted(windows)
+    np.testing.assert_allclose(found["reconstruction"], np.stack([windows[s] for s in sorted(windows)]), atol=1e-6)
+    assert np.isclose(found["reconstruction"], missing["value"]).any()
+
+
+def test_a_data_set_without_a_transform_graph_leaves_only_prepared(written, tmp_path):
+    folder = str(tmp_path / "saved_model")
+    transform = written.manifest.data_layout(written.output).transform_fn
+    save_serving(identity(8, 3), written.manifest, transform, Missing(), folder)
+    assert sorted(tf.saved_model.load(folder).signatures) == ["features", "prepared"]

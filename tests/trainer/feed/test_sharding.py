@@ -1,0 +1,37 @@
+"""The arithmetic of batches and shares."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.feed.sharding import Share, check_split, windows_fitting
+
+
+@given(st.integers(1, 8), st.integers(1, 4), st.integers(0, 200))
+def test_shares_cover_the_batch_once_and_differ_by_a_row_at_most(workers, replicas, more):
+    batch = workers * replicas + more
+    shares = [Share(batch, worker, workers, replicas) for worker in range(workers)]
+    assert [share.first for share in shares] == [0, *[share.end for share in shares[:-1]]]
+    assert shares[-1].end == batch
+    sizes = [size for share in shares for size in share.replica_sizes]
+    assert all(sum(share.replica_sizes) == share.size for share in shares)
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_batch_smaller_than_the_devices_is_told():
+    with pytest.raises(UserError, match="batch is 3"):
+        Share(3, 0, 2, 2)
+
+
+def test_a_split_that_the_data_set_lacks_is_empty(written):
+    manifest = written.manifest.model_copy(update={"splits": {"train": written.manifest.splits["train"]}})
+    with pytest.raises(UserError, match="eval holds no window"):
+        check_split(manifest, "eval", 8, whole=False)
+
+
+def test_as_many_windows_as_fit_but_at_least_one(written):
+    info = written.manifest.splits["train"]  # 304 rows of 12 bytes in 68 windows: 53.6 bytes each
+    assert windows_fitting(info, 3, 0) == 1
+    assert windows_fitting(info, 3, 2 * 54) == 2
+    assert windows_fitting(info, 3, 304 * 12) == 68

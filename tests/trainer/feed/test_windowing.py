@@ -1,0 +1,29 @@
+"""Framing: the pieces that windows are copied in."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beamfeed.trainer.feed.windowing import Frame, find_windows, gather
+
+
+@pytest.mark.parametrize(
+    ("counts", "length", "stride", "piece"),
+    [([12, 20], 8, 4, 4), ([12, 21], 8, 4, 1), ([9, 7], 7, 2, 1), ([6], 6, 9, 3)],
+)
+def test_windows_are_copied_in_the_largest_pieces_that_all_records_keep_to(counts, length, stride, piece):
+    frame = Frame(length, stride, 2)
+    rows = np.arange(2 * sum(counts), dtype="f4").reshape(-1, 2)
+    lengths = tf.constant(counts, tf.int64)
+    found = find_windows(tf.constant(rows), lengths, tf.ones_like(lengths), frame)
+    windows = gather(found.values, found.starts, found.piece, frame)
+    assert found.piece == piece
+    edges = np.cumsum([0, *counts])
+    expected = [
+        rows[first : first + length]
+        for low, high in itertools.pairwise(edges)
+        for first in range(low, high - length + 1, stride)
+    ]
+    np.testing.assert_array_equal(windows, np.array(expected, "f4").reshape(-1, length, 2))

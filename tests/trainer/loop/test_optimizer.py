@@ -1,0 +1,111 @@
+"""Learning rates, and the steps of an optimizer against NumPy."""
+
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beamfeed.contract.config.job import Optimizer, Schedule
+from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.loop.optimizer import LearningRate, learning_rate, make_optimizer
+from beamfeed.trainer.loop.steps import Totals, make_train_steps
+
+
+def rate(step, **section):
+    return float(LearningRate(2.0, Schedule(**section))(step))
+
+
+@pytest.mark.parametrize(
+    ("section", "step", "expected"),
+    [
+        ({}, 0, 2.0),
+        ({"warmup_steps": 4}, 0, 0.5),
+        ({"warmup_steps": 4}, 3, 2.0),
+        ({"warmup_steps": 4}, 100, 2.0),
+        ({"name": "linear", "decay_steps": 10, "final": 0.5}, 5, 1.5),
+        ({"name": "linear", "decay_steps": 10, "final": 0.5}, 99, 1.0),
+        ({"name": "cosine", "decay_steps": 10, "final": 0.0}, 0, 2.0),
+        ({"name": "cosine", "decay_steps": 10, "final": 0.0}, 5, 1.0),
+        ({"name": "cosine", "decay_steps": 10, "final": 0.1, "warmup_steps": 2}, 12, 0.2),
+        ({"name": "exponential", "decay_steps": 10, "final": 0.01}, 5, 0.2),
+    ],
+)
+def test_schedules(section, step, expected):
+    assert rate(step, **section) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def job_text(optimizer: str) -> str:
+    return f"""
+name: small
+source: {{kind: timeseries, files: in, time: {{column: t}}, features: ["a"]}}
+windows: {{length: 8}}
+output: {{path: out/data}}
+train: {{model: {{name: recurrent_autoencoder}}, workdir: out/model, optimizer: {optimizer}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "told"),
+    [
+        ("{schedule: {name: cosine}}", "decay_steps is missing: cosine needs it"),
+        ("{schedule: {decay_steps: 5}}", "decay_steps goes with a name that is not constant"),
+        ("{schedule: {name: exponential, decay_steps: 5, final: 0}}", "exponential never reaches"),
+        ("{clip_norm: 0}", "clip_norm"),
+    ],
+)
+def test_mistakes_are_told(optimizer, told):
+    with pytest.raises(UserError, match=told):
+        parse_job(job_text(optimizer))
+
+
+def one_weight(section: Optimizer, windows: np.ndarray, replicas: int = 1, **options):
+    """Trains w in w * x -> x with batches of all windows; returns w and the totals after one step."""
+    model = keras.Sequential([keras.Input((2, 1)), keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")])
+    model.layers[0].kernel.assign([[3.0]])
+    optimizer = make_optimizer(section)
+    optimizer.build(model.trainable_variables)
+    strategy = tf.distribute.get_strategy()
+    run = make_train_steps(strategy, model, optimizer, len(windows), section.clip_norm, **options)
+    batches = iter(tf.data.Dataset.from_tensors(tf.constant(windows)).repeat())
+    totals, heard = run(batches, tf.constant(1), Totals.zero(), tf.constant([5.0]))
+    return float(model.layers[0].kernel.numpy()[0, 0]), totals, heard.numpy()
+
+
+WINDOWS = np.array([[[1.0], [2.0]], [[0.0], [1.0]]], "f4")
+LOSS = np.mean((2 * WINDOWS) ** 2)  # w is 3
+GRADIENT = np.mean(2 * (2 * WINDOWS) * WINDOWS)
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_a_step_is_that_of_the_formula(xla):
+    weight, totals, heard = one_weight(Optimizer(name="sgd", learning_rate=0.1), WINDOWS, xla=xla)
+    assert weight == pytest.approx(3 - 0.1 * GRADIENT)
+    assert float(totals.loss) == pytest.approx(LOSS)
+    assert float(totals.norm) == pytest.approx(GRADIENT)
+    assert heard == [5.0]
+
+
+def test_the_gradients_are_clipped_together():
+    weight, totals, _ = one_weight(Optimizer(name="sgd", learning_rate=0.1, clip_norm=0.5), WINDOWS)
+    assert weight == pytest.approx(3 - 0.1 * 0.5)
+    assert float(totals.norm) == pytest.approx(GRADIENT)  # before clipping
+
+
+def test_weights_decay():
+    plain, _, _ = one_weight(Optimizer(name="sgd", learning_rate=0.1), WINDOWS)
+    decayed, _, _ = one_weight(Optimizer(name="sgd", learning_rate=0.1, weight_decay=0.5), WINDOWS)
+    assert plain - decayed == pytest.approx(3 * 0.5 * 0.1, rel=1e-4)
+
+
+def test_the_rate_is_that_of_the_next_step():
+    optimizer = make_optimizer(Optimizer(learning_rate=0.5, schedule=Schedule(warmup_steps=10)))
+    variable = keras.Variable(1.0)
+    optimizer.build([variable])
+    assert learning_rate(optimizer) == pytest.approx(0.05)
+    optimizer.apply_gradients([(tf.constant(1.0), variable)])
+    assert learning_rate(optimizer) == pytest.approx(0.1)
+    assert learning_rate(make_optimizer(Optimizer(learning_rate=0.25))) == 0.25
+    assert math.isclose(learning_rate(make_optimizer(Optimizer(learning_rate=0.25), scale_loss=True)), 0.25)

@@ -1,0 +1,31 @@
+"""When a training ends, and which epoch is the best one."""
+
+import math
+
+import pytest
+
+from beamfeed.contract.config.job import EarlyStopping
+from beamfeed.trainer.loop.state import Progress, stops_early
+
+
+def run(losses, min_delta=0.0):
+    progress = Progress()
+    for loss in losses:
+        progress = progress.train(10, (1.0, 2.0, 3.0), 4.0).end_epoch(loss, min_delta)
+    return progress
+
+
+def test_the_best_loss_is_kept_and_stale_epochs_are_counted():
+    assert run([3.0, 1.0, 2.0, 2.0]) == Progress(epoch=4, step=40, best=1.0, best_step=20, reference=1.0, stale=2)
+    assert run([]).best == math.inf
+
+
+def test_small_gains_are_the_best_but_do_not_count_against_stopping():
+    progress = run([1.0, 0.95, 0.9], min_delta=0.2)
+    assert (progress.best, progress.reference, progress.stale) == (0.9, 1.0, 2)
+
+
+@pytest.mark.parametrize(("stale", "stops"), [(0, False), (1, False), (2, True), (3, True)])
+def test_patience(stale, stops):
+    assert stops_early(stale, EarlyStopping(patience=2)) is stops
+    assert not stops_early(stale, None)

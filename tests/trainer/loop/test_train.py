@@ -1,0 +1,245 @@
+"""The loop on one device: resuming, stopping, and what it writes."""
+
+import json
+import os
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.manifest import write_manifest
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.trainer.cluster.strategy import Place, connect
+from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
+from beamfeed.trainer.loop import train as loop
+from beamfeed.trainer.loop.checkpoint import find_checkpoints
+
+
+def train(job, written):
+    return loop.train_and_evaluate(job, written.manifest, connect(Place()))
+
+
+def lines(job):
+    with open(RunLayout(job.train.workdir).metrics) as file:
+        return [json.loads(line) for line in file]
+
+
+def without_times(epochs):
+    return [
+        {k: v for k, v in epoch.items() if k not in ("seconds", "windows_per_second", "waiting")} for epoch in epochs
+    ]
+
+
+def exported(job):
+    return keras.saving.load_model(RunLayout(job.train.workdir).model)
+
+
+@pytest.fixture(scope="module")
+def trained(helpers_module, tmp_path_factory):
+    """A finished training of three epochs: its job, what it returned, and its data."""
+    folder = tmp_path_factory.mktemp("trained")
+    data = helpers_module.write_three_splits(str(folder / "data"))
+    made = helpers_module.make_job(data.output, workdir=str(folder / "run"), epochs=3)
+    return made, train(made, data), data
+
+
+def test_it_learns_and_writes_what_it_did(trained):
+    job, result, written = trained
+    epochs = lines(job)
+    assert [line["epoch"] for line in epochs] == [1, 2, 3]
+    assert [line["step"] for line in epochs] == [8, 16, 24]
+    assert epochs[-1]["loss"] < epochs[0]["loss"]
+    assert result.best_loss == min(line["eval_loss"] for line in epochs)
+    with open(RunLayout(job.train.workdir).complete) as file:
+        assert json.load(file) == result.model_dump()
+    model = exported(job)
+    for split, loss in (("eval", result.best_loss), ("test", result.test_loss)):
+        windows = written.windows[split]
+        assert np.mean((model.predict(windows, verbose=0) - windows) ** 2) == pytest.approx(loss, rel=1e-5)
+
+
+def test_tensorboard_has_the_same_numbers(trained):
+    job, _, _ = trained
+    (name,) = os.listdir(RunLayout(job.train.workdir).tensorboard)
+    found = {}
+    for serialized in tf.data.TFRecordDataset(os.path.join(RunLayout(job.train.workdir).tensorboard, name)):
+        event = tf.compat.v1.Event.FromString(serialized.numpy())
+        for value in event.summary.value:
+            array = tf.make_ndarray(value.tensor)
+            found[event.step, value.tag] = array if array.ndim else float(array)
+    assert found[8, "reconstruction"][2].startswith(b"\x89PNG")
+    steps = {step for step, tag in found if tag == "steps/loss"}
+    assert {8, 16, 24} <= steps
+    assert steps == {step for step, tag in found if tag == "steps/gradient_norm"}
+    for line in lines(job):
+        assert found[line["step"], "loss"] == pytest.approx(line["loss"], rel=1e-6)
+        assert found[line["step"], "eval_loss"] == pytest.approx(line["eval_loss"], rel=1e-6)
+
+
+def test_the_export_agrees_with_the_model(trained):
+    job, _, written = trained
+    names = RunLayout(job.train.workdir)
+    model = exported(job)
+    windows = written.windows["test"][:5]
+    served = tf.saved_model.load(names.saved_model).signatures["prepared"](windows=tf.constant(windows))
+    np.testing.assert_allclose(served["latent"], model.get_layer("encoder")(windows), atol=1e-6)
+    np.testing.assert_allclose(served["reconstruction"], model(windows), atol=1e-6)
+    assert served["latent"].shape == (5, 2)
+    with open(names.report, "rb") as file:
+        assert file.read(8) == b"\x89PNG\r\n\x1a\n"
+
+
+def test_two_epochs_and_two_more_equal_four(job, written, tmp_path):
+    other = str(tmp_path / "whole")
+    train(job(epochs=2), written)
+    train(job(epochs=4), written)
+    train(job(epochs=4, workdir=other), written)
+    assert without_times(lines(job())) == without_times(lines(job(workdir=other)))
+    for resumed, whole in zip(exported(job()).get_weights(), exported(job(workdir=other)).get_weights(), strict=True):
+        np.testing.assert_array_equal(resumed, whole)
+
+
+def test_a_lost_epoch_is_run_again_and_told_once(job, written):
+    made = job(epochs=3)
+    train(made, written)
+    before = lines(made)
+    # As after a crash between the third epoch's metrics and its checkpoint.
+    os.remove(os.path.join(RunLayout(made.train.workdir).checkpoints, "step-000000024.json"))
+    train(made, written)
+    assert without_times(lines(made)) == without_times(before)
+
+
+def test_early_stopping_stops_and_stays_stopped(job, written):
+    made = job(epochs=9, early_stopping={"patience": 2, "min_delta": 10.0})
+    result = train(made, written)
+    # The first epoch is the reference; none of the next two is better by 10.
+    assert (result.epochs, result.stopped_early) == (3, True)
+    assert train(made, written).epochs == 3
+    assert len(lines(made)) == 3
+
+
+def test_without_an_eval_split_the_train_loss_decides(helpers, job, tmp_path):
+    segments = {"train": helpers.segments_of([40, 40], 2), "eval": [], "test": []}
+    written = helpers.write_dataset(str(tmp_path / "data"), segments, length=8, stride=4)
+    result = train(job(), written)
+    assert result.test_loss is None
+    assert result.best_loss == min(line["loss"] for line in lines(job()))
+    assert [line["eval_loss"] for line in lines(job())] == [None, None]
+
+
+def test_a_loss_that_is_not_finite_fails_the_job(helpers, job, tmp_path):
+    segments = {"train": [np.full((40, 2), np.nan, "f4")], "eval": [], "test": []}
+    written = helpers.write_dataset(str(tmp_path / "data"), segments, length=8, stride=4)
+    with pytest.raises(JobFailed, match="the loss is nan in epoch 1"):
+        train(job(), written)
+
+
+@pytest.mark.parametrize("feed", [{"cache": "memory"}, {"cache": "file"}])
+def test_feeds(job, written, feed):
+    result = train(job(feed={"batch": 8, "shuffle": 32, **feed}), written)
+    assert result.last_loss < result.first_loss
+
+
+def test_shards_that_changed_are_noticed(job, written):
+    os.replace(written.shards("eval")[0], written.shards("eval")[1])
+    with open(written.shards("eval")[0], "wb"):
+        pass
+    with pytest.raises(UserError, match="the manifest says"):
+        train(job(), written)
+
+
+class Stopping(Watchdog):
+    """Asks to stop after some calls, as SIGTERM would."""
+
+    def __init__(self, calls: int):
+        super().__init__()
+        self._calls = calls
+
+    def alive(self, what: str) -> None:
+        self._calls -= what == "training"
+        self.stop_asked = self._calls <= 0
+
+
+RANDOM_MODEL = """
+import keras
+
+@keras.saving.register_keras_serializable("test")
+class Random(keras.Model):
+    def __init__(self, length, features, **kwargs):
+        super().__init__(**kwargs)
+        self._sizes = {"length": length, "features": features}
+        self.layer = keras.Sequential([
+            keras.Input((length, features)),
+            keras.layers.Dense(8),
+            keras.layers.BatchNormalization(),
+            keras.layers.Dropout(0.3),
+            keras.layers.Dense(features),
+        ])
+
+    def call(self, windows, training=False):
+        return self.layer(windows, training=training)
+
+    def get_config(self):
+        return {**super().get_config(), **self._sizes}
+"""
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "random"])
+def test_stopped_anywhere_and_started_again_nothing_changes(job, written, tmp_path, monkeypatch, kind):
+    """With moving statistics, random layers, a schedule and clipping as well."""
+    (tmp_path / "random_model.py").write_text(RANDOM_MODEL)
+    monkeypatch.syspath_prepend(tmp_path)
+    options = {
+        "epochs": 4,
+        "feed": {"batch": 8, "shuffle": 32},
+        "checkpoint": {"every_steps": 3},
+        "optimizer": {"clip_norm": 0.5, "schedule": {"name": "cosine", "decay_steps": 30, "warmup_steps": 4}},
+    }
+    if kind == "random":
+        options["model"] = {"class": "random_model:Random"}
+    whole, stopped = (job(workdir=str(tmp_path / name), **options) for name in ("whole", "stopped"))
+    train(whole, written)
+    stops = 0
+    for calls in (2, 4, 1, 3):
+        with pytest.raises(Preempted):
+            loop.train_and_evaluate(stopped, written.manifest, connect(Place()), Stopping(calls))
+        stops += 1
+    train(stopped, written)
+    assert stops == 4
+    assert without_times(lines(stopped)) == without_times(lines(whole))
+    for a, b in zip(exported(stopped).get_weights(), exported(whole).get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_last_checkpoints_stay(job, written):
+    made = job(epochs=3, checkpoint={"every_steps": 2, "keep": 2})
+    train(made, written)
+    names = RunLayout(made.train.workdir)
+    assert list(find_checkpoints(names.checkpoints)) == [22, 24]
+    assert len(os.listdir(names.checkpoints)) == 2 * 3
+    assert 1 <= len(find_checkpoints(names.best)) <= 2
+
+
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_learns_and_exports_float32(job, written, precision):
+    made = job(epochs=3, devices={"precision": precision})
+    result = train(made, written)
+    assert result.last_loss < result.first_loss
+    assert {weight.dtype for weight in exported(made).get_weights()} == {np.dtype("float32")}
+    assert keras.config.dtype_policy().name == "float32"
+
+
+def test_data_prepared_anew_under_a_running_training_are_told(job, written, capsys):
+    shown = written.manifest.model_copy(update={"fingerprint": "1f" * 32})
+    write_manifest(written.output, shown)
+    train(job(epochs=1), written)
+    assert "was prepared anew while this training runs" in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_another_model_is_told(job, written):
+    train(job(epochs=1), written)
+    other = {"name": "recurrent_autoencoder", "cell": "gru", "units": [5], "latent": 2}
+    with pytest.raises(UserError, match="another model or optimizer"):
+        train(job(epochs=2, model=other), written)

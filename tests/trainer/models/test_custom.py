@@ -1,0 +1,231 @@
+"""Models: ours, and one of the user's own, from the page that explains it."""
+
+import re
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import yaml
+
+from beamfeed.contract.config.job import Missing, OwnModel, RecurrentAutoencoder
+from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.dataset.fingerprint import run_fingerprint
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer import models
+from beamfeed.trainer.export.saved_model import save_serving
+
+JOB = """
+name: own
+source: {{kind: timeseries, files: x, time: {{column: t}}, features: [a]}}
+windows: {{length: 8}}
+output: {{path: data}}
+train: {{workdir: model, model: {}}}
+"""
+
+PREFIX = """
+import keras
+from keras import layers
+"""
+
+
+def parse_model(text: str):
+    return parse_job(JOB.format(text)).train.model
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Writes a module that can be imported for the time of the test; returns what writes it."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names = []
+
+    def write(name: str, code: str) -> None:
+        (tmp_path / f"{name}.py").write_text(code)
+        names.append(name)
+
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_first_weights_follow_the_seed(cell):
+    section = RecurrentAutoencoder(name="recurrent_autoencoder", cell=cell, units=[6, 4], latent=2)
+    one, same, other = (models.build(section, 8, 3, seed).get_weights() for seed in (7, 7, 8))
+    assert all(np.array_equal(a, b) for a, b in zip(one, same, strict=True))
+    assert not np.array_equal(one[0], other[0])
+
+
+def test_the_recurrent_autoencoder_is_its_two_parts(tmp_path):
+    section = RecurrentAutoencoder(name="recurrent_autoencoder", units=[4], latent=2)
+    model = models.build(section, 8, 3, seed=7)
+    windows = np.random.default_rng(0).normal(size=(5, 8, 3)).astype("f4")
+    encoder, decoder = models.find_parts(model)
+    assert encoder.output_shape == (None, 2)
+    np.testing.assert_array_equal(decoder(encoder(windows)), model(windows))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert type(loaded).__module__.startswith("keras.")  # no class of ours is needed
+    np.testing.assert_array_equal(loaded(windows), model(windows))
+
+
+@pytest.mark.parametrize("length", [8, 30])
+def test_the_page_of_own_models(root, module, helpers, tmp_path, length):
+    page = (root / "docs" / "own_model.md").read_text()
+    (section,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    module("conv_autoencoder", code)
+    section = parse_model(str(yaml.safe_load(section)["train"]["model"]))
+    assert isinstance(section, OwnModel)
+
+    segments = {"train": helpers.segments_of([64, 64], 3)}
+    written = helpers.write_dataset(str(tmp_path / "data"), segments, length=length, stride=2)
+    windows = written.windows["train"]
+    model = models.build(section, length, 3, seed=7)
+    assert np.array_equal(models.build(section, length, 3, seed=7).get_weights()[0], model.get_weights()[0])
+
+    optimizer = keras.optimizers.Adam(0.01)
+    optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(windows, training=True) - windows))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    losses = [float(step()) for _ in range(20)]
+    assert losses[-1] < 0.7 * losses[0]
+
+    reconstruction = model(windows, training=False)
+    model.save(tmp_path / "model.keras")
+    np.testing.assert_allclose(keras.saving.load_model(tmp_path / "model.keras")(windows), reconstruction, atol=1e-6)
+    save_serving(model, written.manifest, str(tmp_path / "absent"), Missing(), str(tmp_path / "saved_model"))
+    served = tf.saved_model.load(str(tmp_path / "saved_model")).signatures["prepared"](windows=tf.constant(windows))
+    np.testing.assert_allclose(served["reconstruction"], reconstruction, atol=1e-6)
+    np.testing.assert_allclose(served["latent"], model.encoder(windows), atol=1e-6)
+    np.testing.assert_allclose(served["score"], np.mean((reconstruction - windows) ** 2, (1, 2)), rtol=1e-5)
+
+
+def test_a_function_will_do(module):
+    module("wired", PREFIX + "def make(length, features):\n    return keras.Sequential([layers.Dense(features)])\n")
+    model = models.build(parse_model("{class: 'wired:make'}"), 8, 3, seed=7)
+    assert models.find_parts(model) == (None, None)
+    assert len(model.get_weights()) == 2
+
+
+MODULE = (
+    PREFIX
+    + """
+class NoConfig(keras.Model):
+    def __init__(self, length, features, units=3):
+        super().__init__()
+        self.settings = {"length": length, "features": features, "units": units}
+        self.dense = layers.Dense(features)
+
+    def call(self, windows, training=False):
+        return self.dense(windows)
+
+
+class Base(NoConfig):
+    def get_config(self):
+        return self.settings
+
+
+class Shorter(Base):
+    def call(self, windows, training=False):
+        return self.dense(windows)[:, 1:]
+
+
+class Pair(Base):
+    def call(self, windows, training=False):
+        return windows, self.dense(windows)
+
+
+class Half(Base):
+    def call(self, windows, training=False):
+        return keras.ops.cast(self.dense(windows), "float16")
+
+
+class Broken(Base):
+    def call(self, windows, training=False):
+        return self.dense(keras.ops.reshape(windows, (7, -1)))
+
+
+class ListEncoder(Base):
+    def __init__(self, length, features):
+        super().__init__(length, features)
+        self.encoder = Pair(length, features)
+
+
+class Weightless(Base):
+    def call(self, windows, training=False):
+        return windows
+
+
+class NotKeras:
+    def __init__(self, length, features):
+        self.shape = length, features
+
+
+constant = 3
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ("{class: 'nowhere.models:My'}", r"train.model.class: there is no module 'nowhere'; .* PYTHONPATH$"),
+        ("{class: 'mine.deeper:My'}", r"train.model.class: there is no module 'mine.deeper'"),
+        ("{class: 'needs:My'}", r"train.model.class: importing needs failed: .*'absent_one' \(.*needs.py:1\)$"),
+        ("{class: 'broken:My'}", r"train.model.class: importing broken failed: SyntaxError: .* \(.*broken.py:2\)$"),
+        ("{class: 'mine:Bse'}", r"train.model.class: mine \(.*mine.py\) has no class 'Bse'; did you mean 'Base'\?$"),
+        ("{class: 'mine:constant'}", r"train.model.class: mine \(.*mine.py\) has no class 'constant'"),
+        ("{class: 'mine:Base', args: {unit: 3}}", r"train.model.args: Base\(length=8, .*unit=3\) failed: .*'unit'"),
+        ("{class: 'mine:NotKeras'}", r"train.model.class: mine:NotKeras makes a NotKeras, it must be a keras.Model$"),
+        ("{class: 'mine:Shorter'}", r"makes \[2, 7, 3\] of windows \[2, 8, 3\], it must keep the shape$"),
+        ("{class: 'mine:Pair'}", r"mine:Pair returns a tuple, it must be a tensor"),
+        ("{class: 'mine:Half'}", r"mine:Half returns float16, it must be float32"),
+        ("{class: 'mine:Broken'}", r"mine:Broken fails on windows \[2, 8, 3\]: .*\(.*mine.py:\d+\)$"),
+        ("{class: 'mine:ListEncoder'}", r"the encoder of mine:ListEncoder must make one tensor"),
+        ("{class: 'mine:NoConfig'}", r"mine:NoConfig cannot be saved, it needs a get_config: NotImplementedError"),
+        ("{class: 'mine:Weightless'}", r"mine:Weightless has no weights to train$"),
+    ],
+)
+def test_mistakes_are_one_line(module, section, message):
+    module("mine", MODULE)
+    module("needs", "import absent_one\n")
+    module("broken", "x = 1\nclass My(\n")
+    with pytest.raises(UserError, match=message) as caught:
+        models.build(parse_model(section), 8, 3, seed=7)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ("{}", "train.model: needs 'name: recurrent_autoencoder', or 'class: module:Class'"),
+        ("conv:Model", "train.model: needs 'name"),
+        ("{class: 'm:C', name: recurrent_autoencoder}", "train.model: give either 'name'.* or 'class'"),
+        ("{class: 'm:C', latent: 3}", r"train.model: unknown key latent beside 'class' \(allowed: class, args\)"),
+        ("{class: m.C}", "train.model.class: 'm.C' must be module:Class, such as"),
+        ("{class: 'm-n:C'}", "train.model.class: 'm-n:C' must be module:Class, such as"),
+        ("{class: 'm:C', args: 3}", "train.model.args: 3 is not allowed"),
+        ("{class: 'm:C', args: {length: 3}}", "train.model.args: length: the data set says this"),
+        ("{name: recurrent_autoencoder, unit: [3]}", "train.model.unit: unknown key; did you mean 'units'"),
+        ("{name: lstm}", "train.model.name: 'lstm' is not allowed"),
+    ],
+)
+def test_the_job_file_is_checked_without_importing_the_module(section, message):
+    with pytest.raises(UserError, match=message) as caught:
+        parse_model(section)
+    assert "\n" not in str(caught.value)
+
+
+def test_class_and_args_name_the_training():
+    sections = ["{class: 'a:B'}", "{class: 'a:C'}", "{class: 'a:B', args: {x: 1}}", "{class: 'a:B', args: {x: 2}}"]
+    found = {run_fingerprint(parse_job(JOB.format(section)), "data") for section in sections}
+    assert len(found) == 4

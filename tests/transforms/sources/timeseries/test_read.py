@@ -1,0 +1,51 @@
+"""Rows of splits, from chunks and from files."""
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beamfeed.contract.config.job import SPLITS, Split
+from beamfeed.transforms.sources.timeseries.plan import Asset
+from beamfeed.transforms.sources.timeseries.read import Chunk, to_rows
+from beamfeed.transforms.sources.timeseries.rows import Rows
+from beamfeed.transforms.sources.timeseries.scan import Part
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    size=st.integers(1, 80),
+    chunk=st.integers(1, 30),
+    by=st.sampled_from(["time", "column"]),
+    max_gap=st.sampled_from([None, 3]),
+)
+@settings(max_examples=200, deadline=None)
+def test_splits_share_no_row_and_what_continues_was_adjacent(seed, size, chunk, by, max_gap):
+    rng = np.random.default_rng(seed)
+    time = np.cumsum(rng.integers(1, 6, size))
+    values = np.arange(size, dtype="f4")[:, None]
+    labels = np.repeat(rng.choice(["a", "b", "c", "d"], size), rng.integers(1, 9, size))[:size]
+    part = Part("m", "m.parquet", size, int(time[0]), int(time[-1]), (0,), (size,), True)
+    if by == "time":
+        split = Split(by="time", train=0.5, eval=0.3, test=0.2)
+        cuts = tuple(np.sort(rng.integers(0, time[-1] + 2, 2)).tolist())
+        asset = Asset("m", (part,), None, cuts)
+        of_row = np.where(time < cuts[0], "train", np.where(time < cuts[1], "eval", "test"))
+    else:
+        split = Split(by="column", column="label", train=["a"], eval=["b"], test=["c"])
+        asset = Asset("m", (part,), None)
+        of_row = np.select([labels == "a", labels == "b", labels == "c"], SPLITS, "none")
+    for name in SPLITS:
+        chunks = (
+            Chunk(
+                "m.parquet", at, at, time[at : at + chunk], values[at : at + chunk], pa.array(labels[at : at + chunk])
+            )
+            for at in range(0, size, chunk)
+        )
+        rows = Rows.concatenate(list(to_rows(chunks, asset, name, split, max_gap)))
+        assert rows.position.tolist() == np.flatnonzero(of_row == name).tolist()
+        assert rows.values[:, 0].tolist() == rows.position.tolist()
+        for i in range(len(rows)):
+            at = rows.position[i]
+            joined = at > 0 and of_row[at - 1] == name and (max_gap is None or time[at] - time[at - 1] <= max_gap)
+            assert rows.gap[i] == (not joined)

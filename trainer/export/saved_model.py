@@ -1,0 +1,184 @@
+"""What a training leaves behind: the Keras model, a SavedModel, the report, and the result, written last.
+
+The SavedModel takes values as the user's files have them. It holds a copy of the
+data set's transform graph, the very one that scaled the training windows, so
+what is served cannot be scaled otherwise than what was trained on.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract.config.job import Job, Missing, SplitName
+from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.result import TrainResult, write_result
+from beamfeed.trainer import models
+from beamfeed.trainer.feed.dataset import load
+from beamfeed.trainer.feed.sharding import windows_in
+from beamfeed.trainer.loop import plots as report
+from beamfeed.trainer.loop.metrics import Epoch
+from beamfeed.trainer.loop.steps import window_losses
+
+SAMPLE = 256  # windows among which the report's is chosen
+ASSET, VALUES = "asset", "values"  # what the transform graph calls its inputs
+
+Outputs = dict[str, tf.Tensor]
+
+
+class Serving(tf.Module):
+    """The exported module. Its functions are the signatures; docs/serving.md describes them.
+
+    Args:
+      model: from prepared windows `[batch, length, features]` to the same shape.
+      manifest: of the data set.
+      transform: the folder of the data set's transform graph.
+      missing: the job's rule for missing values.
+    """
+
+    def __init__(self, model: keras.Model, manifest: Manifest, transform: str, missing: Missing):
+        super().__init__()
+        self.model = model
+        self._encoder, self._decoder = models.find_parts(model)
+        self._frame = manifest.windows
+        self._features = len(manifest.features)
+        # Saved with the module: whoever loads it can ask for the order of the columns.
+        self.features = tf.function(lambda: {"features": tf.constant(manifest.features)}, input_signature=[])
+        self._constant = constant_of(missing)
+        self._per_asset = False
+        self.transform: Any = None
+        if tf.saved_model.contains_saved_model(transform):  # a data set of another tool may have none
+            self.transform = tf.saved_model.load(transform)
+            (inputs,), _ = self.transform.transform_fn.structured_input_signature
+            self._per_asset = ASSET in inputs
+
+    def signatures(self) -> dict[str, Callable[..., Outputs]]:
+        """The functions to save, by the names of their signatures."""
+        windows = tf.TensorSpec([None, self._frame.length, self._features], tf.float32, name="windows")
+        found = {"prepared": _function(self.run_prepared, windows), "features": self.features.get_concrete_function()}
+        if self.transform is not None:
+            rows = tf.TensorSpec([None, self._features], tf.float32, name="rows")
+            assets = [tf.TensorSpec([None], tf.string, name=ASSET)] if self._per_asset else []
+            asset = [tf.TensorSpec([], tf.string, name=ASSET)] if self._per_asset else []
+            found["serving_default"] = _function(self.run_windows, windows, *assets)
+            found["rows"] = _function(self.run_rows, rows, *asset)
+        return found
+
+    def run_prepared(self, windows: tf.Tensor) -> Outputs:
+        """Float32 `[batch, length, features]`, prepared -> reconstruction, score and, with an encoder, latent."""
+        outputs = {}
+        if self._encoder is not None:
+            outputs["latent"] = self._encoder(windows, training=False)
+        if self._decoder is not None:
+            reconstruction = self._decoder(outputs["latent"], training=False)
+        else:
+            reconstruction = self.model(windows, training=False)
+        return {**outputs, "reconstruction": reconstruction, "score": window_losses(windows, reconstruction)}
+
+    def run_windows(self, windows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
+        """Raw windows, float32 `[batch, length, features]`, and strings `[batch]` where each asset has its scale."""
+        batch, length = tf.shape(windows)[0], self._frame.length
+        names = None if asset is None else tf.repeat(asset, length)
+        prepared = self._prepare(tf.reshape(windows, [-1, self._features]), names)
+        outputs = self.run_prepared(tf.reshape(prepared, [batch, length, self._features]))
+        return {**outputs, "reconstruction_raw": self._restore(outputs["reconstruction"], asset)}
+
+    def run_rows(self, rows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
+        """One series of raw rows, float32 `[rows, features]`, framed into windows as the data set's were.
+
+        `asset` is one string. `start`, int64 `[windows]`, says at which row each window begins.
+        """
+        length, stride = self._frame.length, self._frame.stride
+        names = None if asset is None else tf.fill([tf.shape(rows)[0]], asset)
+        prepared = self._prepare(rows, names)
+        end = tf.maximum(tf.shape(rows, tf.int64)[0] - length + 1, 0)
+        start = tf.range(0, end, stride, tf.int64)
+        windows = tf.gather(prepared, start[:, None] + tf.range(length, dtype=tf.int64))
+        outputs = self.run_prepared(windows)
+        names = None if asset is None else tf.fill([tf.size(start)], asset)
+        raw = self._restore(outputs["reconstruction"], names)
+        return {**outputs, "reconstruction_raw": raw, "start": start}
+
+    def _prepare(self, rows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
+        """Rows `[rows, features]`, scaled; infinity is missing, as it is when files are read."""
+        missing = tf.constant(np.nan, tf.float32)
+        scaled = self._scale(tf.where(tf.math.is_finite(rows), rows, missing), asset)
+        if self._constant is None:
+            return scaled
+        return tf.where(tf.math.is_nan(scaled), self._constant, scaled)
+
+    def _restore(self, prepared: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
+        """Windows `[batch, length, features]` in raw units.
+
+        The graph is a straight line for each feature: it is turned round by its value
+        at 0 and its slope, asked once for each window.
+        """
+        zeros = tf.zeros([1 if asset is None else tf.size(asset), self._features])
+        with tf.GradientTape() as tape:
+            tape.watch(zeros)
+            at_zero = self._scale(zeros, asset)
+        slope = tape.gradient(at_zero, zeros)
+        return (prepared - at_zero[:, None]) / slope[:, None]
+
+    def _scale(self, rows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
+        inputs = {VALUES: rows} if asset is None else {VALUES: rows, ASSET: asset}
+        return self.transform.transform_fn(inputs)[VALUES]
+
+
+def _function(function: Callable[..., Outputs], *inputs: tf.TensorSpec) -> Callable[..., Outputs]:
+    return tf.function(function, input_signature=inputs).get_concrete_function()
+
+
+def constant_of(missing: Missing) -> float | None:
+    """What the job puts for values that no other rule fills, in prepared units; None if it drops their rows."""
+    constant = missing.fill == "constant" or (missing.fill != "drop" and missing.then == "constant")
+    return missing.value if constant else None
+
+
+def export_run(
+    job: Job, manifest: Manifest, weights: list[np.ndarray], history: list[Epoch], result: TrainResult
+) -> None:
+    """Writes the model with these weights, the report, and then `result`.
+
+    The model is made anew, outside of every strategy: what is saved knows
+    nothing of the machines that trained it.
+
+    Args:
+      job: the job.
+      manifest: the data set's manifest.
+      weights: as `model.get_weights()` returns them.
+      history: the lines of metrics.jsonl.
+      result: of the training.
+    """
+    names = RunLayout(job.train.workdir)
+    model = models.build(job.train.model, manifest.windows.length, len(manifest.features), job.train.seed)
+    model.set_weights(weights)
+    model.save(names.model)
+    transform = manifest.data_layout(job.output.path).transform_fn
+    save_serving(model, manifest, transform, job.prepare.missing, names.saved_model)
+    window = sample_window(job, manifest)
+    reconstruction = model(window[None], training=False).numpy()[0]
+    report.write_report(names.report, job.name, history, window, reconstruction, manifest)
+    write_result(job.train.workdir, result)
+
+
+def save_serving(model: keras.Model, manifest: Manifest, transform: str, missing: Missing, folder: str) -> None:
+    """Writes a SavedModel with the signatures of `Serving`, which needs nothing but TensorFlow to be loaded."""
+    module = Serving(model, manifest, transform, missing)
+    tf.saved_model.save(module, folder, signatures=module.signatures())
+
+
+def sample_window(job: Job, manifest: Manifest) -> np.ndarray:
+    """A window of the eval split, or of the train split where that is empty: `[time, features]`.
+
+    Of the first few hundred it is the one that varies most: a flat one shows nothing.
+    """
+    split: SplitName = "eval" if windows_in(manifest, "eval") else "train"
+    skip_corrupt = job.train.feed.skip_corrupt
+    batches = load(manifest, job.output.path, split, batch=SAMPLE, remainder="pad", skip_corrupt=skip_corrupt)
+    windows, _ = next(iter(batches))
+    varies = tf.reduce_sum(tf.math.reduce_variance(windows, axis=1), axis=1)  # what was filled in is all zero
+    return windows[tf.argmax(varies)].numpy()

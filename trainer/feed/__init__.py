@@ -1,0 +1,1 @@
+"""From the shards of a dataset to batches of windows."""

@@ -1,0 +1,232 @@
+"""A prepared data set -> `tf.data.Dataset` of windows, `[batch, time, features]`.
+
+A record holds a segment: consecutive rows of one asset. The steps, in order:
+
+    order      for each round of batches, the blocks that it needs and which of their windows  (sampler)
+    records    the blocks are read, several at a time                                          (reader)
+    rows       are parsed, and the starts of the wanted windows found                          (windowing)
+    windows    gathered from the rows, about two megabytes at a time, and cut into batches without copying
+
+Windows are indices until the last step, so a round costs its rows and not its
+windows, and no step handles windows one by one. What a step of a training reads
+depends on manifest, seed, epoch and step alone, so reading can begin anywhere.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import SplitName
+from beamfeed.contract.dataset import layout
+from beamfeed.contract.dataset.manifest import Manifest, SplitInfo
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.feed.cache import local_copies
+from beamfeed.trainer.feed.rounds import Memory, Shards, Source
+from beamfeed.trainer.feed.sampler import Index, Line, Order
+from beamfeed.trainer.feed.sharding import Share, check_split, eval_steps, train_steps, windows_fitting
+from beamfeed.trainer.feed.windowing import Frame, gather, parse, pick, point_to_zeros, stand_in
+
+LAST = np.iinfo(np.int64).max
+LANES = 16  # of each global batch; see beamfeed.trainer.feed.sampler
+LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20  # of rows in a round; some rounds are in memory at a time
+REMOTE_FACTOR = 8  # times as many blocks are read at a time from gs://, where each waits for an answer
+CHUNK_BYTES = 2 << 20  # of windows gathered at a time: calls for small batches would cost more than the copying
+PREFETCH_BYTES = 8 << 20  # of batches made ready, but at least two; tf.data's own choice grows to hundreds of MB
+
+Cache = Literal["none", "memory", "file"]
+Stage = Literal["records", "parse", "frame", "batches"]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How the graph is run, never which windows it gives; `beamfeed profile` measures what each part is worth.
+
+    Attributes:
+      open_blocks: read at a time.
+      parallel: whether reading and gathering use several threads.
+      prefetch: whether batches are made ready before they are asked for.
+      rounds: how many are read at a time, if parallel.
+    """
+
+    open_blocks: int = 4
+    parallel: bool = True
+    prefetch: bool = True
+    rounds: int = 2
+
+
+def load(
+    manifest: Manifest,
+    output: str,
+    split: SplitName,
+    *,
+    batch: int,
+    shuffle: int = 0,
+    seed: int = 7,
+    epoch: int = 0,
+    step: int = 0,
+    epochs: int | None = 1,
+    remainder: Literal["drop", "pad"] = "drop",
+    worker: int = 0,
+    workers: int = 1,
+    replicas: int = 1,
+    lanes: int = LANES,
+    cache: Cache = "none",
+    skip_corrupt: bool = False,
+    tuning: Tuning = Tuning(),
+    until: Stage = "batches",
+) -> tf.data.Dataset:
+    """The windows of one split, in batches, in an order that the arguments decide and nothing else.
+
+    Args:
+      manifest: as `beamfeed.contract.dataset.manifest.read_manifest(output)` returns it.
+      output: the folder of the data set, local or gs://
+      split: train, eval or test.
+      batch: windows in a global batch, over all workers together.
+      shuffle: windows that are mixed at a time, drawn from `lanes` places of the
+        split at once: at least this many, unless their rows take more than
+        64 MB in the records, and as many as take no more memory than this many would
+        by themselves. Blocks of records come in another order in each epoch. 0
+        keeps the order (padded and with several workers, each has its own part).
+      seed: of the order; `tf.random.set_seed` has no influence.
+      epoch, step: the first epoch to read, and the first of its batches. The data
+        before them are not read.
+      epochs: how many epochs; None reads without end.
+      remainder: what happens to the last windows of an epoch, fewer than a batch.
+        drop: they are left out (in training, with other windows left out in each
+        epoch). pad: the batch is filled with zeros, and each batch comes with
+        weights, 0 for what was filled in.
+      worker, workers: which rows of each global batch are read; see beamfeed.trainer.feed.sharding.
+        The global batches do not depend on the number of workers.
+      replicas: devices of a worker. Its rows come as this many consecutive
+        batches, one for each device.
+      lanes: places of the split that a batch is drawn from. A worker reads its
+        share of them, so with more workers than lanes some data are read by several.
+      cache: memory reads the whole split into memory first; file first copies its
+        shards to a folder of this machine's temporary files (TMPDIR), removed when
+        the process ends. Compressed shards are always copied, as they cannot be
+        read from the middle.
+      skip_corrupt: passes over the damaged rest of a block, with a warning in the
+        log. An epoch keeps its number of steps: other windows come twice, or
+        padding.
+      tuning: how the graph is run.
+      until: cuts the graph off after a stage of a round, to measure it: records
+        (serialized, strings), parse (rows `[rows, features]`, and the rows of each
+        record), frame (rows, the starts of the wanted windows, and a scalar).
+
+    Returns:
+      A data set with known cardinality, of float32 `[batch, time, features]`, or
+      where padded of pairs with float32 weights `[batch]`.
+
+    Raises:
+      UserError: if the split holds no full batch (padded: no window), if a listed
+        shard is missing, or if there are fewer rows in a batch than devices.
+        Reading raises TensorFlow's errors; `beamfeed.trainer.feed.read_errors` turns them into one line.
+    """
+    share = Share(batch, worker, workers, replicas)
+    info = check_split(manifest, split, batch, whole=remainder == "drop")
+    _check_shards(manifest, output, split)
+    paths = manifest.shard_paths(output, split)
+    if cache == "file" or manifest.compression != "none":
+        paths = local_copies(paths, manifest.compression)
+    frame = Frame(manifest.windows.length, manifest.windows.stride, len(manifest.features))
+    steps = (train_steps if remainder == "drop" else eval_steps)(info.windows, batch)
+    order = Order(
+        Index.of(info),
+        share,
+        steps,
+        round_steps=_round_windows(info, frame, shuffle) // batch or 1,
+        lanes=min(lanes, batch) if shuffle else workers if remainder == "pad" else 1,
+        seed=seed if shuffle else None,
+    )
+    shards = Shards(
+        paths,
+        order.index,
+        frame,
+        open_blocks=tuning.open_blocks * (REMOTE_FACTOR if storage.is_remote(paths[0]) else 1),
+        parallel=tuning.parallel,
+        skip_corrupt=skip_corrupt,
+    )
+    source: Source = shards
+    if cache == "memory":
+        source = Memory(shards, order.index, sum(shard.rows for shard in info.shards), frame.features)
+
+    def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:
+        line = order.line(epoch)
+        numbers = tf.data.Dataset.range(tf.where(epoch == first_epoch, tf.constant(begin, tf.int64), 0), order.rounds)
+        # What a function only passes on costs nothing.
+        return numbers.map(lambda number: (epoch, number, line))
+
+    def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line) -> Any:
+        resumed = (epoch == first_epoch) & (number == begin)
+        blocks, block, window = order.round(line, epoch, number, tf.where(resumed, skip, 0))
+        if until in ("records", "parse"):
+            serialized = shards.records(blocks)
+            return serialized if until == "records" else parse(serialized, frame.features)
+        rows, block = source.rows(blocks, block)
+        starts, there = pick(rows, block, window)
+        if remainder == "pad":
+            values, starts = point_to_zeros(rows, starts, there, frame)
+            return values, starts, rows.piece, tf.cast(there, tf.float32)
+        return rows.values, stand_in(starts, there) if skip_corrupt else starts, rows.piece
+
+    first_epoch = epoch + step // steps
+    begin, skip = divmod(step % steps, order.round_steps)
+    last_epoch = LAST if epochs is None else epoch + epochs
+    rounds = tf.data.Dataset.range(first_epoch, last_epoch).flat_map(to_rounds)
+    rounds = rounds.map(
+        read_round,
+        num_parallel_calls=tuning.rounds if tuning.parallel else None,
+        deterministic=True if tuning.parallel else None,
+    )
+    if until != "batches":
+        return rounds
+    batches = _cut(rounds, share, frame, tf.data.AUTOTUNE if tuning.parallel else None)
+    size = tf.data.INFINITE_CARDINALITY if epochs is None else (epochs * steps - step) * replicas
+    batches = batches.apply(tf.data.experimental.assert_cardinality(size))
+    if tuning.prefetch:
+        replica = max(share.replica_sizes) * frame.bytes
+        batches = batches.prefetch(max(2 * replicas, PREFETCH_BYTES // replica))
+    options = tf.data.Options()
+    options.deterministic = True
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return batches.with_options(options)
+
+
+def _round_windows(info: SplitInfo, frame: Frame, shuffle: int) -> int:
+    """How many windows are mixed at a time."""
+    wanted = max(shuffle, windows_fitting(info, frame.features, max(shuffle * frame.bytes, LEAST_BYTES)))
+    return min(wanted, windows_fitting(info, frame.features, MOST_BYTES))
+
+
+def _cut(rounds: tf.data.Dataset, share: Share, frame: Frame, threads: int | None) -> tf.data.Dataset:
+    """Rounds -> the batches of each replica, `[batch, time, features]`, with weights `[batch]` where rounds have them.
+
+    A round's windows are gathered in chunks of whole batches.
+    """
+    chunk = share.size * max(1, CHUNK_BYTES // (share.size * frame.bytes))
+
+    def to_chunks(values: tf.Tensor, starts: tf.Tensor, *others: tf.Tensor) -> tf.data.Dataset:
+        first = tf.data.Dataset.range(0, tf.size(starts, tf.int64), chunk)
+        # What a function only passes on costs nothing; slicing here would run it for each chunk.
+        return first.map(lambda first: (first, values, starts, *others))
+
+    def to_windows(
+        first: tf.Tensor, values: tf.Tensor, starts: tf.Tensor, piece: tf.Tensor, *weights: tf.Tensor
+    ) -> Any:
+        windows = gather(values, starts[first : first + chunk], piece, frame)
+        return (windows, weights[0][first : first + chunk]) if weights else windows
+
+    chunks = rounds.flat_map(to_chunks)
+    windows = chunks.map(to_windows, num_parallel_calls=threads, deterministic=True if threads else None)
+    return windows.rebatch(share.replica_sizes, drop_remainder=True)
+
+
+def _check_shards(manifest: Manifest, output: str, split: SplitName) -> None:
+    folder = manifest.data_layout(output).split(split)
+    found = {stat.path for stat in storage.match(folder, (layout.SHARD_SUFFIX,))}
+    for path in manifest.shard_paths(output, split):
+        if path not in found:
+            raise UserError(f"{path}: the manifest lists this shard, but it is missing; prepare the data set again")

@@ -1,0 +1,52 @@
+"""What is wrong with a data set that cannot be read, in one line."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import tensorflow as tf
+
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.feed.reader import open_shard
+from beamfeed.trainer.feed.windowing import MISMATCH
+
+
+@contextmanager
+def explained(manifest: Manifest, output: str) -> Iterator[None]:
+    """Turns what TensorFlow raises on reading a data set into one line.
+
+    Raises:
+      UserError: naming the damaged shard, or saying that shards and manifest differ.
+    """
+    try:
+        yield
+    except tf.errors.DataLossError:
+        path, reason = find_damage(manifest, output) or (output, "a shard is damaged")
+        raise UserError(
+            f"{path}: damaged: {reason}; prepare the data set again, or set train.feed.skip_corrupt=true"
+        ) from None
+    except tf.errors.InvalidArgumentError as error:
+        if MISMATCH not in error.message:
+            raise
+        raise UserError(f"{output}: {MISMATCH}; prepare the data set again") from None
+    except tf.errors.NotFoundError as error:
+        if output not in error.message:
+            raise
+        raise UserError(f"{output}: a shard has gone: {_short(error)}") from None
+
+
+def find_damage(manifest: Manifest, output: str) -> tuple[str, str] | None:
+    """The first shard that cannot be read to its end, and why."""
+    for split in manifest.splits:
+        for path in manifest.shard_paths(output, split):
+            try:
+                for _ in open_shard(path, manifest.compression).batch(256):
+                    pass
+            except tf.errors.DataLossError as error:
+                return path, _short(error)
+    return None
+
+
+def _short(error: tf.errors.OpError) -> str:
+    """TensorFlow's message without the names of graph nodes."""
+    return error.message.split("}}")[-1].split(" [Op:")[0].splitlines()[0].strip()

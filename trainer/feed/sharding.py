@@ -1,0 +1,106 @@
+"""Who reads what: the arithmetic of batches, steps and shares. Pure; no TensorFlow.
+
+How a batch is distributed is decided here and nowhere else. There is one stream
+of global batches, and each worker takes its own consecutive rows of each: of a
+batch of 10, the second of three workers takes rows 3, 4 and 5. So the global
+batches, and with them the training, do not depend on the number of workers, and
+no worker can have more steps than another. A worker with several replicas (GPUs)
+cuts its rows among them in the same way. Which windows fill these rows, so that a
+worker need not read the others, is in beamfeed.trainer.feed.sampler.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+from beamfeed.contract.config.job import SplitName
+from beamfeed.contract.dataset.manifest import Manifest, SplitInfo
+from beamfeed.contract.errors import UserError
+
+
+@dataclass(frozen=True)
+class Share:
+    """One worker's part of every global batch.
+
+    Attributes:
+      batch: windows in a global batch.
+      worker: this worker's index, from 0.
+      workers: how many workers there are.
+      replicas: devices of each worker.
+    """
+
+    batch: int
+    worker: int = 0
+    workers: int = 1
+    replicas: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.worker < self.workers:
+            raise ValueError(f"worker {self.worker} is not one of {self.workers}")
+        devices = self.workers * self.replicas
+        if self.batch < devices:
+            raise UserError(
+                f"train.feed.batch is {self.batch}, it must be at least the number of devices, {devices} "
+                f"({self.workers} workers with {self.replicas} each)"
+            )
+
+    @property
+    def first(self) -> int:
+        """The first row of a global batch that is this worker's."""
+        return self.worker * self.batch // self.workers
+
+    @property
+    def end(self) -> int:
+        """The row after this worker's last one."""
+        return (self.worker + 1) * self.batch // self.workers
+
+    @property
+    def size(self) -> int:
+        """Rows that this worker takes of each global batch."""
+        return self.end - self.first
+
+    @property
+    def replica_sizes(self) -> list[int]:
+        """Rows of each of this worker's replicas, in order; they add up to `size`."""
+        devices = self.workers * self.replicas
+        edges = [(self.worker * self.replicas + i) * self.batch // devices for i in range(self.replicas + 1)]
+        return [end - start for start, end in itertools.pairwise(edges)]
+
+
+def windows_in(manifest: Manifest, split: SplitName) -> int:
+    """Windows of a split; 0 where the data set does not have it."""
+    info = manifest.splits.get(split)
+    return info.windows if info else 0
+
+
+def train_steps(windows: int, batch: int) -> int:
+    """Full batches in an epoch; the windows that are left over are other ones in each epoch."""
+    return windows // batch
+
+
+def eval_steps(windows: int, batch: int) -> int:
+    """Batches that hold every window once; the last one is padded."""
+    return math.ceil(windows / batch)
+
+
+def check_split(manifest: Manifest, split: SplitName, batch: int, whole: bool) -> SplitInfo:
+    """The split, if it has windows, or with `whole` at least one full batch.
+
+    Raises:
+      UserError: if it has not.
+    """
+    windows = windows_in(manifest, split)
+    if windows == 0:
+        raise UserError(f"data set {manifest.name}: the split {split} holds no window")
+    if whole and windows < batch:
+        raise UserError(
+            f"data set {manifest.name}: the split {split} holds {windows} windows, fewer than one batch of {batch}; "
+            f"set train.feed.batch to {windows} or less, or prepare more data"
+        )
+    return manifest.splits[split]
+
+
+def windows_fitting(info: SplitInfo, features: int, size: int) -> int:
+    """How many windows of consecutive records have, on average, at most `size` bytes of rows (float32); at least 1."""
+    rows = sum(shard.rows for shard in info.shards)
+    return max(1, size * info.windows // max(1, 4 * rows * features))

@@ -1,0 +1,1 @@
+"""The explicit training loop: steps, optimizer, checkpoints, metrics."""

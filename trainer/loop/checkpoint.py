@@ -1,0 +1,120 @@
+"""Checkpoints: the whole state of a training at a step, written by the chief while the training goes on.
+
+    <folder>/step-000001200.data-00000-of-00001  step-000001200.index     the variables
+    <folder>/step-000001200.json                                          the progress, written last
+
+Every worker holds the same values, so the chief's are enough, and saving needs no
+word with the others.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract import storage
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.loop.state import Progress
+
+_DONE = re.compile(r"step-(\d{9,})\.json")
+
+State = Mapping[str, Any]  # names -> variables of Keras
+
+
+def state_of(model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None) -> dict[str, Any]:
+    """All variables that a training changes: weights, moving statistics, seeds of random layers, the optimizer's."""
+    groups: dict[str, Sequence[Any]] = {"model": model.variables}
+    if optimizer is not None:
+        groups["optimizer"] = optimizer.variables
+    return {
+        f"{group}/{number:04d}": variable
+        for group, variables in groups.items()
+        for number, variable in enumerate(variables)
+    }
+
+
+def find_checkpoints(folder: str) -> dict[int, str]:
+    """The finished checkpoints in a folder: step -> prefix of its files, in order of steps."""
+    try:
+        names = storage.list_folder(folder)
+    except FileNotFoundError:
+        return {}
+    steps = sorted(int(found[1]) for name in names if (found := _DONE.fullmatch(name)))
+    return {step: storage.join(folder, f"step-{step:09d}") for step in steps}
+
+
+def restore(folder: str, step: int, state: State) -> Progress:
+    """Puts the values of a checkpoint into the variables.
+
+    Raises:
+      UserError: if it does not fit them.
+    """
+    prefix = find_checkpoints(folder)[step]
+    reader = tf.train.load_checkpoint(prefix)
+    shapes = reader.get_variable_to_shape_map()
+    wanted = {name: tuple(variable.shape) for name, variable in state.items()}
+    if {name: tuple(shape) for name, shape in shapes.items() if name in wanted} != wanted:
+        raise UserError(f"{prefix}: is of another model or optimizer; start anew with --restart")
+    for name, variable in state.items():
+        variable.assign(tf.constant(reader.get_tensor(name), dtype=variable.dtype))
+    return Progress(**json.loads(storage.read_text(prefix + ".json")))
+
+
+class Checkpoints:
+    """Writes the checkpoints of one folder, and keeps the last of them.
+
+    Args:
+      folder: local or gs://
+      keep: how many stay.
+    """
+
+    def __init__(self, folder: str, keep: int):
+        self._folder, self._keep = folder, keep
+        self._thread = ThreadPoolExecutor(1)
+        self._pending: Future | None = None
+
+    def save(self, progress: Progress, state: State) -> None:
+        """Copies the values, and writes them in the background; waits for the checkpoint before."""
+        values = {name: variable.value.numpy() for name, variable in state.items()}
+        self.wait()
+        self._pending = self._thread.submit(self._write, progress, values)
+
+    def wait(self) -> None:
+        """Returns when the last checkpoint is written.
+
+        Raises:
+          OSError, tf.errors.OpError: if it could not be.
+        """
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            pending.result()
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True)
+
+    def _write(self, progress: Progress, values: Mapping[str, np.ndarray]) -> None:
+        tf.io.gfile.makedirs(self._folder)
+        prefix = storage.join(self._folder, f"step-{progress.step:09d}")
+        with tf.device("CPU"):
+            tf.raw_ops.SaveV2(
+                prefix=prefix,
+                tensor_names=list(values),
+                shape_and_slices=[""] * len(values),
+                tensors=[tf.constant(value) for value in values.values()],
+            )
+        storage.write_text(prefix + ".json", json.dumps(progress._asdict()) + "\n")
+        for step in list(find_checkpoints(self._folder))[: -self._keep]:
+            remove(self._folder, step)
+
+
+def remove(folder: str, step: int) -> None:
+    """Removes a checkpoint; its name first, so that no half of one is ever found."""
+    prefix = storage.join(folder, f"step-{step:09d}")
+    for path in (prefix + ".json", *tf.io.gfile.glob(prefix + ".*")):
+        if tf.io.gfile.exists(path):
+            tf.io.gfile.remove(path)

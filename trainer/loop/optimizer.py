@@ -1,0 +1,69 @@
+"""The optimizer and its learning rate, as a job's optimizer section asks for them."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from beamfeed.contract.config.job import Optimizer, Schedule
+
+
+class LearningRate(keras.optimizers.schedules.LearningRateSchedule):
+    """A linear warm-up to `peak`, and then a decay to `final * peak`.
+
+    With s the steps since the warm-up, over `decay_steps` and at most 1:
+    constant 1, linear 1 - s, cosine (1 + cos(pi s)) / 2, each between `final` and
+    1; exponential final ** s.
+    """
+
+    def __init__(self, peak: float, section: Schedule):
+        super().__init__()
+        self._peak, self._section = peak, section
+
+    def __call__(self, step: Any) -> tf.Tensor:
+        section, step = self._section, tf.cast(step, tf.float32)
+        warm = tf.minimum(1.0, (step + 1) / max(1, section.warmup_steps)) if section.warmup_steps else 1.0
+        done = tf.clip_by_value((step - section.warmup_steps) / (section.decay_steps or 1), 0.0, 1.0)
+        match section.name:
+            case "constant":
+                left = tf.ones_like(done)
+            case "linear":
+                left = section.final + (1 - section.final) * (1 - done)
+            case "cosine":
+                left = section.final + (1 - section.final) * (1 + tf.cos(3.141592653589793 * done)) / 2
+            case "exponential":
+                left = tf.pow(section.final, done)
+        return self._peak * warm * left
+
+    def get_config(self) -> dict[str, Any]:
+        return {"peak": self._peak, "section": self._section.model_dump()}
+
+
+def make_optimizer(section: Optimizer, scale_loss: bool = False) -> keras.optimizers.Optimizer:
+    """The optimizer that the job names; to be made and built inside the strategy's scope.
+
+    It applies gradients as they are: `beamfeed.trainer.loop.steps` has added up those of all
+    replicas, and clipped the sum, before.
+
+    Args:
+      scale_loss: whether gradients are of float16 and would underflow.
+    """
+    kinds = {
+        "adam": keras.optimizers.Adam,
+        "adamw": keras.optimizers.AdamW,
+        "sgd": keras.optimizers.SGD,
+        "rmsprop": keras.optimizers.RMSprop,
+    }
+    decay = {} if section.weight_decay is None else {"weight_decay": section.weight_decay}
+    rate = section.learning_rate if section.schedule is None else LearningRate(section.learning_rate, section.schedule)
+    optimizer = kinds[section.name](rate, **decay)
+    # Keras would add the gradients up among replicas, which is done already. It
+    # has no switch for that; tests compare several replicas with one.
+    optimizer._all_reduce_sum_gradients = lambda pairs: pairs
+    return keras.optimizers.LossScaleOptimizer(optimizer) if scale_loss else optimizer
+
+
+def learning_rate(optimizer: keras.optimizers.Optimizer) -> float:
+    """The rate of the next step."""
+    rate = getattr(optimizer, "inner_optimizer", optimizer).learning_rate
+    return float((rate.value if isinstance(rate, keras.Variable) else rate).numpy())

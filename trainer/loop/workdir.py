@@ -1,0 +1,82 @@
+"""The rule of the working folder: it holds one training, and says which. No TensorFlow until files are removed.
+
+`run.json` names the training by its fingerprint. Another job in the same folder
+is a mistake, told before anything is read or written.
+"""
+
+import json
+from typing import Any
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.dataset.fingerprint import run_fingerprint
+from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.result import TrainResult, read_result
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.loop.state import is_over
+
+
+def find_finished(job: Job, manifest: Manifest) -> TrainResult | None:
+    """The result of this training, if the folder holds one that has run as long as the job asks.
+
+    Raises:
+      UserError: if the folder holds another training.
+    """
+    names = RunLayout(job.train.workdir)
+    fingerprint = run_fingerprint(job, manifest.fingerprint)
+    run = _read_json(names.run)
+    if run is not None and run.get("fingerprint") != fingerprint:
+        raise UserError(
+            f"{names.workdir}: holds another training (of other data, model, feed, optimizer or seed); "
+            "choose another train.workdir, or start anew with --restart"
+        )
+    result = read_result(names.workdir)
+    if run is None or result is None or result.fingerprint != fingerprint:
+        return None
+    return result if is_over(result.epochs, result.stale, job.train) else None
+
+
+def claim(job: Job, manifest: Manifest, restart: bool) -> None:
+    """Writes into the folder which training it holds; with `restart`, removes the files of an earlier one.
+
+    For the chief alone, while the other workers wait.
+    """
+    names = RunLayout(job.train.workdir)
+    if restart:
+        remove_run(names)
+    run = {
+        "fingerprint": run_fingerprint(job, manifest.fingerprint),
+        "job": job.name,
+        "data": manifest.fingerprint,
+        "train": job.train.model_dump(mode="json"),
+    }
+    storage.write_text(names.run, json.dumps(run, indent=1) + "\n")
+
+
+def remove_run(names: RunLayout) -> None:
+    """Removes what a training wrote, the name of the training last; logs stay."""
+    import tensorflow as tf
+
+    folders = [names.checkpoints, names.best, names.saved_model, names.tensorboard]
+    files = [names.complete, names.metrics, names.model, names.report, names.run]
+    for path in folders:
+        if tf.io.gfile.exists(path):
+            tf.io.gfile.rmtree(path)
+    for path in files:
+        if tf.io.gfile.exists(path):
+            tf.io.gfile.remove(path)
+
+
+def _read_json(path: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(storage.read_text(path))
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError:
+        raise UserError(f"{path}: is inside a file, train.workdir must be a folder") from None
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: cannot be understood; start anew with --restart")
+    return value

@@ -1,0 +1,254 @@
+"""How fast the feed is up to each of its stages, and what each of its options is worth.
+
+Every figure is that of the trainer's own graph (`beamfeed.trainer.feed.dataset.load`), cut off
+after a stage or tuned otherwise.
+"""
+
+import itertools
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import psutil
+import tensorflow as tf
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import SplitName
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.trainer.feed.dataset import Tuning, load
+from beamfeed.trainer.feed.reader import BUFFER_BYTES
+
+SPLIT: SplitName = "train"
+CALL_SECONDS = 0.1  # between looks at the clock
+LONGEST_EPOCH = 60.0  # seconds; what needs a longer one to be filled is not measured
+STAGES = ("read", "CRC", "parse", "frame", "shuffle", "batch", "prefetch")
+OPTIONS = ("interleave", "parallel map", "prefetch", "cache memory", "cache file")
+NOTHING = Tuning(open_blocks=1, parallel=False, prefetch=False)
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Feeding:
+    """What is measured.
+
+    Attributes:
+      batch: windows in a batch.
+      shuffle: windows mixed at a time.
+      seconds: that each measurement takes, after its warm-up.
+    """
+
+    manifest: Manifest
+    output: str
+    batch: int
+    shuffle: int
+    seconds: float
+
+    def load(self, **options: Any) -> tf.data.Dataset:
+        options = {"batch": self.batch, "shuffle": self.shuffle, "epochs": None, **options}
+        return load(self.manifest, self.output, SPLIT, **options)
+
+    def read_bytes(self) -> tf.data.Dataset:
+        """The bytes of the shards as they are, a buffer at a time, but for what is left over at the end of each."""
+
+        def pieces(path: tf.Tensor, size: tf.Tensor) -> tf.data.Dataset:
+            piece = tf.minimum(size, BUFFER_BYTES)
+            return tf.data.FixedLengthRecordDataset(path, piece, footer_bytes=size % piece, buffer_size=BUFFER_BYTES)
+
+        paths = self.manifest.shard_paths(self.output, SPLIT)
+        sizes = tf.constant([shard.bytes for shard in self.manifest.splits[SPLIT].shards], tf.int64)
+        open_files = Tuning.open_blocks
+        return tf.data.Dataset.from_tensor_slices((paths, sizes)).interleave(
+            pieces, cycle_length=open_files, num_parallel_calls=open_files, deterministic=False
+        )
+
+    @property
+    def bytes_per_window(self) -> float:
+        """Of the shards."""
+        info = self.manifest.splits[SPLIT]
+        return info.bytes / info.windows
+
+
+@dataclass(frozen=True)
+class StageRate:
+    """The feed up to a stage and no further."""
+
+    name: str
+    windows_per_second: float
+    megabytes_per_second: float  # of the shards
+    extra_microseconds: float  # per window, see `extra_times`
+
+
+@dataclass(frozen=True)
+class OptionRate:
+    """What an option does to the windows per second; None where it was not measured, and the reason."""
+
+    name: str
+    alone: float | None  # it is on, and all others are off
+    flipped: float | None  # all are as in training, but this one is the other way round
+    note: str = ""
+
+
+def first_read(feeding: Feeding) -> float:
+    """Windows per second of reading the shards' bytes once, at most `seconds` long, without the page cache's help.
+
+    The system is asked to forget the files. Where it cannot be (remote files, other systems) they are read as they are.
+    """
+    paths = feeding.manifest.shard_paths(feeding.output, SPLIT)
+    if not storage.is_remote(feeding.output) and hasattr(os, "posix_fadvise"):
+        for path in paths:
+            with open(path, "rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    pieces = iter(feeding.read_bytes())  # the graph is built here; nothing is read yet
+    size, began = 0, time.perf_counter()
+    for piece in pieces:
+        size += len(piece.numpy())
+        if time.perf_counter() - began > feeding.seconds:
+            break
+    return size / feeding.bytes_per_window / (time.perf_counter() - began)
+
+
+def measure_stages(feeding: Feeding, say: Say) -> list[StageRate]:
+    """The rates up to each of STAGES, in order."""
+    info = feeding.manifest.splits[SPLIT]
+    per_record = info.windows / info.records
+    cut = Tuning(prefetch=False)
+    cuts: dict[str, tuple[dict[str, Any], Callable[..., Any]]] = {
+        "CRC": ({"until": "records", "shuffle": 0}, lambda records: (_length(records) - 1) * per_record),
+        "parse": ({"until": "parse", "shuffle": 0}, lambda _, counts: (_length(counts) - 1) * per_record),
+        "frame": ({"until": "frame", "shuffle": 0}, lambda _, starts, __: _length(starts)),
+        "shuffle": ({"until": "frame"}, lambda _, starts, __: _length(starts)),
+        "batch": ({}, _length),
+        "prefetch": ({"tuning": replace(cut, prefetch=True)}, _length),
+    }
+    say("stage read")
+    pieces = feeding.read_bytes().repeat()
+    rates = [measure(pieces, lambda piece: _size(piece) / feeding.bytes_per_window, feeding.seconds)]
+    for name, (options, count) in cuts.items():
+        say(f"stage {name}")
+        rates.append(measure(feeding.load(**{"tuning": cut, **options}), count, feeding.seconds))
+    return [
+        StageRate(name, rate, rate * feeding.bytes_per_window / 1e6, extra)
+        for name, rate, extra in zip(STAGES, rates, extra_times(rates), strict=True)
+    ]
+
+
+def extra_times(rates: Sequence[float]) -> list[float]:
+    """Microseconds per window that each stage adds; they add up to those of the last rate.
+
+    A stage can be faster than the one before it: what waits there is hidden once
+    something runs beside it. So no stage counts more than any later one takes.
+    """
+    spent = list(itertools.accumulate((1e6 / rate for rate in reversed(rates)), min))[::-1]
+    return [after - before for before, after in itertools.pairwise([0.0, *spent])]
+
+
+def measure_options(feeding: Feeding, trained: float, say: Say) -> tuple[float, list[OptionRate]]:
+    """The rate without any option, and what each of OPTIONS is worth.
+
+    Args:
+      trained: windows per second with the options as in training; says how long an epoch takes.
+    """
+    say("no option")
+    rate = partial(_rate, feeding)
+    plain = rate(tuning=NOTHING)
+    tunings = {
+        "interleave": (replace(NOTHING, open_blocks=Tuning.open_blocks), replace(Tuning(), open_blocks=1)),
+        "parallel map": (replace(NOTHING, parallel=True), replace(Tuning(), parallel=False)),
+        "prefetch": (replace(NOTHING, prefetch=True), replace(Tuning(), prefetch=False)),
+    }
+    found = []
+    for name in OPTIONS:
+        say(f"option {name}")
+        if name in tunings:
+            alone, flipped = tunings[name]
+            found.append(OptionRate(name, rate(tuning=alone), rate(tuning=flipped)))
+        else:
+            found.append(_measure_cache(feeding, name, min(plain, trained)))
+    return plain, found
+
+
+def _measure_cache(feeding: Feeding, name: str, slowest: float) -> OptionRate:
+    """A cache is filled before the first batch."""
+    kind = name.removeprefix("cache ")
+    seconds = feeding.manifest.splits[SPLIT].windows / slowest
+    if seconds > LONGEST_EPOCH:
+        return OptionRate(name, None, None, f"not measured: filling it would take {seconds:,.0f} s")
+    free = psutil.virtual_memory().available if kind == "memory" else psutil.disk_usage(tempfile.gettempdir()).free
+    needed = 2 * cached_bytes(feeding.manifest)
+    if needed > free / 2:
+        return OptionRate(name, None, None, f"not measured: {needed / 1e9:,.1f} GB for it, {free / 1e9:,.1f} free")
+    alone, flipped = (_rate(feeding, cache=kind, tuning=tuning) for tuning in (NOTHING, Tuning()))
+    return OptionRate(name, alone, flipped)
+
+
+def cached_bytes(manifest: Manifest) -> int:
+    """What a cache of the split's records takes, about: they are not compressed in it."""
+    return sum(4 * shard.rows * len(manifest.features) for shard in manifest.splits[SPLIT].shards)
+
+
+def _rate(feeding: Feeding, **options: Any) -> float:
+    return measure(feeding.load(**options), _length, feeding.seconds)
+
+
+def measure(dataset: tf.data.Dataset, count: Callable[..., Any], seconds: float) -> float:
+    """Windows per second that a data set without end gives, to a consumer that does nothing.
+
+    The consumer is a loop inside a graph: Python would take longer for a small
+    element than the feed.
+
+    Args:
+      dataset: without end.
+      count: (components of an element) -> its windows, float64 scalar.
+      seconds: to measure, after a quarter of that.
+    """
+
+    @tf.function
+    def consume(iterator: Any, elements: tf.Tensor) -> tf.Tensor:
+        windows = tf.zeros([], tf.float64)
+        for _ in tf.range(elements):
+            element = next(iterator)
+            windows += count(*element) if isinstance(element, tuple) else count(element)
+        return windows
+
+    with tf.device("CPU"):
+        calls = _calls(partial(consume, iter(dataset)))
+        _run(calls, seconds / 4, 0)
+        windows, spent = _run(calls, seconds, 1)
+    return windows / spent
+
+
+def _calls(consume: Callable[[tf.Tensor], tf.Tensor]) -> Iterator[tuple[float, float]]:
+    """Calls of about CALL_SECONDS each: their windows and seconds."""
+    elements = 1
+    consume(tf.constant(elements))  # is traced
+    while True:
+        began = time.perf_counter()
+        windows = float(consume(tf.constant(elements)))
+        spent = time.perf_counter() - began
+        yield windows, spent
+        if spent < CALL_SECONDS / 2:
+            elements *= 2
+        elif spent > 2 * CALL_SECONDS:
+            elements = max(1, elements // 2)
+
+
+def _run(calls: Iterator[tuple[float, float]], seconds: float, least: int) -> tuple[float, float]:
+    """Windows and seconds of as many calls as take `seconds` and give `least` windows."""
+    windows = spent = 0.0
+    while spent < seconds or windows < least:
+        more, took = next(calls)
+        windows, spent = windows + more, spent + took
+    return windows, spent
+
+
+def _size(piece: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.strings.length(piece), tf.float64)
+
+
+def _length(values: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.shape(values)[0], tf.float64)

@@ -1,0 +1,1 @@
+"""From rows to verified TFRecord files; the same for every kind of source."""

@@ -1,0 +1,1 @@
+"""Kinds of asset files, one folder each."""

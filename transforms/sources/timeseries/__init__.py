@@ -1,0 +1,1 @@
+"""Sensor series: rows in order of time, one asset (a machine, a sensor) after another."""

@@ -1,0 +1,156 @@
+"""Reads the rows of an asset, or of a unit of it, as NumPy chunks in the order of the files."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.contract.config.job import Split, SplitName
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers import BATCH_ROWS, iter_batches
+from beamfeed.transforms.sources.timeseries.plan import Asset
+from beamfeed.transforms.sources.timeseries.rows import Rows
+from beamfeed.transforms.sources.timeseries.scan import Part, asset_names, read_ticks
+from beamfeed.transforms.sources.timeseries.schema import Columns, pack
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """n rows as they stand in one file."""
+
+    path: str
+    file_row: int  # of the first row; for errors
+    position: int  # of the first row among the asset's rows
+    time: np.ndarray  # int64 [n] ticks
+    values: np.ndarray  # float32 [n, features]; NaN is missing
+    split: pa.Array | None  # string [n], with split: {by: column} of the files
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+def read_chunks(
+    asset: Asset, columns: Columns, start: int = 0, end: int | None = None, *, values: bool = True
+) -> Iterator[Chunk]:
+    """Streams the rows [start, end) of an asset.
+
+    Args:
+      values: False reads the times alone, and leaves `Chunk.values` without columns.
+
+    Raises:
+      BadInput: where a file breaks, or holds another number of rows than when it was planned.
+    """
+    end = asset.rows if end is None else min(end, asset.rows)
+    offset = 0
+    for part in asset.parts:
+        low, high = max(start - offset, 0), min(end - offset, part.rows)
+        if low < high:
+            yield from _read_part(part, columns, low, high, offset, values)
+        offset += part.rows
+
+
+def _read_part(part: Part, columns: Columns, low: int, high: int, offset: int, values: bool) -> Iterator[Chunk]:
+    """Rows [low, high) of a part; `offset` is the position of its first row."""
+    names = columns.names if values else [n for n in (columns.time, columns.asset, columns.split) if n]
+    row, groups = 0, None
+    if part.row_groups:
+        row, groups = _groups_between(part, low, high)
+    file_row = row  # differs from row where other assets' rows lie between
+    for batch in iter_batches(part.path, columns, names, groups):
+        size = batch.num_rows
+        if not part.whole:
+            batch = _only(batch, part, columns, file_row)
+        first, last = max(low - row, 0), min(high - row, batch.num_rows)
+        if first < last:
+            yield _chunk(part.path, file_row + first, offset + row + first, batch.slice(first, last - first), columns,
+                         columns.features if values else ())  # fmt: skip
+        row += batch.num_rows
+        file_row += size
+        if row >= high and part.can_seek:
+            return
+    if row < high or (row > part.rows and not part.can_seek):
+        raise BadInput(part.path, "file", f"held {part.rows} rows when it was planned and {row} when it was read")
+
+
+def _groups_between(part: Part, low: int, high: int) -> tuple[int, Sequence[int]]:
+    """The row groups that hold rows [low, high) of a part, and the part's row that the first starts at."""
+    if not part.whole:
+        return 0, part.row_groups
+    starts = np.cumsum((0, *part.group_rows))
+    first = int(np.searchsorted(starts, low, "right")) - 1
+    last = int(np.searchsorted(starts, high, "left"))
+    return int(starts[first]), part.row_groups[first:last]
+
+
+def _only(batch: pa.RecordBatch, part: Part, columns: Columns, file_row: int) -> pa.RecordBatch:
+    names = asset_names(part.path, batch.column(columns.asset), file_row)
+    return batch.filter(pc.equal(names, part.asset))
+
+
+def _chunk(
+    path: str, file_row: int, position: int, batch: pa.RecordBatch, columns: Columns, features: Sequence[str]
+) -> Chunk:
+    time = read_ticks(path, batch.column(columns.time), columns.clock, file_row)
+    split = None
+    if columns.split is not None:
+        split = batch.column(columns.split)
+        if pa.types.is_dictionary(split.type):
+            split = split.dictionary_decode()
+        split = split.cast(pa.string())
+    try:
+        packed = pack(batch, features)
+    except pa.ArrowException as error:  # such as a number that no float32 can hold
+        raise BadInput(path, f"row {file_row}", f"cannot be read as numbers: {error}") from None
+    return Chunk(path, file_row, position, time, packed, split)
+
+
+def read_sorted(asset: Asset, columns: Columns) -> Iterator[Chunk]:
+    """All rows of an asset in order of time, sorted in memory."""
+    chunks = list(read_chunks(asset, columns))
+    time = np.concatenate([chunk.time for chunk in chunks])
+    values = np.concatenate([chunk.values for chunk in chunks])
+    split = None
+    if columns.split is not None:
+        split = pa.chunked_array([chunk.split for chunk in chunks]).combine_chunks()
+    del chunks
+    order = np.argsort(time, kind="stable")
+    for at in range(0, len(time), BATCH_ROWS):
+        rows = order[at : at + BATCH_ROWS]
+        picked = None if split is None else split.take(pa.array(rows))
+        yield Chunk(asset.files, at, at, time[rows], values[rows], picked)
+
+
+def in_split(chunk: Chunk, asset: Asset, name: SplitName, split: Split) -> np.ndarray:
+    """bool [n]: the rows of a chunk that belong to the split `name`."""
+    if asset.split is not None:
+        return np.full(len(chunk), asset.split == name)
+    if asset.cuts is not None:
+        to_eval, to_test = asset.cuts
+        if name == "train":
+            return chunk.time < to_eval
+        return (to_eval <= chunk.time) & (chunk.time < to_test) if name == "eval" else chunk.time >= to_test
+    wanted = pc.is_in(chunk.split, value_set=pa.array(getattr(split, name), pa.string()))
+    return pc.fill_null(wanted, False).to_numpy(zero_copy_only=False)
+
+
+def to_rows(
+    chunks: Iterator[Chunk], asset: Asset, name: SplitName, split: Split, max_gap: int | None
+) -> Iterator[Rows]:
+    """The rows of one split, each marked where it does not continue the one before."""
+    last_time: int | None = None
+    last_kept = False
+    for chunk in chunks:
+        keep = in_split(chunk, asset, name, split)
+        gap = np.zeros(len(chunk), bool)
+        gap[0] = last_time is None
+        if max_gap is not None:
+            step = np.diff(chunk.time, prepend=chunk.time[0] if last_time is None else last_time)
+            gap |= step > max_gap
+        gap[0] |= not last_kept
+        gap[1:] |= ~keep[:-1]
+        last_time, last_kept = int(chunk.time[-1]), bool(keep[-1])
+        position = np.arange(chunk.position, chunk.position + len(chunk))
+        rows = Rows(position, chunk.time, chunk.values, gap)
+        yield rows if keep.all() else rows.take(keep)

@@ -1,0 +1,151 @@
+"""Cuts prepared rows into runs, and runs into segments that hold whole windows.
+
+A window is `length` rows that follow each other: no gap, no dropped row and no
+end of a split among them. It starts at an absolute position (row of the asset, or
+step of the time grid) that is a multiple of `stride`. A segment is the rows of some
+windows that follow each other in one run; each window is in exactly one segment.
+"""
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from beamfeed.contract.config.job import Windows
+from beamfeed.transforms.sources.timeseries.rows import Rows
+
+SEGMENT_BYTES = 64 << 10
+MAX_SEGMENT_BYTES = 4 << 20
+BLOCK_BYTES = 8 << 20  # of float32: what the kernels work on at a time
+
+
+@dataclass(frozen=True)
+class Framing:
+    """Sizes that follow from the windows and the number of features, all in rows.
+
+    Blocks are what the kernels see at a time: the windows that start in
+    [k * block, (k + 1) * block), with `before` rows more in front and `after`
+    behind, which filling and the last windows need.
+    """
+
+    length: int
+    stride: int
+    windows_per_segment: int
+    block: int
+    before: int
+    after: int
+    resampled: bool = False
+
+    @classmethod
+    def of(
+        cls, windows: Windows, features: int, *, single: bool, fill_rows: int = 0, linear: bool = False,
+        resampled: bool = False,
+    ) -> "Framing":  # fmt: skip
+        """
+        Args:
+          single: one window per segment (records: windows).
+          fill_rows: how far filling looks back, in rows.
+          linear: whether filling looks ahead as far.
+        """
+        row = 4 * features
+        # Segments that follow each other share length - stride rows: 16 windows' length keeps that under 7 %.
+        rows = min(max(SEGMENT_BYTES // row, 16 * windows.length), max(MAX_SEGMENT_BYTES // row, windows.length))
+        per_segment = 1 if single else max(1, (rows - windows.length) // windows.stride + 1)
+        span = per_segment * windows.stride
+        wanted = max(BLOCK_BYTES // row, 4 * (windows.length + 2 * fill_rows))
+        return cls(
+            length=windows.length,
+            stride=windows.stride,
+            windows_per_segment=per_segment,
+            block=max(1, wanted // span) * span,
+            before=fill_rows,
+            after=windows.length - 1 + (fill_rows if linear else 0),
+            resampled=resampled,
+        )
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Segments as row ranges of a block: segment i is rows [first[i], first[i] + rows[i])."""
+
+    first: np.ndarray  # int64 [segments]
+    rows: np.ndarray  # int64 [segments]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def windows(self, framing: Framing) -> int:
+        return int(((self.rows - framing.length) // framing.stride + 1).sum())
+
+
+def find_runs(rows: Rows, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Row ranges [start, end) of the runs: valid rows that follow each other without a gap.
+
+    Args:
+      valid: bool [n], False for rows that are dropped.
+    """
+    follows = np.zeros(len(rows) + 1, bool)
+    follows[1:-1] = valid[1:] & valid[:-1] & ~rows.gap[1:] & (np.diff(rows.position) == 1)
+    starts = np.flatnonzero(valid & ~follows[:-1])
+    ends = np.flatnonzero(valid & ~follows[1:]) + 1
+    return starts, ends
+
+
+def find_segments(rows: Rows, valid: np.ndarray, framing: Framing, own: tuple[int, int]) -> Segments:
+    """The segments of all windows that start at a position in [own[0], own[1])."""
+    starts, ends = find_runs(rows, valid)
+    if not len(starts):
+        return Segments(np.empty(0, np.int64), np.empty(0, np.int64))
+    stride, length, per = framing.stride, framing.length, framing.windows_per_segment
+    position = rows.position[starts]
+    # In numbers of windows, counted from position 0: the first and one past the last of each run.
+    low = -(-np.maximum(position, own[0]) // stride)
+    high = np.minimum((position + (ends - starts) - length) // stride, (own[1] - 1) // stride) + 1
+    # Segments are cut at multiples of windows_per_segment, so they do not depend on where a block starts.
+    pieces = np.where(high > low, (high - 1) // per - low // per + 1, 0)
+    run = np.repeat(np.arange(len(starts)), pieces)
+    nth = np.arange(len(run)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    first = np.maximum(low[run], (low[run] // per + nth) * per)
+    last = np.minimum(high[run], (low[run] // per + nth + 1) * per) - 1
+    return Segments(
+        first=starts[run] + first * stride - position[run],
+        rows=(last - first) * stride + length,
+    )
+
+
+def iter_blocks(stream: Iterator[Rows], framing: Framing, start: int | None) -> Iterator[tuple[Rows, tuple[int, int]]]:
+    """Regroups a stream of rows into blocks, each with the positions whose windows it owns.
+
+    Holds no more than one block with its surroundings and one chunk of the stream.
+
+    Args:
+      start: the first position to own; rows before it are surroundings. None owns all.
+    """
+    held: list[Rows] = []
+    number: int | None = None  # of the next block
+    for chunk in stream:
+        if not len(chunk):
+            continue
+        held.append(chunk)
+        if number is None:
+            number = int(chunk.position[0] if start is None else max(start, chunk.position[0])) // framing.block
+        if chunk.position[-1] >= (number + 1) * framing.block + framing.after:
+            number, rest = yield from _cut_blocks(Rows.concatenate(held), number, framing, ended=False)
+            held = [rest]
+    if number is not None:
+        yield from _cut_blocks(Rows.concatenate(held), number, framing, ended=True)
+
+
+def _cut_blocks(
+    held: Rows, number: int, framing: Framing, ended: bool
+) -> Generator[tuple[Rows, tuple[int, int]], None, tuple[int, Rows]]:
+    """Yields the blocks that `held` completes; returns the next block's number and the rows that it needs."""
+    while len(held):
+        own = number * framing.block, (number + 1) * framing.block
+        if held.position[-1] < (own[0] if ended else own[1] + framing.after):
+            break
+        yield held.between(own[0] - framing.before, own[1] + framing.after), own
+        rest = held.between(own[1], None)
+        number = int(rest.position[0]) // framing.block if len(rest) else number + 1  # jumps over a long gap
+        held = held.between(number * framing.block - framing.before, None)
+    return number, held

@@ -1,0 +1,1 @@
+"""Statistics of the training rows, and the transform graph that they become."""
