@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beamfeed.contract.config.job import Windows
+from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, write_manifest
 from beamfeed.transforms.sources.timeseries.rows import Rows
@@ -74,7 +74,7 @@ def frame(values: np.ndarray, sizes: Sizes) -> np.ndarray:
 
 def _records(sizes: Sizes, asset: int, per_record: int) -> tuple[Iterator[bytes], Segments]:
     """The Examples of an asset, with `per_record` windows in each, and where they start."""
-    from beamfeed.transforms.records.example_encoder import encode
+    from beamfeed.transforms.records.example_encoder import encode_examples
 
     values = asset_values(sizes, asset)
     position = np.arange(sizes.rows)
@@ -82,7 +82,7 @@ def _records(sizes: Sizes, asset: int, per_record: int) -> tuple[Iterator[bytes]
     last = np.minimum(first + per_record, sizes.windows_per_asset) - 1
     segments = Segments(first=first * sizes.stride, rows=(last - first) * sizes.stride + sizes.length)
     rows = Rows(position, position, values, np.zeros(sizes.rows, bool))
-    return encode(f"asset-{asset:05d}", rows, values, segments), segments
+    return encode_examples(f"asset-{asset:05d}", rows, values, segments), segments
 
 
 def write_segments(output: str, sizes: Sizes) -> Manifest:
@@ -92,7 +92,7 @@ def write_segments(output: str, sizes: Sizes) -> Manifest:
 
 
 def write_windows(output: str, sizes: Sizes) -> Manifest:
-    """One window per record, as most readers want it; the folder is also a data set of ours."""
+    """One window per record, as most readers want it; the folder is also a dataset of ours."""
     return _write(output, sizes, 1, "windows")
 
 

@@ -67,9 +67,9 @@ def _rank_correlation(values: np.ndarray) -> float:
 
 def stream(manifest: Manifest, output: str, **options: object) -> tuple[np.ndarray, np.ndarray]:
     """Asset and time of each window of an epoch, in the order that the trainer reads them."""
-    from beamfeed.trainer.feed.dataset import load
+    from beamfeed.trainer.feed.dataset import load_dataset
 
-    found = [batch[:, 0, :2].numpy() for batch in load(manifest, output, feed_data.SPLIT, **options)]
+    found = [batch[:, 0, :2].numpy() for batch in load_dataset(output, feed_data.SPLIT, manifest=manifest, **options)]
     first_rows = np.concatenate(found).astype(int)
     return first_rows[:, feed_data.ASSET], first_rows[:, feed_data.TIME]
 
@@ -77,11 +77,11 @@ def stream(manifest: Manifest, output: str, **options: object) -> tuple[np.ndarr
 def compare(manifest: Manifest, output: str, batch: int, shuffle: int) -> dict[str, Mixing]:
     """The mixing of a full shuffle, of ours, and of no shuffle."""
     found = {}
-    unshuffled = stream(manifest, output, batch=batch)
+    unshuffled = stream(manifest, output, batch_size=batch)
     full = np.random.default_rng(0).permutation(len(unshuffled[0]))
     found["full shuffle"] = measure(*(column[full] for column in unshuffled), batch)
     for windows in (8 * shuffle, shuffle, max(1, shuffle // 8)):
-        found[f"shuffle {windows:,}"] = measure(*stream(manifest, output, batch=batch, shuffle=windows), batch)
+        found[f"shuffle {windows:,}"] = measure(*stream(manifest, output, batch_size=batch, shuffle=windows), batch)
     found["no shuffle"] = measure(*unshuffled, batch)
     return found
 

@@ -19,13 +19,10 @@ Reader = Callable[[str, Sizes, int, int], Iterator[Any]]
 
 
 def ours(folder: str, sizes: Sizes, batch: int, shuffle: int, records: str = SEGMENTS) -> Iterator[Any]:
-    from beamfeed.contract.dataset.manifest import read_manifest
-    from beamfeed.trainer.feed.dataset import load
+    from beamfeed.trainer.feed.dataset import load_dataset
 
     output = os.path.join(folder, records)
-    manifest = read_manifest(output)
-    assert manifest is not None
-    return iter(load(manifest, output, feed_data.SPLIT, batch=batch, shuffle=shuffle, epochs=None))
+    return iter(load_dataset(output, feed_data.SPLIT, batch_size=batch, shuffle=shuffle, epochs=None))
 
 
 def ours_windows(folder: str, sizes: Sizes, batch: int, shuffle: int) -> Iterator[Any]:

@@ -205,7 +205,7 @@ def train_lines(train: dict) -> Iterator[str]:
     yield from [
         "![Windows per second of each](images/bench-train.png)",
         "",
-        f"{train['model']}, global batches of {train['batch']}; the same data set, the same feed. Two workers are two "
+        f"{train['model']}, global batches of {train['batch']}; the same dataset, the same feed. Two workers are two "
         "processes that share the cores of this machine and exchange gradients after every step, so they show what "
         "the exchange costs, not what a second machine brings.",
         "",

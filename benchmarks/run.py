@@ -204,8 +204,8 @@ class Bench:
         return self._script("train", ["--rows", str(rows), "--assets", str(assets), "--repeats", str(repeats)])
 
     def profile(self, png: Path) -> dict:
-        """What `beamfeed profile` says of the demo's data set; its plot goes to `png`."""
-        say("profile of the demo's data set")
+        """What `beamfeed profile` says of the demo's dataset; its plot goes to `png`."""
+        say("profile of the demo's dataset")
         job, files = HERE.parent / "examples" / "fleet.yaml", HERE.parent / "examples" / "make_fleet.py"
         beamfeed = [sys.executable, "-m", "beamfeed.launcher.cli"]
         told = ["profile", "out/demo/data", "--job"]

@@ -17,16 +17,16 @@ import numpy as np
 import pyarrow as pa
 from measure import measure
 
-from beamfeed.contract.config.job import Windows
 from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.manifest import Shard
 from beamfeed.transforms.records.blocks import cut_blocks
 from beamfeed.transforms.records.shard_plan import plan_shards
 from beamfeed.transforms.sources.timeseries.plan import plan_assets
-from beamfeed.transforms.sources.timeseries.preprocess import Recipe
-from beamfeed.transforms.sources.timeseries.scan import Part
-from beamfeed.transforms.sources.timeseries.schema import Columns
-from beamfeed.transforms.sources.timeseries.time_units import Clock
+from beamfeed.transforms.sources.timeseries.preprocess import PreprocessSpec
+from beamfeed.transforms.sources.timeseries.scan import FileSlice
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
+from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
 from beamfeed.transforms.sources.timeseries.windowing import SEGMENT_BYTES
 
 FLEETS = (1, 10, 1_000, 100_000)
@@ -44,11 +44,11 @@ train: {model: {name: recurrent_autoencoder}, workdir: "gs://made/model"}
 """
 
 
-def descriptor(number: int) -> Part:
+def descriptor(number: int) -> FileSlice:
     groups = [GROUP_ROWS] * (ASSET_ROWS // GROUP_ROWS) + [ASSET_ROWS % GROUP_ROWS]
     name = f"asset-{number:06d}"
     path = f"gs://raw/{name}.parquet"
-    return Part(name, path, ASSET_ROWS, 0, ASSET_ROWS - 1, tuple(range(len(groups))), tuple(groups), True)
+    return FileSlice(name, path, ASSET_ROWS, 0, ASSET_ROWS - 1, tuple(range(len(groups))), tuple(groups), True)
 
 
 def manifest_bytes(rows: int) -> int:
@@ -66,11 +66,13 @@ def manifest_bytes(rows: int) -> int:
 def plan(assets: int) -> dict:
     """Plans a fleet and returns what came of it."""
     job = parse_job(JOB)
-    columns = Columns("t", pa.int64(), Clock.of(pa.int64(), None), tuple(f"x{i}" for i in range(SENSORS)), None, None)
-    recipe = Recipe.of(job, columns)
+    schema = SeriesSchema(
+        "t", pa.int64(), TimeUnits.of(pa.int64(), None), tuple(f"x{i}" for i in range(SENSORS)), None, None
+    )
+    spec = PreprocessSpec.of(job, schema)
     began = time.perf_counter()
-    planned, _ = plan_assets((descriptor(i) for i in range(assets)), (), job, columns.clock)
-    shards = list(plan_shards(planned, recipe, multiple=16))
+    planned, _ = plan_assets((descriptor(i) for i in range(assets)), (), job, schema.time_units)
+    shards = list(plan_shards(planned, spec, multiple=16))
     seconds = time.perf_counter() - began
     rows = [sum(work.unit.rows for work in shard.work) for shard in shards]
     return {

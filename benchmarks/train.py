@@ -26,7 +26,7 @@ MODEL_IN_WORDS = "A recurrent autoencoder (GRU of 32 units, 8 latent numbers)"
 
 
 def write_job(folder: Path, sizes: feed_data.Sizes, batch: int, epochs: int) -> Path:
-    """A job on the data set in `folder`."""
+    """A job on the dataset in `folder`."""
     job = {
         "name": "bench",
         "source": {"kind": "timeseries", "files": "none/*.parquet", "time": {"column": "t"}, "features": ["*"]},
@@ -34,7 +34,7 @@ def write_job(folder: Path, sizes: feed_data.Sizes, batch: int, epochs: int) -> 
         "output": {"path": str(folder / "data")},
         "train": {
             "model": MODEL,
-            "feed": {"batch": batch},
+            "feed": {"batch_size": batch},
             "epochs": epochs,
             "workdir": str(folder / "model"),
         },
@@ -57,29 +57,30 @@ def train_fit(job_path: str) -> None:
     """Prints the windows per second of `keras.Model.fit`; a process of its own runs this."""
     import keras
 
-    from beamfeed.contract.config.load import load_job
+    from beamfeed.contract.config.job import TrainingJob
+    from beamfeed.contract.config.load import load_as
     from beamfeed.contract.dataset.manifest import read_manifest
     from beamfeed.trainer import models
-    from beamfeed.trainer.feed.dataset import load
+    from beamfeed.trainer.feed.dataset import load_dataset
 
-    job = load_job(job_path)
+    job = load_as(TrainingJob, job_path)
     manifest = read_manifest(job.output.path)
     feed, train = job.train.feed, job.train
     model = models.build(train.model, manifest.windows.length, len(manifest.features), train.seed)
     model.compile(keras.optimizers.Adam(train.optimizer.learning_rate), "mse")
-    steps = manifest.splits["train"].windows // feed.batch
-    batches = load(manifest, job.output.path, "train", batch=feed.batch, shuffle=feed.shuffle, epochs=None)
+    steps = manifest.splits["train"].windows // feed.batch_size
+    batches = load_dataset(job.output.path, "train", batch_size=feed.batch_size, shuffle=feed.shuffle, epochs=None)
     rates = []
 
-    class Clock(keras.callbacks.Callback):
+    class EpochTimes(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
             self.began = time.perf_counter()
 
         def on_epoch_end(self, epoch: int, logs: object = None) -> None:
-            rates.append(steps * feed.batch / (time.perf_counter() - self.began))
+            rates.append(steps * feed.batch_size / (time.perf_counter() - self.began))
 
     pairs = batches.map(lambda windows: (windows, windows))
-    model.fit(pairs, epochs=train.epochs, steps_per_epoch=steps, verbose=0, callbacks=[Clock()])
+    model.fit(pairs, epochs=train.epochs, steps_per_epoch=steps, verbose=0, callbacks=[EpochTimes()])
     print(statistics.median(rates[1:]))
 
 

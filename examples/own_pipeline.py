@@ -18,17 +18,19 @@ import numpy as np
 from apache_beam.io.fileio import MatchFiles
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beamfeed.contract.config.job import AssetFrom, Missing, Split, Windows
-from beamfeed.transforms.records.example_encoder import encode
+from beamfeed.contract.config.prepare import Missing, Windows
+from beamfeed.contract.config.source import AssetFrom
+from beamfeed.contract.config.split import Split
+from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.sources.readers import read_schema
-from beamfeed.transforms.sources.timeseries.impute import fill, reach
+from beamfeed.transforms.sources.timeseries.impute import impute, reach
 from beamfeed.transforms.sources.timeseries.plan import Asset
 from beamfeed.transforms.sources.timeseries.read import read_chunks, to_rows
 from beamfeed.transforms.sources.timeseries.rows import Rows
-from beamfeed.transforms.sources.timeseries.scan import inspect_file
-from beamfeed.transforms.sources.timeseries.schema import Columns
-from beamfeed.transforms.sources.timeseries.time_units import Clock
-from beamfeed.transforms.sources.timeseries.windowing import Framing, find_segments, iter_blocks
+from beamfeed.transforms.sources.timeseries.scan import scan_file
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
+from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
+from beamfeed.transforms.sources.timeseries.windowing import Windowing, find_segments, iter_blocks
 
 MISSING = Missing(fill="forward", limit=5)
 WINDOWS = Windows(length=64, stride=16)
@@ -42,14 +44,14 @@ class ReadSeries(beam.DoFn):
 
     def process(self, path: str) -> Iterator[tuple[str, Rows, tuple[int, int]]]:
         type_ = read_schema(path).field(self._time).type
-        clock = Clock.of(type_, unit=None)
-        if clock is None:
+        units = TimeUnits.of(type_, unit=None)
+        if units is None:
             raise ValueError(f"{path}: column {self._time} is {type_}, which is no time")
-        columns = Columns(self._time, type_, clock, (self._feature,), asset=None, split=None)
-        (part,) = inspect_file(path, AssetFrom(**{"from": "path"}), columns, None)
+        columns = SeriesSchema(self._time, type_, units, (self._feature,), asset=None, split=None)
+        (part,) = scan_file(path, AssetFrom(**{"from": "path"}), columns, None)
         asset = Asset(part.asset, (part,), "train")
         rows = to_rows(read_chunks(asset, columns), asset, "train", Split(), max_gap=None)
-        for block, own in iter_blocks(rows, framing(), start=None):
+        for block, own in iter_blocks(rows, windowing(), start=None):
             yield asset.name, block, own
 
 
@@ -67,12 +69,12 @@ class Segment(beam.DoFn):
 
     def process(self, element: tuple[str, Rows, tuple[int, int]]) -> Iterator[bytes]:
         asset, rows, own = element
-        values, valid = fill(rows, MISSING)
-        yield from encode(asset, rows, values, find_segments(rows, valid, framing(), own))
+        values, valid = impute(rows, MISSING)
+        yield from encode_examples(asset, rows, values, find_segments(rows, valid, windowing(), own))
 
 
-def framing() -> Framing:
-    return Framing.of(WINDOWS, features=2, single=False, fill_rows=reach(MISSING))
+def windowing() -> Windowing:
+    return Windowing.of(WINDOWS, features=2, single=False, fill_rows=reach(MISSING))
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -4,17 +4,17 @@ import argparse
 import json
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
-from beamfeed.contract.config.job import Job
-from beamfeed.contract.dataset.manifest import read_manifest
+from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import JobFailed, UserError
-from beamfeed.launcher.backends import backend_named
 from beamfeed.launcher.backends.local.processes import Process, run_together
-from beamfeed.launcher.plan import PREPROCESS, TRAIN, Plan, make_plan
+from beamfeed.launcher.job import job_model
+from beamfeed.launcher.plan import make_plan
+from beamfeed.launcher.run import cancel_plan, describe_plan, run_plan
+from beamfeed.launcher.stage import PREPROCESS, TRAIN
 from beamfeed.launcher.summary import summary
 
 INTERRUPTED = 130
@@ -43,43 +43,32 @@ def run(args: argparse.Namespace) -> int:
         args.job,
         args.set,
         names=args.stages,
-        prune=args.prune,
+        max_assets=args.max_assets,
         restart=getattr(args, "restart", False),
         beam_options=args.beam_options,
     )
     if args.dry_run:
-        print(describe(plan))
+        print(describe_plan(plan))
         return 0
-    seconds: dict[str, float] = {}
-    for stage in plan.stages:
-        if stage.complete:
-            _say(f"{stage.name}: complete, nothing to do: {stage.reason}")
-            continue
-        _say(f"{stage.name}: {stage.reason}")
-        began = time.monotonic()
-        code = backend_named(stage.backend).run(stage)
-        if code:
-            return code
-        seconds[stage.name] = time.monotonic() - began
-    names = [stage.name for stage in plan.stages]
-    manifest = read_manifest(plan.job.output.path) if PREPROCESS in names else None
-    result = read_result(plan.job.train.workdir) if TRAIN in names else None
-    print(summary(plan.job, manifest, result, seconds))
+    code, seconds = run_plan(plan)
+    if code:
+        return code
+    job = plan.job
+    manifest = find_manifest(job.output.path) if PREPROCESS in args.stages else None
+    result = read_result(job.train.workdir) if TRAIN in args.stages and job.train else None
+    print(summary(job, manifest, result, seconds))
     return 0
 
 
-def describe(plan: Plan) -> str:
-    """What `--dry-run` prints: each stage, whether it is complete and why, and its commands."""
-    lines = [f"job {plan.job.name} ({plan.job_path})"]
-    for stage in plan.stages:
-        state = "complete" if stage.complete else "to do"
-        lines += ["", f"{stage.name}: {state}: {stage.reason}"]
-        lines += [f"  {command}" for command in backend_named(stage.backend).describe(stage)]
-    return "\n".join(lines)
+def cancel(args: argparse.Namespace) -> int:
+    """Stops what a job runs in a cloud."""
+    if not cancel_plan(make_plan(args.job, args.set, names=(PREPROCESS,))):
+        print("beamfeed: nothing of this job runs in a cloud", file=sys.stderr)
+    return 0
 
 
 def inspect(args: argparse.Namespace) -> int:
-    """Shows a prepared data set, in a process of its own: it needs TensorFlow."""
+    """Shows a dataset, in a process of its own: it needs TensorFlow."""
     command = [sys.executable, "-m", "beamfeed.trainer.tools.inspect_dataset", args.dataset]
     if args.windows is not None:
         command += ["--windows", str(args.windows)]
@@ -89,7 +78,7 @@ def inspect(args: argparse.Namespace) -> int:
 
 
 def profile(args: argparse.Namespace) -> int:
-    """Measures the feeding of a prepared data set, in a process of its own: it needs TensorFlow."""
+    """Measures the feeding of a dataset, in a process of its own: it needs TensorFlow."""
     command = [sys.executable, "-m", "beamfeed.trainer.tools.profile_dataset", args.dataset]
     for name in ("job", "batch", "shuffle", "seconds", "out"):
         value = getattr(args, name)
@@ -103,7 +92,7 @@ def profile(args: argparse.Namespace) -> int:
 def schema(args: argparse.Namespace) -> int:
     """Prints the JSON Schema of a job file."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    print(json.dumps({**dialect, **Job.model_json_schema(by_alias=True)}, indent=2))
+    print(json.dumps({**dialect, **job_model().model_json_schema(by_alias=True)}, indent=2))
     return 0
 
 
@@ -137,21 +126,21 @@ def build_parser() -> argparse.ArgumentParser:
         commands,
         "run",
         (PREPROCESS, TRAIN),
-        "prepare the data, then train; what is complete is skipped",
-        "beamfeed run job.yaml --set train.epochs=3 --prune 5",
+        "preprocess the data, then train; what is complete is skipped",
+        "beamfeed run job.yaml --set train.epochs=3 --max-assets 5",
     )
     _job_command(
         commands,
         "preprocess",
         (PREPROCESS,),
-        "write the data set of a job; options for Beam follow --",
+        "write the dataset of a job; options for Beam follow --",
         "beamfeed preprocess job.yaml -- --runner=DirectRunner",
     )
     train = _job_command(
         commands,
         "train",
         (TRAIN,),
-        "train on the data set of a job",
+        "train on the dataset of a job",
         "beamfeed train job.yaml --set launch.train.workers=4",
     )
     for command in (both, train):
@@ -159,8 +148,12 @@ def build_parser() -> argparse.ArgumentParser:
             "--restart", action="store_true", help="train from the start, not from the last checkpoint"
         )
 
+    stop = _command(commands, "cancel", cancel, "stop what a job runs in a cloud", "beamfeed cancel job.yaml")
+    stop.add_argument("job", metavar="JOB", help="the job file, local or gs://")
+    stop.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as in beamfeed run")
+
     look = _command(
-        commands, "inspect", inspect, "show what is in a prepared data set", "beamfeed inspect out/data --windows 2"
+        commands, "inspect", inspect, "show what is in a dataset", "beamfeed inspect out/data --windows 2"
     )
     look.add_argument("dataset", metavar="DATASET", help="the folder that holds manifest.json (output.path of the job)")
     look.add_argument("--windows", type=_positive, metavar="N", help="print the first N windows")
@@ -170,7 +163,7 @@ def build_parser() -> argparse.ArgumentParser:
         commands,
         "profile",
         profile,
-        "measure how fast a prepared data set feeds a training, and what limits",
+        "measure how fast a dataset feeds a training, and what limits",
         "beamfeed profile out/data --job job.yaml",
     )
     feed.add_argument("dataset", metavar="DATASET", help="the folder that holds manifest.json (output.path of the job)")
@@ -208,7 +201,10 @@ def _job_command(
     )
     command.add_argument("--dry-run", action="store_true", help="print what would be run, and run nothing")
     command.add_argument(
-        "--prune", type=_positive, metavar="N", help="only N assets, in folders named ...-pruneN: a quick trial"
+        "--max-assets",
+        type=_positive,
+        metavar="N",
+        help="a smoke test on N assets, in folders of its own: ...-N-assets",
     )
     return command
 

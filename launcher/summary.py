@@ -11,31 +11,31 @@ Row = tuple[str, ...]
 
 
 def summary(job: Job, manifest: Manifest | None, result: TrainResult | None, seconds: Mapping[str, float]) -> str:
-    """The table: the data set by split, then the training.
+    """The table: the dataset by split, then the training.
 
     Args:
       job: the job that ran
-      manifest: of its data set; None leaves that part out
-      result: the training; None leaves that part out
+      manifest: of its dataset; None leaves that part out
+      result: of the training run; None leaves that part out
       seconds: that each stage took in this run; without those that were complete before
     """
     parts = []
     if manifest is not None:
-        parts += [_data_set(job, manifest, seconds.get("preprocess")), "", _splits(manifest)]
-    if result is not None:
+        parts += [_dataset(job, manifest, seconds.get("preprocess")), "", _splits(manifest)]
+    if result is not None and job.train is not None:
         parts += [""] if parts else []
-        parts += [_training(job, result, seconds.get("train"))]
+        parts += [_training(RunLayout(job.train.workdir), result, seconds.get("train"))]
     return "\n".join(parts)
 
 
-def _data_set(job: Job, manifest: Manifest, seconds: float | None) -> str:
+def _dataset(job: Job, manifest: Manifest, seconds: float | None) -> str:
     counts = manifest.counts
     rejected = f" ({counts.rejected_assets:,} rejected)" if counts.rejected_assets else ""
     shards = sum(len(split.shards) for split in manifest.splits.values())
     size = sum(split.bytes for split in manifest.splits.values())
     return _pairs(
         [
-            ("data set", job.output.path),
+            ("dataset", job.output.path),
             ("assets", f"{counts.assets:,}{rejected}"),
             ("rows", f"{counts.rows_read:,}"),
             ("shards", f"{shards:,}, {size_text(size)}"),
@@ -58,12 +58,11 @@ def _aligned(row: Row, widths: Sequence[int]) -> str:
     return "  ".join([row[0].ljust(widths[0]), *cells[1:]])
 
 
-def _training(job: Job, result: TrainResult, seconds: float | None) -> str:
-    layout = RunLayout(job.train.workdir)
+def _training(layout: RunLayout, result: TrainResult, seconds: float | None) -> str:
     stopped = ", stopped early" if result.stopped_early else ""
     took = f"{result.seconds:.1f} s, in an earlier run" if seconds is None else _duration(seconds)
     rows = [
-        ("training", job.train.workdir),
+        ("training run", layout.workdir),
         ("epochs", f"{result.epochs}{stopped}"),
         ("workers", str(result.workers)),
         ("train loss", f"{_loss(result.first_loss)} -> {_loss(result.last_loss)}"),

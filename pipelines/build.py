@@ -19,24 +19,24 @@ from beamfeed.contract.dataset.fingerprint import shard_multiple
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.transforms.progress import Progress
 from beamfeed.transforms.publish import Fleet, Publish, check_limit
-from beamfeed.transforms.records.shard_plan import Shard, plan_shards
+from beamfeed.transforms.records.shard_plan import ShardPlan, plan_shards
 from beamfeed.transforms.records.tfrecord import WriteToTFRecord
 from beamfeed.transforms.records.verify import VerifyShard
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.timeseries.plan import Asset, cut_units, plan_assets
-from beamfeed.transforms.sources.timeseries.preprocess import Recipe
-from beamfeed.transforms.sources.timeseries.scan import InspectFile, Part
-from beamfeed.transforms.sources.timeseries.validate import CheckUnit, Verdict, judge
+from beamfeed.transforms.sources.timeseries.preprocess import PreprocessSpec
+from beamfeed.transforms.sources.timeseries.scan import FileSlice, ScanFile
+from beamfeed.transforms.sources.timeseries.validate import ValidateUnit, Verdict, judge
 from beamfeed.transforms.statistics.moments import AddMoments, Moments
 from beamfeed.transforms.statistics.scale import BuildTransform, Table
 from beamfeed.transforms.statistics.transform_fn import WriteTransformFn
 
 
 @dataclass(frozen=True)
-class TimeseriesJob:
+class PreprocessPipeline:
     """A job whose files are listed and whose columns are known."""
 
-    recipe: Recipe
+    spec: PreprocessSpec
     layout: DataLayout
     fingerprint: str
     files: int
@@ -44,33 +44,33 @@ class TimeseriesJob:
 
     def build(self, pipeline: beam.Pipeline) -> None:
         """Adds the whole job to a pipeline."""
-        job, columns, progress = self.recipe.job, self.recipe.columns, self.progress
-        features = len(columns.features)
-        inspect = InspectFile(job.source.asset, columns, self._split_column(), progress)
+        job, schema, progress = self.spec.job, self.spec.schema, self.progress
+        features = len(schema.features)
+        inspect = ScanFile(job.source.asset, schema, self._split_column(), progress)
         inspected = (
             pipeline
             | "Listing" >> beam.Create([self.layout.listing])
             | "ReadListing" >> beam.FlatMap(read_listing)
             | "SpreadFiles" >> beam.Reshuffle()
-            | "InspectFile" >> beam.ParDo(inspect).with_outputs(InspectFile.REJECTS, main="parts")
+            | "ScanFile" >> beam.ParDo(inspect).with_outputs(ScanFile.REJECTS, main="parts")
         )
         planned = _single(pipeline, "Plan") | "PlanAssets" >> beam.ParDo(
-            _PlanAssets(self.recipe, progress),
+            _PlanAssets(self.spec, progress),
             beam.pvalue.AsList(inspected["parts"]),
-            beam.pvalue.AsList(inspected[InspectFile.REJECTS]),
+            beam.pvalue.AsList(inspected[ScanFile.REJECTS]),
         ).with_outputs(_PlanAssets.REJECTS, main="units")
         verdicts = (
             planned["units"]
             | "SpreadUnits" >> beam.Reshuffle()
-            | "CheckUnit" >> beam.ParDo(CheckUnit(columns, job, progress))
+            | "ValidateUnit" >> beam.ParDo(ValidateUnit(schema, job, progress))
             | "GroupByAsset" >> beam.GroupByKey()
-            | "Judge" >> beam.MapTuple(lambda _, reports: judge(reports, columns, job))
+            | "Judge" >> beam.MapTuple(lambda _, reports: judge(reports, schema, job))
         )
         moments, table = self._learn(verdicts, features)
         transform_fn = table | "BuildTransform" >> BuildTransform(job.prepare.scale, features)
         transform_written = transform_fn | "WriteTransformFn" >> WriteTransformFn(self.layout.root)
         outcome = verdicts | "DropMoments" >> beam.Map(lambda v: replace(v, moments=Moments.zero(features)))
-        early = (inspected[InspectFile.REJECTS], planned[_PlanAssets.REJECTS]) | "EarlyRejects" >> beam.Flatten()
+        early = (inspected[ScanFile.REJECTS], planned[_PlanAssets.REJECTS]) | "EarlyRejects" >> beam.Flatten()
         fleet = _single(pipeline, "Decide") | "DecideFleet" >> beam.ParDo(
             _DecideFleet(self), beam.pvalue.AsList(outcome), beam.pvalue.AsList(early)
         )
@@ -78,14 +78,14 @@ class TimeseriesJob:
             fleet
             | "PlanShards" >> beam.FlatMap(self._plan_shards)
             | "SpreadShards" >> beam.Reshuffle()
-            | "WriteToTFRecord" >> WriteToTFRecord(self.layout, self.recipe, transform_fn[0], progress)
+            | "WriteToTFRecord" >> WriteToTFRecord(self.layout, self.spec, transform_fn[0], progress)
             | "SpreadWritten" >> beam.Reshuffle()
             | "VerifyShard" >> beam.ParDo(
                 VerifyShard(self.layout.root, features, job.windows, job.output.compression, progress)
             )
         )  # fmt: skip
         _ = _single(pipeline, "Publish") | "PublishManifest" >> beam.ParDo(
-            Publish(job, columns.features, self.fingerprint, self.layout),
+            Publish(job, schema.features, self.fingerprint, self.layout),
             beam.pvalue.AsSingleton(fleet),
             beam.pvalue.AsList(verified),
             beam.pvalue.AsSingleton(moments),
@@ -93,12 +93,12 @@ class TimeseriesJob:
         )
 
     def _split_column(self) -> str | None:
-        split = self.recipe.job.split
-        return split.column if split.by == "column" and self.recipe.columns.split is None else None
+        split = self.spec.job.split
+        return split.column if split.by == "column" and self.spec.schema.split is None else None
 
     def _learn(self, verdicts: beam.PCollection, features: int) -> tuple[beam.PCollection, beam.PCollection]:
         """The moments of all training rows, and what the transform graph holds."""
-        scale = self.recipe.job.prepare.scale
+        scale = self.spec.job.prepare.scale
         fleet = (
             verdicts
             | "TrainingRows" >> beam.Filter(lambda v: v.asset.split in (None, "train"))
@@ -115,8 +115,8 @@ class TimeseriesJob:
         )
         return fleet, table
 
-    def _plan_shards(self, fleet: Fleet) -> Iterator[Shard]:
-        shards = list(plan_shards(fleet.accepted, self.recipe, shard_multiple(self.recipe.job)))
+    def _plan_shards(self, fleet: Fleet) -> Iterator[ShardPlan]:
+        shards = list(plan_shards(fleet.accepted, self.spec, shard_multiple(self.spec.job)))
         works = [work.unit for shard in shards for work in shard.work]
         self.progress.total("write", sum(unit.is_last for unit in works), sum(unit.rows for unit in works))
         self.progress.total("verify", len(shards))
@@ -143,28 +143,28 @@ class _PlanAssets(beam.DoFn):
 
     REJECTS = "rejects"
 
-    def __init__(self, recipe: Recipe, progress: Progress):
-        self._recipe, self._progress = recipe, progress
+    def __init__(self, spec: PreprocessSpec, progress: Progress):
+        self._recipe, self._progress = spec, progress
 
-    def process(self, _: None, parts: list[Part], rejects: list[Reject]) -> Iterator[Any]:
-        recipe = self._recipe
-        assets, more = plan_assets(parts, rejects, recipe.job, recipe.columns.clock)
+    def process(self, _: None, parts: list[FileSlice], rejects: list[Reject]) -> Iterator[Any]:
+        spec = self._recipe
+        assets, more = plan_assets(parts, rejects, spec.job, spec.schema.time_units)
         self._progress.total("analyze", len(assets), sum(asset.rows for asset in assets))
         for reject in more:
             yield beam.pvalue.TaggedOutput(self.REJECTS, reject)
         for asset in assets:
-            yield from cut_units(asset, recipe.framing, len(recipe.columns.features))
+            yield from cut_units(asset, spec.windowing, len(spec.schema.features))
 
 
 class _DecideFleet(beam.DoFn):
     """All verdicts and early rejects, as side inputs -> Fleet; stops the job if too much is rejected."""
 
-    def __init__(self, job: TimeseriesJob):
+    def __init__(self, job: PreprocessPipeline):
         self._job = job
 
     def process(self, _: None, verdicts: list[Verdict], early: list[Reject]) -> Iterator[Fleet]:
         accepted: list[Asset] = sorted((v.asset for v in verdicts if not v.rejects), key=lambda asset: asset.name)
         rejects = {*early, *(reject for verdict in verdicts for reject in verdict.rejects)}
         fleet = Fleet(self._job.files, tuple(accepted), tuple(sorted(rejects, key=str)))
-        check_limit(fleet, self._job.recipe.job.limits.rejected, self._job.layout)
+        check_limit(fleet, self._job.spec.job.limits.max_rejected_fraction, self._job.layout)
         yield fleet

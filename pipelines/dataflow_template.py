@@ -14,16 +14,14 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
-from typing import Any
 
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
+from beamfeed.pipelines import preprocess
 
 FAILED, MISTAKE = 1, 2  # exit codes
-RUNNER = "DataflowRunner"
 TEMPLATE = "FLEX_TEMPLATE_PYTHON_PY_FILE"  # set in the template's image
 IMAGE = "BEAMFEED_IMAGE"  # set in the template's image: its own name
-JOB_ID_FILE = "BEAMFEED_JOB_ID_FILE"  # set by the launcher; not an option, as those are shown with the job
 
 
 def arguments(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
@@ -41,7 +39,7 @@ def arguments(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
             given.append(arg)
     names = {arg.partition("=")[0] for arg in given}
     if "--runner" not in names:
-        given.append(f"--runner={RUNNER}")
+        given.append("--runner=DataflowRunner")
     if env.get(IMAGE) and "--sdk_container_image" not in names:
         given.append(f"--sdk_container_image={env[IMAGE]}")
     return given
@@ -70,21 +68,6 @@ def check_options(argv: Sequence[str], env: Mapping[str, str]) -> None:
     for name in ("project", "region", "temp_location"):
         if not getattr(cloud, name):
             raise UserError(f"Dataflow: --{name}: is missing; give it, or launch.preprocess.dataflow.{name}")
-
-
-def dataflow_runner(job_id_file: str | None) -> Any:
-    """Beam's runner, which also writes down which job it started."""
-    from apache_beam.runners import DataflowRunner as BeamRunner
-
-    class DataflowRunner(BeamRunner):  # Beam's checks of options go by this name
-        def run_pipeline(self, *args: Any, **kwargs: Any) -> Any:
-            result = super().run_pipeline(*args, **kwargs)
-            if job_id_file and result.has_job:
-                with open(job_id_file, "w", encoding="utf-8") as file:
-                    file.write(result.job_id())
-            return result
-
-    return DataflowRunner()
 
 
 def explain(error: Exception) -> tuple[int, str] | None:
@@ -125,8 +108,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = arguments(sys.argv[1:] if argv is None else argv, os.environ)
     if TEMPLATE not in os.environ:
         logging.disable()  # what matters comes back as an exception; the logs of a template are for the cloud
-    from beamfeed.pipelines import preprocess
-
     try:
         with heavy_imports():
             import apache_beam  # noqa: F401

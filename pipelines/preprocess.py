@@ -1,6 +1,6 @@
 """Entry point of preparing: `python -m beamfeed.pipelines.preprocess --job job.yaml [--set key=value] [Beam options]`.
 
-On a local runner it returns when the data set is published; on another it submits
+On a local runner it returns when the dataset is published; on another it submits
 the job and returns, as a Flex Template must. Exit codes: 0 done, 1 the job failed,
 2 a mistake of the user's.
 """
@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.job import SUFFIXES, Job
+from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
+from beamfeed.contract.config.source import SUFFIXES
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
 from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
 from beamfeed.contract.dataset.manifest import leftovers, read_complete
@@ -44,19 +45,19 @@ def list_source(job: Job) -> list[FileStat]:
     return files
 
 
-def prune(job: Job, files: list[FileStat]) -> list[FileStat]:
-    """The files of the first `source.prune` assets; all of them where only a column tells the assets."""
-    from beamfeed.transforms.sources.timeseries.assets import asset_of_path
+def first_assets(job: Job, files: list[FileStat]) -> list[FileStat]:
+    """The files of the first `source.max_assets` assets; all of them where only a column tells the assets."""
+    from beamfeed.transforms.sources.timeseries.scan import asset_of_path
 
-    if job.source.prune is None or job.source.asset.column is not None:
+    if job.source.max_assets is None or job.source.asset.column is not None:
         return files
     names = [asset_of_path(stat.path, job.source.asset) or "" for stat in files]
-    kept = set(sorted(set(names))[: job.source.prune])
+    kept = set(sorted(set(names))[: job.source.max_assets])
     return [stat for stat, name in zip(files, names, strict=True) if name in kept]
 
 
 def check_output(output: str) -> None:
-    """Raises UserError if the folder holds something that is not a data set."""
+    """Raises UserError if the folder holds something that is not a dataset."""
     if not storage.is_remote(output) and os.path.exists(output) and not os.path.isdir(output):
         raise UserError(f"output.path: {output} is a file, it must be a folder")
     others = [
@@ -71,7 +72,7 @@ def check_output(output: str) -> None:
 
 
 def is_done(job: Job, fingerprint: str) -> bool:
-    """Whether the data set is published already; removes what a run that was killed after publishing left."""
+    """Whether the dataset is published already; removes what a run that was killed after publishing left."""
     manifest = read_complete(job.output.path, fingerprint)
     if manifest is None:
         return False
@@ -106,26 +107,27 @@ def run(argv: Sequence[str]) -> None:
     check_output(job.output.path)
     with lock.hold(lock_path(job.output.path)):
         if not is_done(job, fingerprint):  # by a run that has just ended
-            prepare(job, prune(job, files), fingerprint, options)
+            preprocess(job, first_assets(job, files), fingerprint, options)
 
 
-def prepare(job: Job, files: list[FileStat], fingerprint: str, options: Any) -> None:
+def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) -> None:
     """Builds the pipeline and runs, or submits, it."""
     with heavy_imports():
         import apache_beam as beam
         import tensorflow as tf
         import tensorflow_transform.beam as tft_beam
 
-        from beamfeed.pipelines.build import TimeseriesJob, write_listing
-        from beamfeed.pipelines.options import JobOptions, choose_runner, is_local
+        from beamfeed.pipelines.build import PreprocessPipeline, write_listing
+        from beamfeed.pipelines.options import JobOptions
+        from beamfeed.pipelines.runner import choose_runner, is_local
         from beamfeed.transforms.progress import Progress
-        from beamfeed.transforms.sources.timeseries.preprocess import Recipe
-        from beamfeed.transforms.sources.timeseries.resolve import resolve_columns
+        from beamfeed.transforms.sources.timeseries.preprocess import PreprocessSpec
+        from beamfeed.transforms.sources.timeseries.schema import resolve_schema
 
-        # Preparing needs no GPU, and must not take its memory from a trainer.
+        # Preprocessing needs no GPU, and must not take its memory from a trainer.
         tf.config.set_visible_devices([], "GPU")
 
-    recipe = Recipe.of(job, resolve_columns(job, files))
+    spec = PreprocessSpec.of(job, resolve_schema(job, files))
     layout = DataLayout.of(job.output.path, fingerprint)
     progress = Progress(options.view_as(JobOptions).progress_dir)
     progress.total("inspect", len(files))
@@ -135,7 +137,7 @@ def prepare(job: Job, files: list[FileStat], fingerprint: str, options: Any) -> 
     write_listing(layout, [stat.path for stat in files])
     # Beam remarks on type hints of TensorFlow Transform.
     with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
-        TimeseriesJob(recipe, layout, fingerprint, len(files), progress).build(pipeline)
+        PreprocessPipeline(spec, layout, fingerprint, len(files), progress).build(pipeline)
     # A local runner's errors come back as exceptions, with all that its log would say.
     with _log_level(logging.CRITICAL if is_local(options) else logging.INFO):
         pipeline.run()

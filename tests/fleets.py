@@ -36,7 +36,7 @@ class Fleet:
             },
             "windows": {"length": 8, "stride": 2},
             "output": {"path": str(self.output)},
-            "limits": {"rejected": 0.5},
+            "limits": {"max_rejected_fraction": 0.5},
             "train": {
                 "model": {"name": "recurrent_autoencoder", "units": [4], "latent": 2},
                 "workdir": str(folder / "model"),
@@ -69,9 +69,9 @@ class Fleet:
 
     @property
     def manifest(self):
-        from beamfeed.contract.dataset.manifest import read_manifest
+        from beamfeed.contract.dataset.manifest import find_manifest
 
-        manifest = read_manifest(str(self.output))
+        manifest = find_manifest(str(self.output))
         assert manifest is not None
         return manifest
 
@@ -92,7 +92,7 @@ class Fleet:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """All that is in a data set. The transform graph is traced anew in each run: of its files only the names."""
+    """All that is in a dataset. The transform graph is traced anew in each run: of its files only the names."""
     found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     return {name: b"" if "/transform_fn/" in name else path.read_bytes() for name, path in found.items()}
 

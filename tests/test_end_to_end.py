@@ -84,13 +84,13 @@ def test_export_reconstructs_windows(trained):
 
 
 def test_pruned_run_on_csv_has_folders_of_its_own(root, data, tmp_path):
-    job = turbofan(root, tmp_path, data / "turbofan_csv", "train.feed.batch=32", "launch.train.workers=1")
-    run(root, "run", *job, "--prune", "5")
+    job = turbofan(root, tmp_path, data / "turbofan_csv", "train.feed.batch_size=32", "launch.train.workers=1")
+    run(root, "run", *job, "--max-assets", "5")
     assert not (tmp_path / "data").exists()
-    manifest = json.loads((tmp_path / "data-prune5" / "manifest.json").read_text())
+    manifest = json.loads((tmp_path / "data-5-assets" / "manifest.json").read_text())
     assert manifest["counts"]["assets"] == 5
-    assert (tmp_path / "model-prune5" / "model.keras").is_file()
-    again = run(root, "run", *job, "--prune", "5")
+    assert (tmp_path / "model-5-assets" / "model.keras").is_file()
+    again = run(root, "run", *job, "--max-assets", "5")
     assert again.stderr.count("complete, nothing to do") == 2
 
 

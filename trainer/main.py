@@ -1,6 +1,6 @@
 """`python -m beamfeed.trainer.main --job job.yaml [--set key=value ...]`: one worker of a training.
 
-Exit codes: 0 done, 1 the training failed, 2 a mistake in the job, the data set or the
+Exit codes: 0 done, 1 the training failed, 2 a mistake in the job, the dataset or the
 environment. 138 another worker was lost, and 143 this one was asked to stop (SIGTERM): started
 again, the training goes on from its last checkpoint.
 """
@@ -13,15 +13,16 @@ import time
 from collections.abc import Sequence
 
 from beamfeed.contract.config.duration import seconds_of
-from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.load import load_job
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.imports import heavy_imports
-from beamfeed.trainer.cluster.environment import Place, read_place, set_reads
+from beamfeed.trainer.cluster.environment import read_worker_info, set_reads
 from beamfeed.trainer.cluster.rendezvous import resolve
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
+from beamfeed.trainer.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.feed.sharding import check_split
 from beamfeed.trainer.loop.workdir import find_finished
 
@@ -30,7 +31,7 @@ LINGER_SECONDS = 1.0  # others may still be fetching from this worker what it to
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m beamfeed.trainer.main", description="Trains a model on a prepared data set."
+        prog="python -m beamfeed.trainer.main", description="Trains a model on a dataset."
     )
     parser.add_argument("--job", required=True, help="job file, local or gs://")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
@@ -38,32 +39,30 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def check(arguments: argparse.Namespace) -> tuple[Job, Manifest, Place]:
+def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerInfo]:
     """All that can be known to be wrong before TensorFlow is loaded, which takes seconds.
 
     Raises:
       UserError: for the first mistake.
     """
-    job = load_job(arguments.job, arguments.set)
-    place = read_place(os.environ)
+    job = load_as(TrainingJob, arguments.job, arguments.set)
+    worker = read_worker_info(os.environ)
     manifest = read_manifest(job.output.path)
-    if manifest is None:
-        raise UserError(f"{job.output.path}: there is no prepared data set (no manifest.json); prepare it first")
-    check_split(manifest, "train", job.train.feed.batch, whole=True)
-    return job, manifest, place
+    check_split(manifest, "train", job.train.feed.batch_size, whole=True)
+    return job, manifest, worker
 
 
-def train(job: Job, manifest: Manifest, place: Place, restart: bool) -> TrainResult:
-    """Joins the workers and trains; see `beamfeed.trainer.loop.train.train_and_evaluate`.
+def train(job: TrainingJob, manifest: Manifest, worker: WorkerInfo, restart: bool) -> TrainResult:
+    """Joins the workers, trains and exports; see `trainer.loop.train` and `trainer.export`.
 
     Raises:
       Lost: if another worker has gone.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     set_reads(os.environ)
-    patience = seconds_of(job.train.watchdog)
-    place = resolve(place, patience)
-    watchdog = Watchdog(place.addresses, place.worker, patience)
+    patience = seconds_of(job.train.worker_timeout)
+    worker = resolve(worker, patience)
+    watchdog = Watchdog(worker.addresses, worker.index, patience)
     with watchdog.watching():
         with heavy_imports():
             import tensorflow as tf
@@ -75,22 +74,28 @@ def train(job: Job, manifest: Manifest, place: Place, restart: bool) -> TrainRes
         try:
             if job.train.devices.deterministic:
                 tf.config.experimental.enable_op_determinism()
-            cluster = connect(place, job.train.devices.collectives)  # before every other TensorFlow operation
+            cluster = connect(worker, job.train.devices.collectives)  # before every other TensorFlow operation
+            from beamfeed.trainer.export.run import export_run
+            from beamfeed.trainer.feed.read_errors import explained
             from beamfeed.trainer.loop.train import train_and_evaluate
 
             if not cluster.all_same(int(manifest.fingerprint[:5], 16)):
-                raise UserError(f"{job.output.path}: the workers find different data sets; is this a shared folder?")
+                raise UserError(f"{job.output.path}: the workers find different datasets; is this a shared folder?")
             watchdog.alive("getting ready")
             watchdog.save_on_sigterm()
-            result = train_and_evaluate(job, manifest, cluster, watchdog, restart)
-            if not place.is_chief:
+            outcome = train_and_evaluate(job, manifest, cluster, watchdog, restart)
+            if worker.is_chief:
+                watchdog.alone("export")
+                with explained(manifest, job.output.path):
+                    export_run(job, manifest, outcome)
+            else:
                 watchdog.wait_for_chief()
                 written = read_result(job.train.workdir)
-                if written is None or written.fingerprint != result.fingerprint:
+                if written is None or written.fingerprint != outcome.result.fingerprint:
                     raise Lost("worker 0 ended before it had exported the model")
-            return result
+            return outcome.result
         except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
-            if place.workers == 1:
+            if worker.count == 1:
                 raise
             raise Lost(watchdog.describe_others()) from error
 
@@ -99,14 +104,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     arguments = parse(argv)
     try:
-        job, manifest, place = check(arguments)
-        if place.is_chief:
+        job, manifest, worker = check(arguments)
+        if worker.is_chief:
             logging.getLogger("beamfeed.trainer.cluster.strategy").setLevel(logging.INFO)
         if not arguments.restart and (found := find_finished(job, manifest)):
             how = "stopped early after" if found.stopped_early else "ran"
             print(f"{job.train.workdir}: nothing to do, the training {how} {found.epochs} epochs")
             return 0
-        result = train(job, manifest, place, arguments.restart)
+        result = train(job, manifest, worker, arguments.restart)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
@@ -115,12 +120,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except Preempted:
         time.sleep(LINGER_SECONDS)
-        print(f"worker {place.worker}: asked to stop; started again, it goes on from here", file=sys.stderr)
+        print(f"worker {worker.index}: asked to stop; started again, it goes on from here", file=sys.stderr)
         return PREEMPTED
     except Lost as error:
-        print(f"worker {place.worker}: lost another worker: {error}; started again, all go on", file=sys.stderr)
+        print(f"worker {worker.index}: lost another worker: {error}; started again, all go on", file=sys.stderr)
         return LOST
-    if place.is_chief:
+    if worker.is_chief:
         tested = "" if result.test_loss is None else f", test loss {result.test_loss:.6f}"
         print(f"{job.train.workdir}: {result.epochs} epochs, best loss {result.best_loss:.6f}{tested}")
     return 0

@@ -1,4 +1,4 @@
-"""Publishes a data set: schema, statistics and rejects, then the manifest, then the old data go."""
+"""Publishes a dataset: schema, statistics and rejects, then the manifest, then the old data go."""
 
 import json
 from collections import Counter
@@ -9,10 +9,18 @@ from typing import Any
 import apache_beam as beam
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.job import SPLITS, Job
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.split import SPLITS
 from beamfeed.contract.dataset.layout import DataLayout
-from beamfeed.contract.dataset.manifest import Counts, Manifest, SplitInfo, leftovers, read_manifest, write_manifest
-from beamfeed.contract.dataset.manifest import Shard as ShardInfo
+from beamfeed.contract.dataset.manifest import (
+    Counts,
+    Manifest,
+    Shard,
+    SplitInfo,
+    find_manifest,
+    leftovers,
+    write_manifest,
+)
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.records.example_encoder import schema_text
 from beamfeed.transforms.records.tfrecord import Written
@@ -62,14 +70,14 @@ def check_limit(fleet: Fleet, limit: float, layout: DataLayout) -> None:
         such_as = f"; such as {first.file}: {first.place}: {first.reason}" if first else ""
         count = len(fleet.accepted)
         raise JobFailed(
-            f"{rejected:.1%} of the assets were rejected, limits.rejected is {limit:.1%}; {count} are left; "
-            f"nothing was published, see {layout.rejects}{such_as}"
+            f"{rejected:.1%} of the assets were rejected, limits.max_rejected_fraction is {limit:.1%}; "
+            f"{count} are left; nothing was published, see {layout.rejects}{such_as}"
         )
 
 
 def make_manifest(
     job: Job, features: Sequence[str], fingerprint: str, layout: DataLayout, fleet: Fleet,
-    shards: Iterable[tuple[Written, ShardInfo]],
+    shards: Iterable[tuple[Written, Shard]],
 ) -> tuple[Manifest, list[Reject]]:  # fmt: skip
     """The manifest of verified shards, and the rejects with the assets that gave no window.
 
@@ -148,7 +156,7 @@ def stats_json(moments: Moments, features: Sequence[str]) -> str:
 
 
 def publish(layout: DataLayout, manifest: Manifest, rejects: Sequence[Reject], moments: Moments) -> None:
-    """Writes what belongs to the data set, the manifest last, and removes what no manifest names.
+    """Writes what belongs to the dataset, the manifest last, and removes what no manifest names.
 
     The data folder of the manifest before this one stays, for the trainer that may
     be reading it; those before it go. Done twice, it comes to the same.
@@ -156,7 +164,7 @@ def publish(layout: DataLayout, manifest: Manifest, rejects: Sequence[Reject], m
     Raises:
       JobFailed: if somebody removed the files of this job.
     """
-    before = read_manifest(layout.output)
+    before = find_manifest(layout.output)
     again = before is not None and before.data == layout.folder
     if not again and not storage.exists(layout.listing):
         raise JobFailed(f"{layout.root}: another run at this output removed files of this one; nothing was published")
@@ -178,7 +186,7 @@ class Publish(beam.DoFn):
         self._job, self._features, self._fingerprint, self._layout = job, tuple(features), fingerprint, layout
 
     def process(
-        self, _: Any, fleet: Fleet, shards: list[tuple[Written, ShardInfo]], moments: Moments, transform_fn: Any
+        self, _: Any, fleet: Fleet, shards: list[tuple[Written, Shard]], moments: Moments, transform_fn: Any
     ) -> Iterable[Manifest]:
         manifest, rejects = make_manifest(self._job, self._features, self._fingerprint, self._layout, fleet, shards)
         publish(self._layout, manifest, rejects, moments)

@@ -1,4 +1,4 @@
-"""What is left out of a data set, and why: one JSON line each in rejects/."""
+"""What is left out of a dataset, and why: one JSON line each in rejects/."""
 
 import json
 from collections.abc import Iterable

@@ -45,3 +45,14 @@ def seconds_of(value: str | int | float) -> float:
     """
     number, unit = parse_duration(value)
     return number if unit is None else number * NANOSECONDS[unit] / NANOSECONDS["s"]
+
+
+def checked_duration(value: str | int | float | None) -> str | int | float | None:
+    """The value as it is, for a field of the job file that holds a duration or nothing.
+
+    Raises:
+      ValueError: as `parse_duration`.
+    """
+    if value is not None:
+        parse_duration(value)
+    return value

@@ -6,46 +6,63 @@ found, what is allowed, and the near miss.
 
 import difflib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.section import Section
 from beamfeed.contract.errors import UserError
 
 Key = tuple[str | int, ...]
+AnyJob = TypeVar("AnyJob", bound=Job)
 Places = dict[Key, str]
 
 
 def load_job(path: str, overrides: Sequence[str] = ()) -> Job:
     """Reads the job file at `path` (local or gs://) and applies `key=value` overrides.
 
+    Args:
+      path: the job file.
+      overrides: such as `windows.stride=4`; the value is YAML.
+
     Raises:
       UserError: with one line per mistake.
     """
+    return load_as(Job, path, overrides)
+
+
+def load_as(model: type[AnyJob], path: str, overrides: Sequence[str] = ()) -> AnyJob:
+    """Like `load_job`, where the file must hold what `model` asks for."""
     try:
         text = storage.read_text(path)
     except FileNotFoundError:
         raise UserError(f"{path}: there is no such job file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read as a job file: {str(error).splitlines()[0]}") from None
-    return parse_job(text, overrides, name=path)
+    return parse_as(model, text, overrides, name=path)
 
 
 def parse_job(text: str, overrides: Sequence[str] = (), name: str = "job") -> Job:
     """Like `load_job`, from the text of a job file."""
+    return parse_as(Job, text, overrides, name)
+
+
+def parse_as(model: type[AnyJob], text: str, overrides: Sequence[str] = (), name: str = "job") -> AnyJob:
+    """Like `load_as`, from the text of a job file."""
     data, places = _parse_yaml(text, name)
     for override in overrides:
         _apply(override, data, places)
     try:
-        return Job.model_validate(data)
+        return model.model_validate(data)
     except ValidationError as error:
         by_key: dict[Key, list[Any]] = {}
         for found in error.errors():
             by_key.setdefault(_key_of(found), []).append(found)
-        raise UserError("\n".join(_describe(key, found, places) for key, found in by_key.items())) from None
+        lines = [_describe(key, found, places, model) for key, found in by_key.items()]
+        raise UserError("\n".join(lines)) from None
 
 
 def _parse_yaml(text: str, name: str) -> tuple[dict, Places]:
@@ -109,14 +126,17 @@ def _key_of(error: Any) -> Key:
     return tuple(part for part in error["loc"] if not _is_union_tag(part))
 
 
-def _describe(key: Key, errors: list[Any], places: Places) -> str:
+def _describe(key: Key, errors: list[Any], places: Places, model: type[Job]) -> str:
     """Turns pydantic's errors about one key into one line; there are several where a key may be of several types."""
     place = next(places[key[:n]] for n in range(len(key), -1, -1) if key[:n] in places)
     where = f"{place}: {_dotted(key)}" if key else place
     error = errors[0]
     kind, found = error["type"], error.get("input")
     if kind == "extra_forbidden":
-        allowed = _keys_of(key[:-1])
+        section = _section_at(key[:-1], model)
+        if new := section.renamed.get(str(key[-1])):
+            return f"{where}: is now called {_dotted((*key[:-1], new))}"
+        allowed = [field.alias or name for name, field in section.model_fields.items()]
         return f"{where}: unknown key{_near_miss(key[-1], allowed)} (allowed: {', '.join(allowed)})"
     if kind == "missing":
         return f"{where}: is missing"
@@ -148,18 +168,18 @@ def _is_union_tag(part: str | int) -> bool:
     )
 
 
-def _keys_of(key: Key) -> list[str]:
-    """The keys that the section at `key` may hold."""
-    model: Any = Job
+def _section_at(key: Key, model: type[Job]) -> type[Section]:
+    """The model of the section at `key`."""
+    found: type[Section] = model
     for part in key:
         if isinstance(part, str):
-            by_alias = {(field.alias or name): field for name, field in model.model_fields.items()}
-            model = _section_of(by_alias[part].annotation) if part in by_alias else model
-    return [field.alias or name for name, field in model.model_fields.items()]
+            by_alias = {(field.alias or name): field for name, field in found.model_fields.items()}
+            found = _section_of(by_alias[part].annotation) if part in by_alias else found
+    return found
 
 
 def _section_of(annotation: Any) -> Any:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
     members = [_section_of(member) for member in getattr(annotation, "__args__", ())]
     return next((member for member in members if member), None)

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable
 
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset import manifest
 from beamfeed.contract.storage.files import FileStat
 
@@ -17,7 +18,7 @@ def shard_multiple(job: Job) -> int:
 
 
 def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
-    """The identity of a prepared data set, 64 hex digits.
+    """The identity of a dataset, 64 hex digits.
 
     It covers every key that can change the shards, and path, size and
     modification time of each input file; not where the output goes, nor how many
@@ -39,15 +40,18 @@ def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
     return digest.hexdigest()
 
 
-def run_fingerprint(job: Job, data: str) -> str:
-    """The identity of a training: the data and what shapes the weights, 64 hex digits.
+def run_fingerprint(train: Train, data: str) -> str:
+    """The identity of a training run: the data and what shapes the weights, 64 hex digits.
 
     The number of epochs, early stopping, checkpoints, and where it runs and its
-    files go may change between runs of one training; a longer one goes on where the
+    files go may change between the starts of one run; a longer one goes on where the
     shorter ended.
+
+    Args:
+      train: the section of the job.
+      data: fingerprint of the dataset.
     """
-    free = {"epochs", "early_stopping", "workdir", "checkpoint", "watchdog", "devices"}
-    train = job.train.model_dump(mode="json", exclude=free)
-    train["precision"] = job.train.devices.precision
-    text = json.dumps({"data": data, "train": train}, sort_keys=True)
+    free = {"epochs", "early_stopping", "workdir", "checkpoint", "worker_timeout", "devices"}
+    what = train.model_dump(mode="json", exclude=free) | {"precision": train.devices.precision}
+    text = json.dumps({"data": data, "train": what}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Every file and folder name of a data set and of a training folder: the only place that knows them.
+"""Every file and folder name of a dataset and of a training folder: the only place that knows them.
 
 <output>/manifest.json              written last, atomically
 <output>/lock.json                  only while a run prepares the data
@@ -33,7 +33,7 @@ def lock_path(output: str) -> str:
 
 @dataclass(frozen=True)
 class DataLayout:
-    """The names inside one data folder of the data set at `output`."""
+    """The names inside one data folder of the dataset at `output`."""
 
     output: str
     folder: str  # data-<fingerprint>

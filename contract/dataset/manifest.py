@@ -1,4 +1,4 @@
-"""A data set's manifest: all that a reader needs to know, in one small file written last."""
+"""A dataset's manifest: all that a reader needs to know, in one small file written last."""
 
 import re
 from typing import Literal
@@ -6,7 +6,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.job import SplitName, Windows
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset import layout
 from beamfeed.contract.errors import UserError
 
@@ -69,7 +70,7 @@ class Counts(_Strict):
 
 
 class Manifest(_Strict):
-    """The published data set. Paths in it are relative to the folder that holds it."""
+    """The published dataset. Paths in it are relative to the folder that holds it."""
 
     format: Literal[2] = FORMAT
     name: str
@@ -93,8 +94,8 @@ class Manifest(_Strict):
         return [storage.join(root, shard.file) for shard in self.splits[split].shards]
 
 
-def read_manifest(output: str) -> Manifest | None:
-    """Reads the manifest of the data set at `output`; None where none is published.
+def find_manifest(output: str) -> Manifest | None:
+    """Reads the manifest of the dataset at `output`; None where none is published.
 
     Raises:
       UserError: if there is one that cannot be understood.
@@ -105,7 +106,7 @@ def read_manifest(output: str) -> Manifest | None:
     except FileNotFoundError:
         return None
     except NotADirectoryError:
-        raise UserError(f"{output}: is a file, not the folder of a data set") from None
+        raise UserError(f"{output}: is a file, not the folder of a dataset") from None
     try:
         return Manifest.model_validate_json(text)
     except ValidationError as error:
@@ -114,15 +115,27 @@ def read_manifest(output: str) -> Manifest | None:
         raise UserError(f"{path}: is not a manifest of this version: {place}: {first['msg']}") from None
 
 
+def read_manifest(path: str) -> Manifest:
+    """Reads the manifest of the dataset in the folder `path`, local or gs://
+
+    Raises:
+      UserError: if there is none, or one that cannot be understood.
+    """
+    manifest = find_manifest(path)
+    if manifest is None:
+        raise UserError(f"{path}: there is no dataset (no {layout.MANIFEST})")
+    return manifest
+
+
 def write_manifest(output: str, manifest: Manifest) -> None:
-    """Publishes the data set: from here on readers see it."""
+    """Publishes the dataset: from here on readers see it."""
     text = manifest.model_dump_json(indent=1)
     one_line = _NUMBERS.sub(lambda numbers: re.sub(r"\s+", "", numbers[0]), text)
     storage.write_text(layout.manifest_path(output), one_line + "\n")
 
 
 def leftovers(output: str, manifest: Manifest) -> list[str]:
-    """Paths in the output that belong neither to the published data set nor to the one before it."""
+    """Paths in the output that belong neither to the published dataset nor to the one before it."""
     names = storage.list_folder(output)
     found = [
         name
@@ -136,7 +149,7 @@ def leftovers(output: str, manifest: Manifest) -> list[str]:
 
 def read_complete(output: str, fingerprint: str) -> Manifest | None:
     """The published manifest if it is of this fingerprint and its shards are all in place, else None."""
-    manifest = read_manifest(output)
+    manifest = find_manifest(output)
     if manifest is None or manifest.fingerprint != fingerprint:
         return None
     root = manifest.data_layout(output).root

@@ -91,12 +91,9 @@ def measure_runs(gs, folder: Path) -> None:
 
 EPOCH = """
 import sys, time
-from beamfeed.contract.dataset.manifest import read_manifest
-from beamfeed.trainer.feed.dataset import load
-output = sys.argv[1]
-manifest = read_manifest(output)
+from beamfeed.trainer.feed.dataset import load_dataset
 begin = time.perf_counter()
-for _ in load(manifest, output, "train", batch=64, shuffle=10_000):
+for _ in load_dataset(sys.argv[1], "train", batch_size=64, shuffle=10_000):
     pass
 print(f"{time.perf_counter() - begin:.1f}")
 """
@@ -122,7 +119,7 @@ def measure_feeding(gs, folder: Path) -> None:
 
 
 def measure_training(gs, folder: Path) -> None:
-    """The requests of whole trainings, from start to export, on one data set of a megabyte."""
+    """The requests of whole trainings, from start to export, on one dataset of a megabyte."""
     from fleets import Fleet, make_table
 
     gs.reset()

@@ -25,7 +25,7 @@ def job(gs, tmp_path) -> str:
     train = fleet.job["train"]
     train["workdir"] = gs.url("model")
     train["epochs"] = 12
-    train["feed"] = {"batch": 16, "shuffle": 200}
+    train["feed"] = {"batch_size": 16, "shuffle": 200}
     train["checkpoint"] = {"every_steps": 20}
     fleet.job["launch"]["train"]["workers"] = 2
     return gs.upload(fleet.write_job(), "job.yaml")

@@ -70,8 +70,8 @@ def test_dry_run_prints_the_commands_and_touches_nothing(job_path, tmp_path):
     assert result.returncode == 0, result.stderr
     assert tree(tmp_path) == before
     lines = result.stdout.splitlines()
-    assert "preprocess: to do: no data set in " in result.stdout
-    assert "train: to do: no finished training in " in result.stdout
+    assert "preprocess: to do: no dataset in " in result.stdout
+    assert "train: to do: no finished training run in " in result.stdout
     assert sum("-m beamfeed.pipelines.preprocess --job" in line and "windows.stride=2" in line for line in lines) == 1
     train = [line.strip() for line in lines if "-m beamfeed.trainer.main --job" in line]
     assert len(train) == 3
@@ -90,9 +90,9 @@ def test_dry_run_of_one_worker_has_no_cluster(job_path):
     assert "TF_CONFIG" not in result.stdout
 
 
-def test_prune_in_a_dry_run(job_path, tmp_path):
-    result = beamfeed("run", job_path, "--dry-run", "--prune", "3")
-    assert f"--set source.prune=3 --set output.path={tmp_path}/data-prune3" in result.stdout
+def test_max_assets_in_a_dry_run(job_path, tmp_path):
+    result = beamfeed("run", job_path, "--dry-run", "--max-assets", "3")
+    assert f"--set source.max_assets=3 --set output.path={tmp_path}/data-3-assets" in result.stdout
 
 
 def test_beam_options_follow_two_dashes(job_path):
@@ -127,7 +127,7 @@ def test_a_job_file_that_is_not_there():
     assert (result.returncode, result.stderr) == (2, "beamfeed: nowhere.yaml: there is no such job file\n")
 
 
-@pytest.mark.parametrize("arguments", [[], ["run"], ["fly"], ["run", "job.yaml", "--prune", "0"], ["inspect"]])
+@pytest.mark.parametrize("arguments", [[], ["run"], ["fly"], ["run", "job.yaml", "--max-assets", "0"], ["inspect"]])
 def test_a_wrong_command_line_is_exit_code_2(arguments):
     result = beamfeed(*arguments)
     assert result.returncode == 2
@@ -139,7 +139,7 @@ def test_schema_is_json_and_allows_no_unknown_key():
     schema = json.loads(result.stdout)
     sections = [schema, *(one for one in schema["$defs"].values() if one["type"] == "object")]
     assert all(section["additionalProperties"] is False for section in sections)
-    assert {"name", "source", "windows", "output", "train"} <= set(schema["required"])
+    assert {"name", "source", "windows", "output"} <= set(schema["required"])
     assert "from" in schema["$defs"]["AssetFrom"]["properties"]
 
 
@@ -194,7 +194,7 @@ def test_profile_passes_its_arguments_on(monkeypatch):
     )  # fmt: skip
 
 
-def test_profile_of_no_data_set(tmp_path):
+def test_profile_of_no_dataset(tmp_path):
     result = beamfeed("profile", str(tmp_path))
     assert result.returncode == 2
-    assert result.stderr == f"{tmp_path}: there is no prepared data set (no manifest.json)\n"
+    assert result.stderr == f"{tmp_path}: there is no dataset (no manifest.json)\n"

@@ -1,4 +1,4 @@
-"""The plan: what is complete and why, the commands, and --prune."""
+"""The plan: what is complete and why, the commands, and --max-assets."""
 
 import json
 import os
@@ -7,14 +7,16 @@ import sys
 import pytest
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.job import Windows
 from beamfeed.contract.config.load import load_job
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.config.source import SUFFIXES
 from beamfeed.contract.dataset import manifest as manifests
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.result import TrainResult, write_result
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.plan import PREPROCESS, SUFFIXES, TRAIN, find_files, make_plan, prune_overrides
+from beamfeed.launcher.plan import find_files, make_plan, smoke_test_overrides
+from beamfeed.launcher.stage import PREPROCESS, TRAIN
 
 JOB = """
 name: small
@@ -48,7 +50,7 @@ def fingerprint_of(job_path, *overrides):
 
 
 def publish(job_path, fingerprint, shard_bytes=b"shard"):
-    """Writes a data set of one shard, as preprocessing would."""
+    """Writes a dataset of one shard, as preprocessing would."""
     job = load_job(job_path)
     layout = DataLayout.of(job.output.path, fingerprint)
     os.makedirs(layout.split("train"), exist_ok=True)
@@ -88,7 +90,7 @@ def publish(job_path, fingerprint, shard_bytes=b"shard"):
 def finish_training(job_path, data, **result):
     job = load_job(job_path)
     told = {"epochs": 4, "stale": 0, "stopped_early": False, "first_loss": 1.0, "last_loss": 0.5, "best_loss": 0.5}
-    told |= {"test_loss": None, "seconds": 1.0, "workers": 1, "fingerprint": run_fingerprint(job, data), **result}
+    told |= {"test_loss": None, "seconds": 1.0, "workers": 1, "fingerprint": run_fingerprint(job.train, data), **result}
     write_result(job.train.workdir, TrainResult(**told))
 
 
@@ -104,7 +106,7 @@ def test_nothing_is_complete_at_first(job_path):
     plan = make_plan(job_path)
     assert [stage.name for stage in plan.stages] == [PREPROCESS, TRAIN]
     assert states(job_path) == {PREPROCESS: False, TRAIN: False}
-    assert "no data set" in reasons(job_path)[PREPROCESS]
+    assert "no dataset" in reasons(job_path)[PREPROCESS]
     assert "no finished training" in reasons(job_path)[TRAIN]
 
 
@@ -125,7 +127,7 @@ def test_commands_carry_the_job_and_its_overrides(job_path):
     assert (prepare.workers, train.workers) == (1, 3)
 
 
-def test_a_published_data_set_is_complete(job_path):
+def test_a_published_dataset_is_complete(job_path):
     publish(job_path, fingerprint_of(job_path))
     assert states(job_path) == {PREPROCESS: True, TRAIN: False}
     assert "1,200 windows" in reasons(job_path)[PREPROCESS]
@@ -201,7 +203,7 @@ def test_no_input_is_the_users_mistake(job_path, tmp_path):
         make_plan(job_path, [f"source.files={tmp_path}/nothing/*.parquet"])
 
 
-def test_training_alone_needs_the_data_set_but_not_its_input(job_path, tmp_path):
+def test_training_alone_needs_the_dataset_but_not_its_input(job_path, tmp_path):
     with pytest.raises(UserError, match="beamfeed preprocess"):
         make_plan(job_path, names=(TRAIN,))
     publish(job_path, fingerprint_of(job_path))
@@ -210,27 +212,27 @@ def test_training_alone_needs_the_data_set_but_not_its_input(job_path, tmp_path)
     assert states(job_path, names=(TRAIN,)) == {TRAIN: False}
 
 
-def test_training_alone_refuses_the_data_set_of_another_job(job_path):
+def test_training_alone_refuses_the_dataset_of_another_job(job_path):
     publish(job_path, fingerprint_of(job_path))
     with pytest.raises(UserError, match="changed since"):
         make_plan(job_path, ["windows.stride=2"], names=(TRAIN,))
 
 
-def test_prune_goes_into_folders_of_its_own(job_path, tmp_path):
-    plan = make_plan(job_path, ["train.epochs=1"], prune=3)
-    assert plan.job.source.prune == 3
-    assert plan.job.output.path == f"{tmp_path}/data-prune3"
-    assert plan.job.train.workdir == f"{tmp_path}/model-prune3"
+def test_max_assets_goes_into_folders_of_its_own(job_path, tmp_path):
+    plan = make_plan(job_path, ["train.epochs=1"], max_assets=3)
+    assert plan.job.source.max_assets == 3
+    assert plan.job.output.path == f"{tmp_path}/data-3-assets"
+    assert plan.job.train.workdir == f"{tmp_path}/model-3-assets"
     assert plan.job.train.epochs == 1
     for stage in plan.stages:
-        assert f"output.path={tmp_path}/data-prune3" in stage.command
+        assert f"output.path={tmp_path}/data-3-assets" in stage.command
 
 
 @pytest.mark.parametrize("path", ["out/data/", "gs://bucket/data", "12", "a: b", "with 'quotes' # and more"])
-def test_prune_keeps_any_path_as_it_is(job_path, path):
+def test_max_assets_keeps_any_path_as_it_is(job_path, path):
     job = load_job(job_path, [f"output.path={json.dumps(path)}"])
-    pruned = load_job(job_path, prune_overrides(job, 2))
-    assert pruned.output.path == path.rstrip("/") + "-prune2"
+    pruned = load_job(job_path, smoke_test_overrides(job, 2))
+    assert pruned.output.path == path.rstrip("/") + "-2-assets"
 
 
 def test_the_input_is_listed_once(job_path, monkeypatch):

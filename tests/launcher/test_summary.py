@@ -2,8 +2,8 @@
 
 import pytest
 
-from beamfeed.contract.config.job import Windows
 from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.manifest import Blocks, Counts, Manifest, Shard, SplitInfo
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.launcher.summary import size_text, summary
@@ -53,7 +53,7 @@ RESULT = TrainResult(
 def test_the_whole_table():
     lines = summary(JOB, MANIFEST, RESULT, {"preprocess": 3.21, "train": 14.0}).splitlines()
     assert lines == [
-        "data set      out/data",
+        "dataset       out/data",
         "assets        4 (1 rejected)",
         "rows          12,345",
         "shards        1, 4.4 MB",
@@ -64,7 +64,7 @@ def test_the_whole_table():
         "eval        0        0        0       0     0 B",
         "test        0        0        0       0     0 B",
         "",
-        "training      out/model",
+        "training run  out/model",
         "epochs        5, stopped early",
         "workers       2",
         "train loss    0.5 -> 0.25",

@@ -190,10 +190,10 @@ def test_a_bad_file_of_many_assets_is_rejected_without_a_name(good):
 
 def test_over_the_limit_nothing_is_published(good, capfd):
     truncated(good.files / "bad.parquet")
-    assert good.prepare("limits.rejected=0.1") == 1
+    assert good.prepare("limits.max_rejected_fraction=0.1") == 1
     error = capfd.readouterr().err.strip()
     assert len(error.splitlines()) == 1
-    assert "20.0% of the assets were rejected, limits.rejected is 10.0%" in error
+    assert "20.0% of the assets were rejected, limits.max_rejected_fraction is 10.0%" in error
     assert "bad.parquet" in error
     assert not (good.output / "manifest.json").exists()
     assert [reject["asset"] for reject in good.rejects()] == ["bad"]
@@ -238,7 +238,7 @@ def test_command_line_prints_no_traceback(good, root):
     assert (missing.returncode, missing.stderr) == (2, "nowhere.yaml: there is no such job file\n")
     assert run().stderr == "--job: is missing; give a job file, such as --job job.yaml\n"
     truncated(good.files / "bad.parquet")
-    failed = run("--job", job, "--set", "limits.rejected=0")
+    failed = run("--job", job, "--set", "limits.max_rejected_fraction=0")
     assert failed.returncode == 1
     assert failed.stderr.startswith("job failed: 20.0% of the assets were rejected")
     assert len(failed.stderr.splitlines()) == 1

@@ -132,7 +132,7 @@ def test_second_run_does_nothing_and_a_changed_job_swaps(fleet, capfd):
     assert folders == {second.data, fleet.manifest.data}
 
     shard = fleet.output / fleet.manifest.data / fleet.manifest.splits["train"].shards[0].file
-    shard.unlink()  # a data set with a hole is not complete
+    shard.unlink()  # a dataset with a hole is not complete
     assert fleet.prepare("windows.stride=8") == 0
     assert shard.exists()
 
@@ -143,9 +143,9 @@ def test_a_failed_run_leaves_the_published_data_alone(fleet, capfd):
     assert fleet.prepare() == 0
     published, shards = fleet.manifest, fleet.shard_bytes()
     fleet.write("m0.parquet", make_table(3))
-    assert fleet.prepare("limits.rejected=0.1") == 1
+    assert fleet.prepare("limits.max_rejected_fraction=0.1") == 1
     error = capfd.readouterr().err
-    assert "25.0% of the assets were rejected, limits.rejected is 10.0%" in error
+    assert "25.0% of the assets were rejected, limits.max_rejected_fraction is 10.0%" in error
     assert "has 3 rows, a window needs 8" in error
     assert "Traceback" not in error
     assert len(error.strip().splitlines()) == 1
@@ -366,10 +366,10 @@ def test_records_as_windows_and_gzip_hold_the_same_windows(new_fleet):
     assert_same_windows(found[2], found[0], rtol=0)
 
 
-def test_prune_takes_the_first_assets(fleet):
+def test_max_assets_takes_the_first_assets(fleet):
     for i in range(8):
         fleet.write(f"m{i}.parquet", make_table(40, seed=i))
-    assert fleet.prepare("source.prune=3") == 0
+    assert fleet.prepare("source.max_assets=3") == 0
     assert all_windows(fleet).keys() == {"m0", "m1", "m2"}
 
 
@@ -379,7 +379,7 @@ def test_turbofan_counts_equal_an_independent_count(new_fleet, data):
     for files in (data / "turbofan", data / "turbofan_csv"):
         fleet = new_fleet(files.name)
         fleet.job["source"] |= {
-            "files": str(files), "time": {"column": "cycle"}, "features": ["sensor_*", "setting_1"], "prune": 20,
+            "files": str(files), "time": {"column": "cycle"}, "features": ["sensor_*", "setting_1"], "max_assets": 20,
         }  # fmt: skip
         fleet.job["windows"] = {"length": 30, "stride": 1}
         assert fleet.prepare() == 0

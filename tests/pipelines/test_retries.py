@@ -11,7 +11,7 @@ from apache_beam.pipeline import PipelineVisitor
 from apache_beam.transforms.core import CallableWrapperDoFn
 from fleets import files_of, make_table
 
-from beamfeed.pipelines.build import TimeseriesJob
+from beamfeed.pipelines.build import PreprocessPipeline
 from beamfeed.transforms.records import tfrecord
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -69,7 +69,7 @@ class _Spoil(PipelineVisitor):
 def spoil(monkeypatch):
     """Spoils the pipelines built from here on; holds the names of the steps that are."""
     spoiled = _Spoil()
-    build, shard_records = TimeseriesJob.build, tfrecord.shard_records
+    build, shard_records = PreprocessPipeline.build, tfrecord.shard_records
     begun = set()
 
     def build_and_spoil(self, pipeline):
@@ -83,7 +83,7 @@ def spoil(monkeypatch):
                 raise Injected
             yield record
 
-    monkeypatch.setattr(TimeseriesJob, "build", build_and_spoil)
+    monkeypatch.setattr(PreprocessPipeline, "build", build_and_spoil)
     monkeypatch.setattr(tfrecord, "shard_records", fail_in_the_middle)
     return spoiled
 
@@ -98,7 +98,7 @@ def test_every_step_tried_again_gives_the_same_files(fleet, spoil, monkeypatch, 
     overrides = [f"prepare.scale.per={per}", "output.shards=2", "windows.length=64"]
     assert fleet.prepare(f"output.path={fleet.folder}/spoiled", *overrides) == 0
     assert {name.rpartition("/")[2] for name in spoil.names} >= {
-        "ReadListing", "ParDo(InspectFile)", "ParDo(_PlanAssets)", "CheckUnit", "Judge", "TheirMoments", "MakeTable",
+        "ReadListing", "ParDo(ScanFile)", "ParDo(_PlanAssets)", "ValidateUnit", "Judge", "TheirMoments", "MakeTable",
         "CopyGraph", "DecideFleet", "PlanShards", "WriteShard", "VerifyShard", "PublishManifest",
     }  # fmt: skip
     monkeypatch.undo()

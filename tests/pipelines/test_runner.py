@@ -7,7 +7,7 @@ import pytest
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.testing.util import assert_that, equal_to
 
-from beamfeed.pipelines.options import LOCAL_RUNNER, choose_runner
+from beamfeed.pipelines.runner import LOCAL_RUNNER, choose_runner
 
 
 class SlowToEncode:

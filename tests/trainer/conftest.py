@@ -1,4 +1,4 @@
-"""Small real data sets, written as the pipelines write them, and what a plain loop reads from them."""
+"""Small real datasets, written as the pipelines write them, and what a plain loop reads from them."""
 
 import os
 import socket
@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beamfeed.contract.config import job as jobs
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, write_manifest
 from beamfeed.transforms.records import blocks
@@ -22,7 +23,7 @@ FINGERPRINT = "0f" * 32
 
 @dataclass
 class Written:
-    """A data set on disk. `windows[split]` holds what a reader must find: [windows, length, features]."""
+    """A dataset on disk. `windows[split]` holds what a reader must find: [windows, length, features]."""
 
     output: str
     manifest: Manifest
@@ -101,7 +102,7 @@ def write_dataset(
         fingerprint=FINGERPRINT,
         data=names.folder,
         features=[f"sensor_{i}" for i in range(features)],
-        windows=jobs.Windows(length=length, stride=stride),
+        windows=Windows(length=length, stride=stride),
         records=records,
         compression=compression,
         counts=Counts(files=1, assets=1, rejected_assets=0, rejected_files=0, rows_read=1),
@@ -129,22 +130,22 @@ def write_shard(names, split, index, count, part, length, stride, compression, b
         blocks=blocks.cut_blocks(
             np.array([len(example(*item)) for item in part], np.int64),
             np.array([len(values) for _, _, values in part], np.int64),
-            jobs.Windows(length=length, stride=stride),
+            Windows(length=length, stride=stride),
             block_bytes,
         ),
     )
 
 
-def make_job(output: str, **train: object) -> jobs.Job:
+def make_job(output: str, **train: object) -> TrainingJob:
     """A job with a model small enough to train in a second."""
     section = {
         "model": {"name": "recurrent_autoencoder", "cell": "gru", "units": [4], "latent": 2},
-        "feed": {"batch": 8, "shuffle": 32},
+        "feed": {"batch_size": 8, "shuffle": 32},
         "optimizer": {"name": "adam", "learning_rate": 0.01},
         "epochs": 2,
         **train,
     }
-    return jobs.Job.model_validate(
+    return TrainingJob.model_validate(
         {
             "name": "tiny",
             "source": {"kind": "timeseries", "files": "*.csv", "time": {"column": "t"}, "features": ["sensor_*"]},
@@ -157,7 +158,7 @@ def make_job(output: str, **train: object) -> jobs.Job:
 
 @pytest.fixture
 def helpers():
-    """The functions of this file, for tests that write data sets of their own."""
+    """The functions of this file, for tests that write datasets of their own."""
     import types
 
     return types.SimpleNamespace(**{name: value for name, value in globals().items() if callable(value)})
@@ -179,7 +180,7 @@ def written(tmp_path) -> Written:
 
 
 @pytest.fixture
-def job(written, tmp_path) -> Callable[..., jobs.Job]:
+def job(written, tmp_path) -> Callable[..., TrainingJob]:
     """Makes a job on `written`; keywords replace keys of its train section."""
     return lambda **train: make_job(written.output, **{"workdir": str(tmp_path / "run"), **train})
 

@@ -87,7 +87,7 @@ def compare(job, tmp_path):
 
 def test_two_devices_train_as_one(compare):
     job_file, same = compare
-    feed = {"batch": 9, "shuffle": 32}  # 4 and 5 windows
+    feed = {"batch_size": 9, "shuffle": 32}  # 4 and 5 windows
     finish([run(["-m", "beamfeed.trainer.main", "--job", job_file("one", feed=feed)])])
     ((_, errors),) = finish([run(["-c", TWO_CPUS, "--job", job_file("two", feed=feed)])])
     assert "epoch 2/2" in errors
@@ -96,7 +96,7 @@ def test_two_devices_train_as_one(compare):
 
 def test_two_workers_train_as_one_and_resume(compare, start_workers, tmp_path):
     job_file, same = compare
-    feed = {"batch": 9, "shuffle": 32}  # several workers read in a fixed order without being told to
+    feed = {"batch_size": 9, "shuffle": 32}  # several workers read in a fixed order without being told to
     finish([run(["-m", "beamfeed.trainer.main", "--job", job_file("one", feed=feed)])])
     arguments = ["--job", job_file("two", feed=feed)]
     finish(start_workers([[*arguments, "--set", "train.epochs=1"]] * 2))

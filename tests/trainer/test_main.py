@@ -54,8 +54,8 @@ def test_it_trains_once_then_more_then_anew(job_file, job, capsys):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("output.path=/nowhere", "there is no prepared data set"),
-        ("train.feed.batch=1000", "fewer than one batch of 1000"),
+        ("output.path=/nowhere", "there is no dataset"),
+        ("train.feed.batch_size=1000", "fewer than one batch of 1000"),
         ("train.epoch=3", "did you mean 'epochs'?"),
     ],
 )

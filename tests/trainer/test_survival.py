@@ -42,9 +42,9 @@ def job_file(helpers, data, tmp_path):
     def write(name: str, workers: int = 2, restarts: int = 0, **train: object) -> str:
         section = {
             "model": {"name": "recurrent_autoencoder", "cell": "gru", "units": [16], "latent": 4},
-            "feed": {"batch": 16, "shuffle": 200},
+            "feed": {"batch_size": 16, "shuffle": 200},
             "checkpoint": {"every_steps": 10},
-            "watchdog": "60s",
+            "worker_timeout": "60s",
             **train,
         }
         job = helpers.make_job(data.output, workdir=str(tmp_path / name), **section)

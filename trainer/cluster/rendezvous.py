@@ -1,6 +1,6 @@
 """How workers that know only where worker 0 is tell each other their addresses.
 
-Worker 0 listens at `place.master`. Every other worker connects, says who it is and where its
+Worker 0 listens at `worker.master`. Every other worker connects, says who it is and where its
 TensorFlow server will listen, and is sent the list of all addresses once all have come:
 
     -> {"beamfeed": 1, "rank": 2, "workers": 3, "address": "10.0.0.7:41235"}
@@ -22,7 +22,7 @@ from ipaddress import ip_address
 from typing import NoReturn
 
 from beamfeed.contract.errors import JobFailed, UserError
-from beamfeed.trainer.cluster.environment import Place
+from beamfeed.trainer.cluster.worker_info import WorkerInfo
 
 DEADLINE_SECONDS = 300.0
 RETRY_SECONDS = 0.2
@@ -32,7 +32,7 @@ LONGEST_HELLO = 4096
 LONGEST_LIST = 16 * 2**20
 
 
-def resolve(place: Place, deadline_seconds: float = DEADLINE_SECONDS) -> Place:
+def resolve(worker: WorkerInfo, deadline_seconds: float = DEADLINE_SECONDS) -> WorkerInfo:
     """Fills in the addresses of the workers if they are missing; all workers must call it.
 
     The ports are free when this returns, but not held: TensorFlow must bind them soon.
@@ -41,13 +41,15 @@ def resolve(place: Place, deadline_seconds: float = DEADLINE_SECONDS) -> Place:
       UserError: if two workers have the same rank or another number of workers, or worker 0 cannot listen.
       JobFailed: if not all have come in time; it names those that have not.
     """
-    if place.workers == 1 or place.addresses:
-        return place
-    assert place.master is not None
-    with free_port(split_address(place.master)[1]) as holder:  # held to the end: workers of one machine differ
+    if worker.count == 1 or worker.addresses:
+        return worker
+    assert worker.master is not None
+    with free_port(split_address(worker.master)[1]) as holder:  # held to the end: workers of one machine differ
         port = holder.getsockname()[1]
-        addresses = _collect(place, port, deadline_seconds) if place.is_chief else _ask(place, port, deadline_seconds)
-    return replace(place, addresses=tuple(addresses))
+        addresses = (
+            _collect(worker, port, deadline_seconds) if worker.is_chief else _ask(worker, port, deadline_seconds)
+        )
+    return replace(worker, addresses=tuple(addresses))
 
 
 def free_port(taken: int) -> socket.socket:
@@ -120,13 +122,13 @@ class _Guest:
 class _Hall:
     """Those who have come to worker 0."""
 
-    place: Place
+    worker: WorkerInfo
     seats: dict[int, _Guest] = field(default_factory=dict)
     addresses: dict[int, str] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[int]:
-        return [rank for rank in range(1, self.place.workers) if rank not in self.seats]
+        return [rank for rank in range(1, self.worker.count) if rank not in self.seats]
 
     def hear(self, guest: _Guest) -> bool:
         """Reads what there is to read. False: the connection is to be closed."""
@@ -148,14 +150,14 @@ class _Hall:
             return False
         if not isinstance(address, str) or not re.fullmatch(r"\S+:\d{1,5}", address, re.ASCII):
             return False
-        if workers != self.place.workers:
+        if workers != self.worker.count:
             self._refuse(
                 guest,
                 f"worker {rank} at {guest.peer} counts {workers} workers, "
-                f"worker 0 counts {self.place.workers}; all must be told the same number",
+                f"worker 0 counts {self.worker.count}; all must be told the same number",
             )
         if rank == 0 or rank in self.seats:
-            first = self.seats[rank].peer if rank else self.place.master
+            first = self.seats[rank].peer if rank else self.worker.master
             self._refuse(
                 guest, f"rank {rank} came twice, at {first} and at {guest.peer}; each worker needs a rank of its own"
             )
@@ -164,7 +166,7 @@ class _Hall:
         return True
 
     def _refuse(self, guest: _Guest, what: str) -> NoReturn:
-        error = UserError(f"{self.place.source}: {what}")
+        error = UserError(f"{self.worker.source}: {what}")
         with suppress(OSError):  # the others are told as they are of every error
             _send(guest.connection, {"error": str(error), "mistake": True})
         raise error
@@ -176,19 +178,19 @@ class _Hall:
                 _send(guest.connection, message)
 
 
-def _collect(place: Place, port: int, deadline_seconds: float) -> list[str]:
+def _collect(worker: WorkerInfo, port: int, deadline_seconds: float) -> list[str]:
     """Worker 0's part: waits for the others and sends them the list."""
-    hall = _Hall(place)
+    hall = _Hall(worker)
     end = time.monotonic() + deadline_seconds
     with ExitStack() as stack:
-        server = stack.enter_context(_listen(place))
+        server = stack.enter_context(_listen(worker))
         selector = stack.enter_context(selectors.DefaultSelector())
         selector.register(server, selectors.EVENT_READ)
         try:
             while hall.missing:
                 if time.monotonic() >= end:
                     raise JobFailed(
-                        f"{_workers(hall.missing)} of {place.workers} did not come to {place.master} "
+                        f"{_workers(hall.missing)} of {worker.count} did not come to {worker.master} "
                         f"within {deadline_seconds:g} seconds"
                     )
                 for key, _ in selector.select(timeout=max(0.0, min(1.0, end - time.monotonic()))):
@@ -210,9 +212,9 @@ def _collect(place: Place, port: int, deadline_seconds: float) -> list[str]:
         return addresses
 
 
-def _listen(place: Place) -> socket.socket:
-    assert place.master is not None
-    _, port = split_address(place.master)
+def _listen(worker: WorkerInfo) -> socket.socket:
+    assert worker.master is not None
+    _, port = split_address(worker.master)
     try:
         if socket.has_dualstack_ipv6():
             with suppress(OSError):  # a machine may have the protocol and no address of it
@@ -220,7 +222,7 @@ def _listen(place: Place) -> socket.socket:
         return socket.create_server(("", port))
     except OSError as error:
         raise UserError(
-            f"{place.source}: worker 0 cannot listen on port {port}: {os.strerror(error.errno or 0)}"
+            f"{worker.source}: worker 0 cannot listen on port {port}: {os.strerror(error.errno or 0)}"
         ) from None
 
 
@@ -233,18 +235,18 @@ def _workers(ranks: list[int]) -> str:
 # The other workers
 
 
-def _ask(place: Place, port: int, deadline_seconds: float) -> list[str]:
+def _ask(worker: WorkerInfo, port: int, deadline_seconds: float) -> list[str]:
     """The part of every other worker: tells worker 0 its address and waits for the list."""
-    assert place.master is not None
+    assert worker.master is not None
     end = time.monotonic() + deadline_seconds
     while True:
         try:
-            with socket.create_connection(split_address(place.master), timeout=CONNECT_SECONDS) as connection:
+            with socket.create_connection(split_address(worker.master), timeout=CONNECT_SECONDS) as connection:
                 # Without a listener, a connection within a machine can by chance meet itself.
                 if connection.getsockname() == connection.getpeername():
                     raise ConnectionRefusedError("nobody listens there")
                 address = join_address(connection.getsockname()[0], port)
-                _send(connection, {"rank": place.worker, "workers": place.workers, "address": address})
+                _send(connection, {"rank": worker.index, "workers": worker.count, "address": address})
                 # Worker 0 is there and ends by its own deadline, which may have begun just now.
                 answer = _parse(_read_line(connection, time.monotonic() + deadline_seconds + GRACE_SECONDS))
         except OSError as error:
@@ -253,11 +255,11 @@ def _ask(place: Place, port: int, deadline_seconds: float) -> list[str]:
             reason = "what answers there is not worker 0"
         if answer is not None and "error" in answer:
             raise UserError(answer["error"]) if answer.get("mistake") else JobFailed(answer["error"])
-        if answer is not None and len(answer.get("addresses", ())) == place.workers:
+        if answer is not None and len(answer.get("addresses", ())) == worker.count:
             return answer["addresses"]
         if time.monotonic() >= end:
             raise JobFailed(
-                f"worker {place.worker} did not reach worker 0 at {place.master} "
+                f"worker {worker.index} did not reach worker 0 at {worker.master} "
                 f"within {deadline_seconds:g} seconds: {reason}"
             )
         time.sleep(RETRY_SECONDS)

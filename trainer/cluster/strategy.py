@@ -9,12 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from beamfeed.contract.errors import JobFailed, UserError
-from beamfeed.trainer.cluster.environment import Place, read_place
+from beamfeed.trainer.cluster.environment import read_worker_info
+from beamfeed.trainer.cluster.worker_info import WorkerInfo
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-__all__ = ["Cluster", "Place", "connect", "describe", "read_place"]
+__all__ = ["Cluster", "WorkerInfo", "connect", "describe", "read_worker_info"]
 
 COLLECTIVES = ("auto", "ring", "nccl")
 
@@ -30,22 +31,22 @@ class Cluster:
     """
 
     strategy: "tf.distribute.Strategy"
-    place: Place = field(default_factory=Place)
+    worker: WorkerInfo = field(default_factory=WorkerInfo)
     collectives: str = "auto"
 
     @property
     def replicas(self) -> int:
         """Devices of each worker."""
-        return self.strategy.num_replicas_in_sync // self.place.workers
+        return self.strategy.num_replicas_in_sync // self.worker.count
 
     def barrier(self) -> None:
         """Returns when every worker has come here."""
-        if self.place.workers > 1:
+        if self.worker.count > 1:
             self._mean(0.0)
 
     def all_same(self, value: int) -> bool:
         """Whether every worker calls this with the same value, below 2**24."""
-        if self.place.workers == 1:
+        if self.worker.count == 1:
             return True
         # The mean of squared differences from the mean is 0 on every worker or on none.
         return self._mean((value - self._mean(float(value))) ** 2) == 0
@@ -62,7 +63,7 @@ class Cluster:
         return tf.function(lambda x: self.strategy.reduce("SUM", self.strategy.run(lambda: x), axis=None))
 
 
-def connect(place: Place, collectives: str = "auto") -> Cluster:
+def connect(worker: WorkerInfo, collectives: str = "auto") -> Cluster:
     """Joins the workers, and the devices of this one. Says which in one line of the log.
 
     Several workers: MultiWorkerMirroredStrategy, which waits until all have come
@@ -70,7 +71,7 @@ def connect(place: Place, collectives: str = "auto") -> Cluster:
     several logical CPUs: MirroredStrategy. Else TensorFlow's default strategy.
 
     Args:
-      place: with the addresses of all workers; `beamfeed.trainer.cluster.rendezvous.resolve` fills them in.
+      worker: with the addresses of all workers; `beamfeed.trainer.cluster.rendezvous.resolve` fills them in.
       collectives: auto (TensorFlow chooses), ring (over the network, CPUs and GPUs) or nccl (GPUs only).
 
     Raises:
@@ -81,27 +82,27 @@ def connect(place: Place, collectives: str = "auto") -> Cluster:
 
     if collectives not in COLLECTIVES:
         raise UserError(f"collectives: is {collectives!r}, it must be one of {', '.join(COLLECTIVES)}")
-    if place.workers > 1:
+    if worker.count > 1:
         if collectives == "nccl" and not tf.config.list_physical_devices("GPU"):
             raise UserError("collectives: is 'nccl', which needs a GPU in each worker; use ring or auto")
-        cluster = Cluster(_join(place, collectives), place, collectives)
+        cluster = Cluster(_join(worker, collectives), worker, collectives)
     else:
         gpus = tf.config.list_logical_devices("GPU")
         devices = gpus or tf.config.list_logical_devices("CPU")
         several = len(devices) > 1
         strategy = tf.distribute.MirroredStrategy([one.name for one in devices]) if several else None
-        cluster = Cluster(strategy or tf.distribute.get_strategy(), place)
+        cluster = Cluster(strategy or tf.distribute.get_strategy(), worker)
     logger.info(describe(cluster))
     return cluster
 
 
-def _join(place: Place, collectives: str) -> "tf.distribute.Strategy":
+def _join(worker: WorkerInfo, collectives: str) -> "tf.distribute.Strategy":
     import tensorflow as tf
 
-    if len(place.addresses) != place.workers:
-        raise ValueError(f"{place} has not the address of every worker: call rendezvous.resolve first")
+    if len(worker.addresses) != worker.count:
+        raise ValueError(f"{worker} has not the address of every worker: call rendezvous.resolve first")
     # TensorFlow and Keras read the variable themselves. Whatever the launcher wrote, they find workers only.
-    os.environ["TF_CONFIG"] = tf_config(place)
+    os.environ["TF_CONFIG"] = tf_config(worker)
     implementation = tf.distribute.experimental.CommunicationImplementation(collectives.upper())
     options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
     try:
@@ -109,27 +110,29 @@ def _join(place: Place, collectives: str) -> "tf.distribute.Strategy":
     except (tf.errors.UnknownError, tf.errors.InternalError) as error:
         if "grpc server" not in error.message.lower():
             raise
-        own = place.addresses[place.worker]
-        raise JobFailed(f"worker {place.worker} cannot listen at {own}: the port is taken, or is not allowed") from None
+        own = worker.addresses[worker.index]
+        raise JobFailed(f"worker {worker.index} cannot listen at {own}: the port is taken, or is not allowed") from None
 
 
-def tf_config(place: Place) -> str:
+def tf_config(worker: WorkerInfo) -> str:
     """TF_CONFIG as TensorFlow wants it, with the chief as the first worker."""
-    return json.dumps({"cluster": {"worker": list(place.addresses)}, "task": {"type": "worker", "index": place.worker}})
+    return json.dumps(
+        {"cluster": {"worker": list(worker.addresses)}, "task": {"type": "worker", "index": worker.index}}
+    )
 
 
 def describe(cluster: Cluster) -> str:
     """`2 workers from Slurm, this is worker 0 (chief), 1 CPU each, ring collectives`; `1 worker, 2 GPUs`."""
     import tensorflow as tf
 
-    place = cluster.place
+    worker = cluster.worker
     kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
     devices = f"{cluster.replicas} {kind}{'s' if cluster.replicas > 1 else ''}"
-    if place.workers == 1:
+    if worker.count == 1:
         return f"1 worker, {devices}"
-    source = f" from {place.source}" if place.source else ""
-    chief = " (chief)" if place.is_chief else ""
+    source = f" from {worker.source}" if worker.source else ""
+    chief = " (chief)" if worker.is_chief else ""
     return (
-        f"{place.workers} workers{source}, this is worker {place.worker}{chief}, {devices} each, "
+        f"{worker.count} workers{source}, this is worker {worker.index}{chief}, {devices} each, "
         f"{cluster.collectives} collectives"
     )

@@ -1,7 +1,7 @@
-"""What a training leaves behind: the Keras model, a SavedModel, the report, and the result, written last.
+"""The SavedModel of a training run.
 
-The SavedModel takes values as the user's files have them. It holds a copy of the
-data set's transform graph, the very one that scaled the training windows, so
+It takes values as the user's files have them. It holds a copy of the
+dataset's transform graph, the very one that scaled the training windows, so
 what is served cannot be scaled otherwise than what was trained on.
 """
 
@@ -12,18 +12,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beamfeed.contract.config.job import Job, Missing, SplitName
-from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.config.prepare import Missing
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.contract.dataset.result import TrainResult, write_result
+from beamfeed.contract.dataset.windows import count_windows, first_row
 from beamfeed.trainer import models
-from beamfeed.trainer.feed.dataset import load
-from beamfeed.trainer.feed.sharding import windows_in
-from beamfeed.trainer.loop import plots as report
-from beamfeed.trainer.loop.metrics import Epoch
 from beamfeed.trainer.loop.steps import window_losses
 
-SAMPLE = 256  # windows among which the report's is chosen
 ASSET, VALUES = "asset", "values"  # what the transform graph calls its inputs
 
 Outputs = dict[str, tf.Tensor]
@@ -34,8 +28,8 @@ class Serving(tf.Module):
 
     Args:
       model: from prepared windows `[batch, length, features]` to the same shape.
-      manifest: of the data set.
-      transform: the folder of the data set's transform graph.
+      manifest: of the dataset.
+      transform: the folder of the dataset's transform graph.
       missing: the job's rule for missing values.
     """
 
@@ -50,7 +44,7 @@ class Serving(tf.Module):
         self._constant = constant_of(missing)
         self._per_asset = False
         self.transform: Any = None
-        if tf.saved_model.contains_saved_model(transform):  # a data set of another tool may have none
+        if tf.saved_model.contains_saved_model(transform):  # a dataset of another tool may have none
             self.transform = tf.saved_model.load(transform)
             (inputs,), _ = self.transform.transform_fn.structured_input_signature
             self._per_asset = ASSET in inputs
@@ -87,15 +81,15 @@ class Serving(tf.Module):
         return {**outputs, "reconstruction_raw": self._restore(outputs["reconstruction"], asset)}
 
     def run_rows(self, rows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
-        """One series of raw rows, float32 `[rows, features]`, framed into windows as the data set's were.
+        """One series of raw rows, float32 `[rows, features]`, framed into windows as the dataset's were.
 
         `asset` is one string. `start`, int64 `[windows]`, says at which row each window begins.
         """
         length, stride = self._frame.length, self._frame.stride
         names = None if asset is None else tf.fill([tf.shape(rows)[0]], asset)
         prepared = self._prepare(rows, names)
-        end = tf.maximum(tf.shape(rows, tf.int64)[0] - length + 1, 0)
-        start = tf.range(0, end, stride, tf.int64)
+        count = count_windows(tf.shape(rows, tf.int64)[0], length, stride)
+        start = first_row(tf.range(count), stride)
         windows = tf.gather(prepared, start[:, None] + tf.range(length, dtype=tf.int64))
         outputs = self.run_prepared(windows)
         names = None if asset is None else tf.fill([tf.size(start)], asset)
@@ -138,47 +132,7 @@ def constant_of(missing: Missing) -> float | None:
     return missing.value if constant else None
 
 
-def export_run(
-    job: Job, manifest: Manifest, weights: list[np.ndarray], history: list[Epoch], result: TrainResult
-) -> None:
-    """Writes the model with these weights, the report, and then `result`.
-
-    The model is made anew, outside of every strategy: what is saved knows
-    nothing of the machines that trained it.
-
-    Args:
-      job: the job.
-      manifest: the data set's manifest.
-      weights: as `model.get_weights()` returns them.
-      history: the lines of metrics.jsonl.
-      result: of the training.
-    """
-    names = RunLayout(job.train.workdir)
-    model = models.build(job.train.model, manifest.windows.length, len(manifest.features), job.train.seed)
-    model.set_weights(weights)
-    model.save(names.model)
-    transform = manifest.data_layout(job.output.path).transform_fn
-    save_serving(model, manifest, transform, job.prepare.missing, names.saved_model)
-    window = sample_window(job, manifest)
-    reconstruction = model(window[None], training=False).numpy()[0]
-    report.write_report(names.report, job.name, history, window, reconstruction, manifest)
-    write_result(job.train.workdir, result)
-
-
 def save_serving(model: keras.Model, manifest: Manifest, transform: str, missing: Missing, folder: str) -> None:
     """Writes a SavedModel with the signatures of `Serving`, which needs nothing but TensorFlow to be loaded."""
     module = Serving(model, manifest, transform, missing)
     tf.saved_model.save(module, folder, signatures=module.signatures())
-
-
-def sample_window(job: Job, manifest: Manifest) -> np.ndarray:
-    """A window of the eval split, or of the train split where that is empty: `[time, features]`.
-
-    Of the first few hundred it is the one that varies most: a flat one shows nothing.
-    """
-    split: SplitName = "eval" if windows_in(manifest, "eval") else "train"
-    skip_corrupt = job.train.feed.skip_corrupt
-    batches = load(manifest, job.output.path, split, batch=SAMPLE, remainder="pad", skip_corrupt=skip_corrupt)
-    windows, _ = next(iter(batches))
-    varies = tf.reduce_sum(tf.math.reduce_variance(windows, axis=1), axis=1)  # what was filled in is all zero
-    return windows[tf.argmax(varies)].numpy()

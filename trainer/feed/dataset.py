@@ -1,4 +1,4 @@
-"""A prepared data set -> `tf.data.Dataset` of windows, `[batch, time, features]`.
+"""A dataset -> `tf.data.Dataset` of windows, `[batch, time, features]`.
 
 A record holds a segment: consecutive rows of one asset. The steps, in order:
 
@@ -19,15 +19,15 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.job import SplitName
+from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset import layout
-from beamfeed.contract.dataset.manifest import Manifest, SplitInfo
+from beamfeed.contract.dataset.manifest import Manifest, SplitInfo, read_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.cache import local_copies
-from beamfeed.trainer.feed.rounds import Memory, Shards, Source
+from beamfeed.trainer.feed.reader import Memory, Shards, Source
 from beamfeed.trainer.feed.sampler import Index, Line, Order
-from beamfeed.trainer.feed.sharding import Share, check_split, eval_steps, train_steps, windows_fitting
-from beamfeed.trainer.feed.windowing import Frame, gather, parse, pick, point_to_zeros, stand_in
+from beamfeed.trainer.feed.sharding import Distribution, Share, check_split, eval_steps, train_steps, windows_fitting
+from beamfeed.trainer.feed.windowing import Frame, gather, locate_windows, parse, point_to_zeros, replace_missing
 
 LAST = np.iinfo(np.int64).max
 LANES = 16  # of each global batch; see beamfeed.trainer.feed.sampler
@@ -45,100 +45,99 @@ class Tuning:
     """How the graph is run, never which windows it gives; `beamfeed profile` measures what each part is worth.
 
     Attributes:
+      cache: memory reads the whole split into memory first; file first copies its
+        shards to a folder of this machine's temporary files (TMPDIR), removed when
+        the process ends. Compressed shards are always copied, as they cannot be
+        read from the middle.
       open_blocks: read at a time.
       parallel: whether reading and gathering use several threads.
       prefetch: whether batches are made ready before they are asked for.
       rounds: how many are read at a time, if parallel.
+      until: cuts the graph off after a stage of a round, to measure it: records
+        (serialized, strings), parse (rows `[rows, features]`, and the rows of each
+        record), frame (rows, the starts of the wanted windows, and a scalar).
     """
 
+    cache: Cache = "none"
     open_blocks: int = 4
     parallel: bool = True
     prefetch: bool = True
     rounds: int = 2
+    until: Stage = "batches"
 
 
-def load(
-    manifest: Manifest,
-    output: str,
+def load_dataset(
+    path: str,
     split: SplitName,
     *,
-    batch: int,
+    batch_size: int,
     shuffle: int = 0,
     seed: int = 7,
-    epoch: int = 0,
-    step: int = 0,
     epochs: int | None = 1,
+    start: tuple[int, int] = (0, 0),
     remainder: Literal["drop", "pad"] = "drop",
-    worker: int = 0,
-    workers: int = 1,
-    replicas: int = 1,
     lanes: int = LANES,
-    cache: Cache = "none",
     skip_corrupt: bool = False,
+    distribution: Distribution = Distribution(),
     tuning: Tuning = Tuning(),
-    until: Stage = "batches",
+    manifest: Manifest | None = None,
 ) -> tf.data.Dataset:
     """The windows of one split, in batches, in an order that the arguments decide and nothing else.
 
     Args:
-      manifest: as `beamfeed.contract.dataset.manifest.read_manifest(output)` returns it.
-      output: the folder of the data set, local or gs://
+      path: the folder of the dataset, local or gs://
       split: train, eval or test.
-      batch: windows in a global batch, over all workers together.
+      batch_size: windows in a global batch, over all workers together.
       shuffle: windows that are mixed at a time, drawn from `lanes` places of the
         split at once: at least this many, unless their rows take more than
         64 MB in the records, and as many as take no more memory than this many would
         by themselves. Blocks of records come in another order in each epoch. 0
         keeps the order (padded and with several workers, each has its own part).
       seed: of the order; `tf.random.set_seed` has no influence.
-      epoch, step: the first epoch to read, and the first of its batches. The data
-        before them are not read.
       epochs: how many epochs; None reads without end.
+      start: the first epoch to read, and the first of its batches. The data
+        before them are not read.
       remainder: what happens to the last windows of an epoch, fewer than a batch.
         drop: they are left out (in training, with other windows left out in each
         epoch). pad: the batch is filled with zeros, and each batch comes with
         weights, 0 for what was filled in.
-      worker, workers: which rows of each global batch are read; see beamfeed.trainer.feed.sharding.
-        The global batches do not depend on the number of workers.
-      replicas: devices of a worker. Its rows come as this many consecutive
-        batches, one for each device.
       lanes: places of the split that a batch is drawn from. A worker reads its
         share of them, so with more workers than lanes some data are read by several.
-      cache: memory reads the whole split into memory first; file first copies its
-        shards to a folder of this machine's temporary files (TMPDIR), removed when
-        the process ends. Compressed shards are always copied, as they cannot be
-        read from the middle.
       skip_corrupt: passes over the damaged rest of a block, with a warning in the
         log. An epoch keeps its number of steps: other windows come twice, or
         padding.
+      distribution: whose rows of each global batch are read. The global batches do
+        not depend on the number of workers. The rows of a worker with several
+        replicas come as so many consecutive batches.
       tuning: how the graph is run.
-      until: cuts the graph off after a stage of a round, to measure it: records
-        (serialized, strings), parse (rows `[rows, features]`, and the rows of each
-        record), frame (rows, the starts of the wanted windows, and a scalar).
+      manifest: of the dataset, if it has been read already.
 
     Returns:
-      A data set with known cardinality, of float32 `[batch, time, features]`, or
+      A dataset with known cardinality, of float32 `[batch, time, features]`, or
       where padded of pairs with float32 weights `[batch]`.
 
     Raises:
-      UserError: if the split holds no full batch (padded: no window), if a listed
-        shard is missing, or if there are fewer rows in a batch than devices.
-        Reading raises TensorFlow's errors; `beamfeed.trainer.feed.read_errors` turns them into one line.
+      UserError: if there is no dataset, if the split holds no full batch (padded: no
+        window), if a listed shard is missing, or if there are fewer rows in a batch
+        than devices. Reading raises TensorFlow's errors;
+        `trainer.feed.read_errors` turns them into one line.
     """
-    share = Share(batch, worker, workers, replicas)
-    info = check_split(manifest, split, batch, whole=remainder == "drop")
-    _check_shards(manifest, output, split)
-    paths = manifest.shard_paths(output, split)
-    if cache == "file" or manifest.compression != "none":
+    if manifest is None:
+        manifest = read_manifest(path)
+    share = Share.of(batch_size, distribution)
+    info = check_split(manifest, split, batch_size, whole=remainder == "drop")
+    _check_shards(manifest, path, split)
+    paths = manifest.shard_paths(path, split)
+    if tuning.cache == "file" or manifest.compression != "none":
         paths = local_copies(paths, manifest.compression)
     frame = Frame(manifest.windows.length, manifest.windows.stride, len(manifest.features))
-    steps = (train_steps if remainder == "drop" else eval_steps)(info.windows, batch)
+    steps = (train_steps if remainder == "drop" else eval_steps)(info.windows, batch_size)
     order = Order(
         Index.of(info),
         share,
         steps,
-        round_steps=_round_windows(info, frame, shuffle) // batch or 1,
-        lanes=min(lanes, batch) if shuffle else workers if remainder == "pad" else 1,
+        round_steps=_round_windows(info, frame, shuffle) // batch_size or 1,
+        lanes=min(lanes, batch_size) if shuffle else distribution.workers if remainder == "pad" else 1,
         seed=seed if shuffle else None,
     )
     shards = Shards(
@@ -150,7 +149,7 @@ def load(
         skip_corrupt=skip_corrupt,
     )
     source: Source = shards
-    if cache == "memory":
+    if tuning.cache == "memory":
         source = Memory(shards, order.index, sum(shard.rows for shard in info.shards), frame.features)
 
     def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:
@@ -162,33 +161,33 @@ def load(
     def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line) -> Any:
         resumed = (epoch == first_epoch) & (number == begin)
         blocks, block, window = order.round(line, epoch, number, tf.where(resumed, skip, 0))
-        if until in ("records", "parse"):
+        if tuning.until in ("records", "parse"):
             serialized = shards.records(blocks)
-            return serialized if until == "records" else parse(serialized, frame.features)
+            return serialized if tuning.until == "records" else parse(serialized, frame.features)
         rows, block = source.rows(blocks, block)
-        starts, there = pick(rows, block, window)
+        starts, there = locate_windows(rows, block, window)
         if remainder == "pad":
             values, starts = point_to_zeros(rows, starts, there, frame)
             return values, starts, rows.piece, tf.cast(there, tf.float32)
-        return rows.values, stand_in(starts, there) if skip_corrupt else starts, rows.piece
+        return rows.values, replace_missing(starts, there) if skip_corrupt else starts, rows.piece
 
-    first_epoch = epoch + step // steps
-    begin, skip = divmod(step % steps, order.round_steps)
-    last_epoch = LAST if epochs is None else epoch + epochs
+    first_epoch = start[0] + start[1] // steps
+    begin, skip = divmod(start[1] % steps, order.round_steps)
+    last_epoch = LAST if epochs is None else start[0] + epochs
     rounds = tf.data.Dataset.range(first_epoch, last_epoch).flat_map(to_rounds)
     rounds = rounds.map(
         read_round,
         num_parallel_calls=tuning.rounds if tuning.parallel else None,
         deterministic=True if tuning.parallel else None,
     )
-    if until != "batches":
+    if tuning.until != "batches":
         return rounds
     batches = _cut(rounds, share, frame, tf.data.AUTOTUNE if tuning.parallel else None)
-    size = tf.data.INFINITE_CARDINALITY if epochs is None else (epochs * steps - step) * replicas
+    size = tf.data.INFINITE_CARDINALITY if epochs is None else (epochs * steps - start[1]) * share.replicas
     batches = batches.apply(tf.data.experimental.assert_cardinality(size))
     if tuning.prefetch:
         replica = max(share.replica_sizes) * frame.bytes
-        batches = batches.prefetch(max(2 * replicas, PREFETCH_BYTES // replica))
+        batches = batches.prefetch(max(2 * share.replicas, PREFETCH_BYTES // replica))
     options = tf.data.Options()
     options.deterministic = True
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -224,9 +223,9 @@ def _cut(rounds: tf.data.Dataset, share: Share, frame: Frame, threads: int | Non
     return windows.rebatch(share.replica_sizes, drop_remainder=True)
 
 
-def _check_shards(manifest: Manifest, output: str, split: SplitName) -> None:
-    folder = manifest.data_layout(output).split(split)
+def _check_shards(manifest: Manifest, path: str, split: SplitName) -> None:
+    folder = manifest.data_layout(path).split(split)
     found = {stat.path for stat in storage.match(folder, (layout.SHARD_SUFFIX,))}
-    for path in manifest.shard_paths(output, split):
-        if path not in found:
-            raise UserError(f"{path}: the manifest lists this shard, but it is missing; prepare the data set again")
+    for shard in manifest.shard_paths(path, split):
+        if shard not in found:
+            raise UserError(f"{shard}: the manifest lists this shard, but it is missing; prepare the dataset again")

@@ -1,4 +1,4 @@
-"""What is wrong with a data set that cannot be read, in one line."""
+"""What is wrong with a dataset that cannot be read, in one line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from beamfeed.trainer.feed.windowing import MISMATCH
 
 @contextmanager
 def explained(manifest: Manifest, output: str) -> Iterator[None]:
-    """Turns what TensorFlow raises on reading a data set into one line.
+    """Turns what TensorFlow raises on reading a dataset into one line.
 
     Raises:
       UserError: naming the damaged shard, or saying that shards and manifest differ.
@@ -23,12 +23,12 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
     except tf.errors.DataLossError:
         path, reason = find_damage(manifest, output) or (output, "a shard is damaged")
         raise UserError(
-            f"{path}: damaged: {reason}; prepare the data set again, or set train.feed.skip_corrupt=true"
+            f"{path}: damaged: {reason}; prepare the dataset again, or set train.feed.skip_corrupt=true"
         ) from None
     except tf.errors.InvalidArgumentError as error:
         if MISMATCH not in error.message:
             raise
-        raise UserError(f"{output}: {MISMATCH}; prepare the data set again") from None
+        raise UserError(f"{output}: {MISMATCH}; prepare the dataset again") from None
     except tf.errors.NotFoundError as error:
         if output not in error.message:
             raise

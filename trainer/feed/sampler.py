@@ -132,8 +132,8 @@ class Order:
 
     def _places(self, lane: int, begin: tf.Tensor, count: tf.Tensor, key: tf.Tensor | None) -> tf.Tensor:
         """Where in the line this worker's windows of a lane and round are, int64 `[batches, rows]`."""
-        batch, share = self.share.batch, self.share
-        top, end = lane * batch // self.lanes, (lane + 1) * batch // self.lanes  # its rows of a batch
+        size, share = self.share.batch_size, self.share
+        top, end = lane * size // self.lanes, (lane + 1) * size // self.lanes  # its rows of a batch
         rows = end - top
         places = tf.range(count * rows)
         if key is not None:
@@ -143,9 +143,9 @@ class Order:
 
     def _own_lanes(self) -> range:
         """The lanes that fill rows of this worker."""
-        batch, share = self.share.batch, self.share
-        low = next(lane for lane in range(self.lanes) if (lane + 1) * batch // self.lanes > share.first)
-        high = next(lane for lane in range(low, self.lanes) if (lane + 1) * batch // self.lanes >= share.end)
+        size, share = self.share.batch_size, self.share
+        low = next(lane for lane in range(self.lanes) if (lane + 1) * size // self.lanes > share.first)
+        high = next(lane for lane in range(low, self.lanes) if (lane + 1) * size // self.lanes >= share.end)
         return range(low, high + 1)
 
     def _key(self, epoch: tf.Tensor) -> tf.Tensor:

@@ -13,9 +13,24 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from beamfeed.contract.config.job import SplitName
+from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.manifest import Manifest, SplitInfo
 from beamfeed.contract.errors import UserError
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """One worker among those that share each global batch.
+
+    Attributes:
+      worker: this worker's index, from 0.
+      workers: how many workers there are.
+      replicas: devices of each worker.
+    """
+
+    worker: int = 0
+    workers: int = 1
+    replicas: int = 1
 
 
 @dataclass(frozen=True)
@@ -23,36 +38,40 @@ class Share:
     """One worker's part of every global batch.
 
     Attributes:
-      batch: windows in a global batch.
+      batch_size: windows in a global batch.
       worker: this worker's index, from 0.
       workers: how many workers there are.
       replicas: devices of each worker.
     """
 
-    batch: int
+    batch_size: int
     worker: int = 0
     workers: int = 1
     replicas: int = 1
+
+    @classmethod
+    def of(cls, batch_size: int, distribution: Distribution) -> "Share":
+        return cls(batch_size, distribution.worker, distribution.workers, distribution.replicas)
 
     def __post_init__(self) -> None:
         if not 0 <= self.worker < self.workers:
             raise ValueError(f"worker {self.worker} is not one of {self.workers}")
         devices = self.workers * self.replicas
-        if self.batch < devices:
+        if self.batch_size < devices:
             raise UserError(
-                f"train.feed.batch is {self.batch}, it must be at least the number of devices, {devices} "
+                f"train.feed.batch_size is {self.batch_size}, it must be at least the number of devices, {devices} "
                 f"({self.workers} workers with {self.replicas} each)"
             )
 
     @property
     def first(self) -> int:
         """The first row of a global batch that is this worker's."""
-        return self.worker * self.batch // self.workers
+        return self.worker * self.batch_size // self.workers
 
     @property
     def end(self) -> int:
         """The row after this worker's last one."""
-        return (self.worker + 1) * self.batch // self.workers
+        return (self.worker + 1) * self.batch_size // self.workers
 
     @property
     def size(self) -> int:
@@ -63,27 +82,27 @@ class Share:
     def replica_sizes(self) -> list[int]:
         """Rows of each of this worker's replicas, in order; they add up to `size`."""
         devices = self.workers * self.replicas
-        edges = [(self.worker * self.replicas + i) * self.batch // devices for i in range(self.replicas + 1)]
+        edges = [(self.worker * self.replicas + i) * self.batch_size // devices for i in range(self.replicas + 1)]
         return [end - start for start, end in itertools.pairwise(edges)]
 
 
 def windows_in(manifest: Manifest, split: SplitName) -> int:
-    """Windows of a split; 0 where the data set does not have it."""
+    """Windows of a split; 0 where the dataset does not have it."""
     info = manifest.splits.get(split)
     return info.windows if info else 0
 
 
-def train_steps(windows: int, batch: int) -> int:
+def train_steps(windows: int, batch_size: int) -> int:
     """Full batches in an epoch; the windows that are left over are other ones in each epoch."""
-    return windows // batch
+    return windows // batch_size
 
 
-def eval_steps(windows: int, batch: int) -> int:
+def eval_steps(windows: int, batch_size: int) -> int:
     """Batches that hold every window once; the last one is padded."""
-    return math.ceil(windows / batch)
+    return math.ceil(windows / batch_size)
 
 
-def check_split(manifest: Manifest, split: SplitName, batch: int, whole: bool) -> SplitInfo:
+def check_split(manifest: Manifest, split: SplitName, batch_size: int, whole: bool) -> SplitInfo:
     """The split, if it has windows, or with `whole` at least one full batch.
 
     Raises:
@@ -91,11 +110,11 @@ def check_split(manifest: Manifest, split: SplitName, batch: int, whole: bool) -
     """
     windows = windows_in(manifest, split)
     if windows == 0:
-        raise UserError(f"data set {manifest.name}: the split {split} holds no window")
-    if whole and windows < batch:
+        raise UserError(f"dataset {manifest.name}: the split {split} holds no window")
+    if whole and windows < batch_size:
         raise UserError(
-            f"data set {manifest.name}: the split {split} holds {windows} windows, fewer than one batch of {batch}; "
-            f"set train.feed.batch to {windows} or less, or prepare more data"
+            f"dataset {manifest.name}: the split {split} holds {windows} windows, "
+            f"fewer than one batch of {batch_size}; set train.feed.batch_size to {windows} or less, or prepare more data"
         )
     return manifest.splits[split]
 

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from beamfeed.contract.dataset.windows import count_windows, first_row
+
 MISMATCH = "the shards hold other windows than the manifest says"
 
 
@@ -57,10 +59,10 @@ def find_windows(values: tf.Tensor, counts: tf.Tensor, records: tf.Tensor, frame
       counts: rows of each record, int64 `[records]`.
       records: of each block, int64 `[blocks]`; records after the last block's have no rows.
     """
-    in_record = tf.maximum((counts - frame.length) // frame.stride + 1, 0)
+    in_record = count_windows(counts, frame.length, frame.stride)
     windows = tf.ragged.range(in_record)
-    first_row = tf.cumsum(counts, exclusive=True)
-    starts = windows.flat_values * frame.stride + tf.gather(first_row, windows.value_rowids())
+    begins = tf.cumsum(counts, exclusive=True)  # the row at which each record begins
+    starts = first_row(windows.flat_values, frame.stride) + tf.gather(begins, windows.value_rowids())
     before = tf.concat([[0], tf.cumsum(in_record)], 0)  # windows before each record
     edges = tf.gather(before, tf.concat([[0], tf.cumsum(records)], 0))
     return Rows(values, starts, edges[:-1], edges[1:] - edges[:-1], piece_rows(counts, frame))
@@ -76,7 +78,7 @@ def piece_rows(counts: tf.Tensor, frame: Frame) -> tf.Tensor:
     return tf.where(tf.reduce_all(counts % piece == 0), tf.constant(piece, tf.int64), tf.constant(1, tf.int64))
 
 
-def pick(rows: Rows, block: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def locate_windows(rows: Rows, block: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The starts of windows, int64 `[windows]`, and whether each is there, bool `[windows]`.
 
     Args:
@@ -91,7 +93,7 @@ def pick(rows: Rows, block: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf
     return tf.gather(tf.concat([rows.starts, [0]], 0), place), there
 
 
-def stand_in(starts: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
+def replace_missing(starts: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
     """Puts the windows that are there in the place of those that are not, in turn.
 
     Raises:

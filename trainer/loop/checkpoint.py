@@ -1,7 +1,7 @@
 """Checkpoints: the whole state of a training at a step, written by the chief while the training goes on.
 
     <folder>/step-000001200.data-00000-of-00001  step-000001200.index     the variables
-    <folder>/step-000001200.json                                          the progress, written last
+    <folder>/step-000001200.json                                          the state of the run, written last
 
 Every worker holds the same values, so the chief's are enough, and saving needs no
 word with the others.
@@ -19,14 +19,14 @@ import tensorflow as tf
 
 from beamfeed.contract import storage
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.loop.state import Progress
+from beamfeed.trainer.loop.state import TrainingState
 
 _DONE = re.compile(r"step-(\d{9,})\.json")
 
-State = Mapping[str, Any]  # names -> variables of Keras
+Variables = Mapping[str, Any]  # names -> variables of Keras
 
 
-def state_of(model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None) -> dict[str, Any]:
+def variables_of(model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None) -> dict[str, Any]:
     """All variables that a training changes: weights, moving statistics, seeds of random layers, the optimizer's."""
     groups: dict[str, Sequence[Any]] = {"model": model.variables}
     if optimizer is not None:
@@ -48,7 +48,7 @@ def find_checkpoints(folder: str) -> dict[int, str]:
     return {step: storage.join(folder, f"step-{step:09d}") for step in steps}
 
 
-def restore(folder: str, step: int, state: State) -> Progress:
+def restore(folder: str, step: int, variables: Variables) -> TrainingState:
     """Puts the values of a checkpoint into the variables.
 
     Raises:
@@ -57,12 +57,12 @@ def restore(folder: str, step: int, state: State) -> Progress:
     prefix = find_checkpoints(folder)[step]
     reader = tf.train.load_checkpoint(prefix)
     shapes = reader.get_variable_to_shape_map()
-    wanted = {name: tuple(variable.shape) for name, variable in state.items()}
+    wanted = {name: tuple(variable.shape) for name, variable in variables.items()}
     if {name: tuple(shape) for name, shape in shapes.items() if name in wanted} != wanted:
         raise UserError(f"{prefix}: is of another model or optimizer; start anew with --restart")
-    for name, variable in state.items():
+    for name, variable in variables.items():
         variable.assign(tf.constant(reader.get_tensor(name), dtype=variable.dtype))
-    return Progress(**json.loads(storage.read_text(prefix + ".json")))
+    return TrainingState(**json.loads(storage.read_text(prefix + ".json")))
 
 
 class Checkpoints:
@@ -78,11 +78,11 @@ class Checkpoints:
         self._thread = ThreadPoolExecutor(1)
         self._pending: Future | None = None
 
-    def save(self, progress: Progress, state: State) -> None:
+    def save(self, state: TrainingState, variables: Variables) -> None:
         """Copies the values, and writes them in the background; waits for the checkpoint before."""
-        values = {name: variable.value.numpy() for name, variable in state.items()}
+        values = {name: variable.value.numpy() for name, variable in variables.items()}
         self.wait()
-        self._pending = self._thread.submit(self._write, progress, values)
+        self._pending = self._thread.submit(self._write, state, values)
 
     def wait(self) -> None:
         """Returns when the last checkpoint is written.
@@ -97,9 +97,9 @@ class Checkpoints:
     def close(self) -> None:
         self._thread.shutdown(wait=True)
 
-    def _write(self, progress: Progress, values: Mapping[str, np.ndarray]) -> None:
+    def _write(self, state: TrainingState, values: Mapping[str, np.ndarray]) -> None:
         tf.io.gfile.makedirs(self._folder)
-        prefix = storage.join(self._folder, f"step-{progress.step:09d}")
+        prefix = storage.join(self._folder, f"step-{state.step:09d}")
         with tf.device("CPU"):
             tf.raw_ops.SaveV2(
                 prefix=prefix,
@@ -107,7 +107,7 @@ class Checkpoints:
                 shape_and_slices=[""] * len(values),
                 tensors=[tf.constant(value) for value in values.values()],
             )
-        storage.write_text(prefix + ".json", json.dumps(progress._asdict()) + "\n")
+        storage.write_text(prefix + ".json", json.dumps(state._asdict()) + "\n")
         for step in list(find_checkpoints(self._folder))[: -self._keep]:
             remove(self._folder, step)
 

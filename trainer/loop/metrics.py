@@ -14,7 +14,7 @@ from tqdm import tqdm
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.trainer.loop.optimizer import learning_rate
-from beamfeed.trainer.loop.state import Progress
+from beamfeed.trainer.loop.state import TrainingState
 
 PICTURE_SECONDS = 60.0  # between pictures of a window: drawing takes longer than a small epoch
 
@@ -33,24 +33,24 @@ class Epoch(TypedDict):
     waiting: float  # for input, share of the time of training, on the chief
 
 
-class History:
+class MetricsLog:
     """The epochs of a training so far.
 
     Args:
       names: the files of the run.
-      progress: the restored state; later lines of an earlier run are dropped.
+      state: the restored state; later lines of an earlier run are dropped.
       is_chief: whether to write and to print.
     """
 
-    def __init__(self, names: RunLayout, progress: Progress, is_chief: bool):
+    def __init__(self, names: RunLayout, state: TrainingState, is_chief: bool):
         self._names = names
         self._is_chief = is_chief
-        self.epochs: list[Epoch] = [line for line in _read(names.metrics) if line["epoch"] <= progress.epoch]
+        self.epochs: list[Epoch] = [line for line in _read(names.metrics) if line["epoch"] <= state.epoch]
         self._writer = tf.summary.create_file_writer(names.tensorboard) if is_chief else tf.summary.create_noop_writer()
         self._drawn = -PICTURE_SECONDS
 
     def step(
-        self, before: Progress, after: Progress, batch: int, optimizer: keras.optimizers.Optimizer, bar: Any
+        self, before: TrainingState, after: TrainingState, batch: int, optimizer: keras.optimizers.Optimizer, bar: Any
     ) -> None:
         """Shows some steps of an epoch: on the terminal, and in TensorBoard under `steps/`."""
         if not self._is_chief:
@@ -91,12 +91,12 @@ class History:
         self._writer.flush()
 
     @contextmanager
-    def bar(self, progress: Progress, epochs: int, steps: int) -> Iterator[Any]:
+    def bar(self, state: TrainingState, epochs: int, steps: int) -> Iterator[Any]:
         """A progress bar of one epoch's steps on a terminal; nothing elsewhere."""
         hidden = not (self._is_chief and sys.stderr.isatty())
-        title = f"epoch {progress.epoch + 1}/{epochs}"
+        title = f"epoch {state.epoch + 1}/{epochs}"
         with tqdm(
-            total=steps, initial=progress.done, desc=title, unit="step", leave=False, file=sys.stderr, disable=hidden
+            total=steps, initial=state.done, desc=title, unit="step", leave=False, file=sys.stderr, disable=hidden
         ) as bar:
             yield bar
 

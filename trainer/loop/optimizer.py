@@ -5,15 +5,15 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from beamfeed.contract.config.job import Optimizer, Schedule
+from beamfeed.contract.config.train import Optimizer, Schedule
 
 
 class LearningRate(keras.optimizers.schedules.LearningRateSchedule):
-    """A linear warm-up to `peak`, and then a decay to `final * peak`.
+    """A linear warm-up to `peak`, and then a decay to `final_fraction * peak`.
 
     With s the steps since the warm-up, over `decay_steps` and at most 1:
-    constant 1, linear 1 - s, cosine (1 + cos(pi s)) / 2, each between `final` and
-    1; exponential final ** s.
+    constant 1, linear 1 - s, cosine (1 + cos(pi s)) / 2, each between `final_fraction` and
+    1; exponential final_fraction ** s.
     """
 
     def __init__(self, peak: float, section: Schedule):
@@ -28,11 +28,13 @@ class LearningRate(keras.optimizers.schedules.LearningRateSchedule):
             case "constant":
                 left = tf.ones_like(done)
             case "linear":
-                left = section.final + (1 - section.final) * (1 - done)
+                left = section.final_fraction + (1 - section.final_fraction) * (1 - done)
             case "cosine":
-                left = section.final + (1 - section.final) * (1 + tf.cos(3.141592653589793 * done)) / 2
+                left = (
+                    section.final_fraction + (1 - section.final_fraction) * (1 + tf.cos(3.141592653589793 * done)) / 2
+                )
             case "exponential":
-                left = tf.pow(section.final, done)
+                left = tf.pow(section.final_fraction, done)
         return self._peak * warm * left
 
     def get_config(self) -> dict[str, Any]:

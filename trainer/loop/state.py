@@ -3,10 +3,10 @@
 import math
 from typing import NamedTuple
 
-from beamfeed.contract.config.job import EarlyStopping, Train
+from beamfeed.contract.config.train import EarlyStopping, Train
 
 
-class Progress(NamedTuple):
+class TrainingState(NamedTuple):
     """The state of a training at a step, but for its variables: what a checkpoint keeps of it."""
 
     epoch: int = 0  # whole epochs run, their evaluation included
@@ -21,7 +21,7 @@ class Progress(NamedTuple):
     reference: float = math.inf  # the loss that early stopping compares with
     stale: int = 0  # epochs since that loss
 
-    def train(self, steps: int, totals: tuple[float, float, float], seconds: float) -> "Progress":
+    def train(self, steps: int, totals: tuple[float, float, float], seconds: float) -> "TrainingState":
         """After so many more steps of the epoch; `totals` are of all its steps."""
         loss, norm, waited = totals
         return self._replace(
@@ -33,10 +33,10 @@ class Progress(NamedTuple):
             seconds=self.seconds + seconds,
         )
 
-    def end_epoch(self, watched: float, min_delta: float = 0.0) -> "Progress":
+    def end_epoch(self, watched: float, min_delta: float = 0.0) -> "TrainingState":
         """After an epoch, whose watched loss (eval, or train where there is no eval) is `watched`."""
         better = watched < self.reference - min_delta
-        return Progress(
+        return TrainingState(
             epoch=self.epoch + 1,
             step=self.step,
             best=min(self.best, watched),

@@ -43,13 +43,13 @@ def make_train_steps(
     clip_norm: float | None = None,
     xla: bool = False,
 ) -> Callable[[Any, tf.Tensor, Totals, tf.Tensor], tuple[Totals, tf.Tensor]]:
-    """Returns run(batches, steps, totals, told) -> (totals, told by all).
+    """Returns run(batches, steps, totals, sent) -> (totals, received).
 
     Args of what is returned:
       batches: distributed iterator of global batches, `[batch, time, features]`.
       steps: int32 scalar, how many to run.
       totals: of the steps before.
-      told: float32 `[n]`, what this worker has to say; the sum of what all of
+      sent: float32 `[n]`, what this worker has to say; the sum of what all of
         them said comes back. It travels with the gradients of the last step.
     """
     scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
@@ -63,11 +63,11 @@ def make_train_steps(
         gradients = tape.gradient(target, model.trainable_variables, unconnected_gradients="zero")
         return loss, gradients
 
-    def replica_step(windows: tf.Tensor, told: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def replica_step(windows: tf.Tensor, sent: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         loss, gradients = differentiate(windows)
         # Said again: not every operation lets the shapes of its gradients be known.
         gradients = [tf.reshape(g, v.shape) for g, v in zip(gradients, model.trainable_variables, strict=True)]
-        loss, told, *gradients = add_up([loss, told, *gradients])
+        loss, sent, *gradients = all_reduce_sum([loss, sent, *gradients])
         norm = tf.linalg.global_norm(gradients)
         if scaled:
             norm = norm / optimizer.dynamic_scale
@@ -75,28 +75,28 @@ def make_train_steps(
             factor = tf.minimum(1.0, clip_norm / tf.maximum(norm, 1e-12))
             gradients = [gradient * tf.cast(factor, gradient.dtype) for gradient in gradients]
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-        return loss, norm, told
+        return loss, norm, sent
 
     @tf.function
-    def run(batches: Any, steps: tf.Tensor, totals: Totals, told: tf.Tensor) -> tuple[Totals, tf.Tensor]:
-        heard = tf.zeros_like(told)
+    def run(batches: Any, steps: tf.Tensor, totals: Totals, sent: tf.Tensor) -> tuple[Totals, tf.Tensor]:
+        received = tf.zeros_like(sent)
         for _ in tf.range(steps):
             asked = tf.timestamp()
             windows = next(batches)
             waited = tf.timestamp() - asked
-            results = strategy.run(replica_step, args=(windows, told))
-            loss, norm, heard = (strategy.experimental_local_results(part)[0] for part in results)
+            results = strategy.run(replica_step, args=(windows, sent))
+            loss, norm, received = (strategy.experimental_local_results(part)[0] for part in results)
             totals = Totals(
                 totals.loss + tf.cast(loss, tf.float64),
                 totals.norm + tf.cast(norm, tf.float64),
                 totals.waited + waited,
             )
-        return totals, heard
+        return totals, received
 
     return run
 
 
-def add_up(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+def all_reduce_sum(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """The sums of float tensors of known shapes over all replicas, in one exchange if they are not too large."""
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.fingerprint import run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
@@ -17,14 +17,14 @@ from beamfeed.contract.errors import UserError
 from beamfeed.trainer.loop.state import is_over
 
 
-def find_finished(job: Job, manifest: Manifest) -> TrainResult | None:
+def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
     """The result of this training, if the folder holds one that has run as long as the job asks.
 
     Raises:
       UserError: if the folder holds another training.
     """
     names = RunLayout(job.train.workdir)
-    fingerprint = run_fingerprint(job, manifest.fingerprint)
+    fingerprint = run_fingerprint(job.train, manifest.fingerprint)
     run = _read_json(names.run)
     if run is not None and run.get("fingerprint") != fingerprint:
         raise UserError(
@@ -37,7 +37,7 @@ def find_finished(job: Job, manifest: Manifest) -> TrainResult | None:
     return result if is_over(result.epochs, result.stale, job.train) else None
 
 
-def claim(job: Job, manifest: Manifest, restart: bool) -> None:
+def claim(job: TrainingJob, manifest: Manifest, restart: bool) -> None:
     """Writes into the folder which training it holds; with `restart`, removes the files of an earlier one.
 
     For the chief alone, while the other workers wait.
@@ -46,7 +46,7 @@ def claim(job: Job, manifest: Manifest, restart: bool) -> None:
     if restart:
         remove_run(names)
     run = {
-        "fingerprint": run_fingerprint(job, manifest.fingerprint),
+        "fingerprint": run_fingerprint(job.train, manifest.fingerprint),
         "job": job.name,
         "data": manifest.fingerprint,
         "train": job.train.model_dump(mode="json"),

@@ -2,13 +2,13 @@
 
 import keras
 
-from beamfeed.contract.config.job import OwnModel
-from beamfeed.contract.config.job import RecurrentAutoencoder as RecurrentAutoencoderSection
+from beamfeed.contract.config.model import CustomModel
+from beamfeed.contract.config.model import RecurrentAutoencoder as RecurrentAutoencoderSection
 from beamfeed.trainer.models.custom import build_own, find_encoder
 from beamfeed.trainer.models.recurrent_autoencoder import recurrent_autoencoder
 
 
-def build(section: RecurrentAutoencoderSection | OwnModel, length: int, features: int, seed: int) -> keras.Model:
+def build(section: RecurrentAutoencoderSection | CustomModel, length: int, features: int, seed: int) -> keras.Model:
     """A built model with its first weights, which `seed` decides.
 
     Args:
@@ -25,7 +25,7 @@ def build(section: RecurrentAutoencoderSection | OwnModel, length: int, features
     """
     keras.utils.set_random_seed(seed)
     match section:
-        case OwnModel():
+        case CustomModel():
             return build_own(section, length, features)
         case RecurrentAutoencoderSection():
             return recurrent_autoencoder(length, features, section.units, section.latent, section.cell)

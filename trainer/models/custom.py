@@ -9,13 +9,13 @@ from typing import Any
 import keras
 import numpy as np
 
-from beamfeed.contract.config.job import OwnModel
+from beamfeed.contract.config.model import CustomModel
 from beamfeed.contract.errors import UserError
 
 CLASS, ARGS = "train.model.class", "train.model.args"
 
 
-def build_own(section: OwnModel, length: int, features: int) -> keras.Model:
+def build_own(section: CustomModel, length: int, features: int) -> keras.Model:
     """Builds `Class(length=length, features=features, **args)` and tries it on windows of zeros.
 
     Returns:

@@ -1,6 +1,6 @@
-"""`python -m beamfeed.trainer.tools.inspect_dataset DATASET [--windows 3] [--verify]`: what a prepared data set holds.
+"""`python -m beamfeed.trainer.tools.inspect_dataset DATASET [--windows 3] [--verify]`: what a dataset holds.
 
-Exit codes: 0, 1 when `--verify` finds a difference, 2 when there is no data set.
+Exit codes: 0, 1 when `--verify` finds a difference, 2 when there is no dataset.
 """
 
 import argparse
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.job import SplitName
+from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.manifest import Manifest, Shard, read_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
@@ -21,8 +21,8 @@ ROWS, COLUMNS = 4, 8  # shown of a window
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="beamfeed inspect", description="Shows a prepared data set.")
-    parser.add_argument("dataset", help="folder of the data set, local or gs://")
+    parser = argparse.ArgumentParser(prog="beamfeed inspect", description="Shows a dataset.")
+    parser.add_argument("dataset", help="folder of the dataset, local or gs://")
     parser.add_argument("--windows", type=int, default=3, metavar="N", help="windows to show of each split (3)")
     parser.add_argument("--verify", action="store_true", help="read every shard and compare it with the manifest")
     return parser.parse_args(argv)
@@ -163,7 +163,7 @@ def differences(path: str, shard: Shard, manifest: Manifest) -> list[str]:
 
 
 def verify(manifest: Manifest, output: str) -> list[str]:
-    """Reads every shard; returns how the data set differs from its manifest, a line each."""
+    """Reads every shard; returns how the dataset differs from its manifest, a line each."""
     lines = []
     for split, info in manifest.splits.items():
         for path, shard in zip(manifest.shard_paths(output, split), info.shards, strict=True):
@@ -205,8 +205,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse(argv)
     try:
         manifest = read_manifest(arguments.dataset)
-        if manifest is None:
-            raise UserError(f"{arguments.dataset}: there is no prepared data set (no manifest.json)")
         with heavy_imports():
             import tensorflow as tf
 

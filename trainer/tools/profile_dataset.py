@@ -1,34 +1,42 @@
-"""`beamfeed profile DATASET [--job JOB]`: how fast a data set feeds a training, and what limits.
+"""`beamfeed profile DATASET [--job JOB]`: how fast a dataset feeds a training run, and what limits.
 
-Exit codes: 0, 2 when there is no data set, or too small a one.
+Exit codes: 0, 2 when there is no dataset, or too small a one.
 """
 
 import argparse
+import io
 import json
 import logging
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.load import load_job
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.trainer.cluster.environment import set_reads
 from beamfeed.trainer.feed.sharding import check_split
+from beamfeed.trainer.tools.inspect_dataset import table
+
+if TYPE_CHECKING:  # they load TensorFlow
+    from beamfeed.trainer.tools.measurements import OptionRate, StageRate, StepTimes
 
 BATCH, SHUFFLE, SECONDS = 256, 10_000, 2.0
+LITTLE = 0.02  # of a step: less waiting than this is none to speak of
 PNG, JSON = "profile.png", "profile.json"
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="beamfeed profile",
-        description="Measures how fast a prepared data set feeds a training.",
+        description="Measures how fast a dataset feeds a training.",
     )
-    parser.add_argument("dataset", help="folder of the data set, local or gs://")
+    parser.add_argument("dataset", help="folder of the dataset, local or gs://")
     parser.add_argument("--job", help="job file; its model's training step is measured too")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
     parser.add_argument("--batch", type=_number, metavar="N", help=f"windows in a batch (the job's, or {BATCH})")
@@ -54,7 +62,7 @@ def _seconds(text: str) -> float:
     return number
 
 
-def check(arguments: argparse.Namespace) -> tuple[Job | None, Manifest, int, int]:
+def check(arguments: argparse.Namespace) -> tuple[TrainingJob | None, Manifest, int, int]:
     """The job, the manifest, and the windows in a batch and in shuffling.
 
     Raises:
@@ -62,19 +70,17 @@ def check(arguments: argparse.Namespace) -> tuple[Job | None, Manifest, int, int
     """
     if arguments.set and not arguments.job:
         raise UserError("--set replaces keys of a job file, it goes with --job")
-    job = load_job(arguments.job, arguments.set) if arguments.job else None
+    job = load_as(TrainingJob, arguments.job, arguments.set) if arguments.job else None
     manifest = read_manifest(arguments.dataset)
-    if manifest is None:
-        raise UserError(f"{arguments.dataset}: there is no prepared data set (no manifest.json)")
     feed = job.train.feed if job else None
-    batch = _first(arguments.batch, feed.batch if feed else None, BATCH)
+    batch = _first(arguments.batch, feed.batch_size if feed else None, BATCH)
     shuffle = _first(arguments.shuffle, feed.shuffle if feed else None, SHUFFLE)
     if batch < 1:
         raise UserError(f"--batch {batch}: a batch holds at least one window")
     check_split(manifest, "train", batch, whole=True)
     if job:
         train = job.train.model_copy(
-            update={"feed": job.train.feed.model_copy(update={"batch": batch, "shuffle": shuffle})}
+            update={"feed": job.train.feed.model_copy(update={"batch_size": batch, "shuffle": shuffle})}
         )
         output = job.output.model_copy(update={"path": arguments.dataset})
         job = job.model_copy(update={"train": train, "output": output})
@@ -85,7 +91,9 @@ def _first(*values: int | None) -> int:
     return next(value for value in values if value is not None)
 
 
-def profile(arguments: argparse.Namespace, job: Job | None, manifest: Manifest, batch: int, shuffle: int) -> None:
+def profile(
+    arguments: argparse.Namespace, job: TrainingJob | None, manifest: Manifest, batch: int, shuffle: int
+) -> None:
     """Measures, prints the tables, and writes the files that were asked for."""
     with heavy_imports():
         import tensorflow as tf
@@ -94,9 +102,13 @@ def profile(arguments: argparse.Namespace, job: Job | None, manifest: Manifest, 
             tf.config.set_visible_devices([], "GPU")
         tf.config.list_physical_devices()  # where there is no GPU, the search for one is reported
     from beamfeed.trainer.feed.read_errors import explained
-    from beamfeed.trainer.tools.profile_report import Profile, describe, draw
-    from beamfeed.trainer.tools.profile_stages import Feeding, first_read, measure_options, measure_stages
-    from beamfeed.trainer.tools.profile_steps import measure_steps
+    from beamfeed.trainer.tools.measurements import (
+        Feeding,
+        first_read,
+        measure_options,
+        measure_stages,
+        measure_steps,
+    )
 
     feeding = Feeding(manifest, arguments.dataset, batch, shuffle, arguments.seconds)
     with explained(manifest, arguments.dataset):
@@ -117,6 +129,135 @@ def profile(arguments: argparse.Namespace, job: Job | None, manifest: Manifest, 
 
 def _say(what: str) -> None:
     print(f"profile: {what}", file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What was measured.
+
+    Attributes:
+      first_read: windows per second of reading the shards' bytes when the page cache does not have them.
+      plain: windows per second without any option.
+    """
+
+    dataset: str
+    batch_size: int
+    shuffle: int
+    bytes_per_window: float
+    first_read: float
+    stages: "Sequence[StageRate]"
+    plain: float
+    options: "Sequence[OptionRate]"
+    steps: "StepTimes | None"
+
+    @property
+    def feed(self) -> float:
+        """Windows per second of the whole feed."""
+        return self.stages[-1].windows_per_second
+
+    def to_json(self) -> dict:
+        steps = self.steps and {**asdict(self.steps), "share_waiting": self.steps.share_waiting}
+        return {**asdict(self), "steps": steps, "limit": limit(self)}
+
+
+def describe(profile: Profile) -> list[str]:
+    """The profile as lines of text; the last one says what limits."""
+    megabytes = profile.bytes_per_window / 1e6
+    head = ("up to the stage", "windows/s", "MB/s", "+ us/window")
+    first = ("first read", round(profile.first_read), f"{profile.first_read * megabytes:,.0f}", "")
+    stages = [
+        (stage.name, round(stage.windows_per_second), f"{stage.megabytes_per_second:,.0f}",
+         f"{stage.extra_microseconds:.3f}")
+        for stage in profile.stages
+    ]  # fmt: skip
+    options = [
+        (option.name, _times(option.alone, profile.plain), _times(option.flipped, profile.feed),
+         "off" if option.name in ("interleave", "parallel map", "prefetch") else "on", option.note)
+        for option in profile.options
+    ]  # fmt: skip
+    lines = [
+        f"{profile.dataset}: batches of {profile.batch_size}, shuffle {profile.shuffle:,}; MB of shards",
+        "",
+        *table([head, first, *stages]),
+        "",
+        *(line.rstrip() for line in table([("option", "alone", "flipped", "", ""), *options])),
+        f"alone: times the {profile.plain:,.0f} windows/s without any; flipped: times those of the whole feed",
+        "",
+    ]
+    if profile.steps:
+        steps = profile.steps
+        lines += [
+            *table(
+                [
+                    ("step", "ms", "windows/s"),
+                    ("model alone", f"{1e3 * steps.resident:.2f}", round(profile.batch_size / steps.resident)),
+                    ("fed", f"{1e3 * steps.fed:.2f}", round(profile.batch_size / steps.fed)),
+                    ("of it waiting", f"{1e3 * steps.waiting:.2f}", ""),
+                    ("of that asking alone", f"{1e3 * steps.asking:.2f}", ""),
+                ]
+            ),
+            "",
+        ]
+    return [*lines, limit(profile)]
+
+
+def _times(rate: float | None, base: float) -> str:
+    return "-" if rate is None else f"{rate / base:.2f}x"
+
+
+def limit(profile: Profile) -> str:
+    """One sentence: what limits, and by how much."""
+    slowest = max(profile.stages, key=lambda stage: stage.extra_microseconds)
+    spent = 1e6 / profile.feed
+    costs = f"{slowest.extra_microseconds:.2f} of {spent:.2f} us a window go to {_doing(slowest.name)}"
+    if profile.first_read < 0.5 * profile.feed:
+        rate = profile.first_read * profile.bytes_per_window / 1e6
+        costs += f", in the first epoch storage gives {rate:,.0f} MB/s, {profile.first_read / profile.feed:.0%} of that"
+    if profile.steps is None:
+        return f"The feed gives {profile.feed:,.0f} windows/s; {costs}."
+    steps, waiting = profile.steps, f"{profile.steps.share_waiting:.2%} of a training step is spent waiting for input"
+    if steps.waiting - steps.asking < LITTLE * steps.fed:
+        times = profile.feed * steps.resident / profile.batch_size
+        return (
+            f"The model limits: its step takes {1e3 * steps.resident:.1f} ms, the feed could give {times:,.0f} times "
+            f"what that takes; {waiting}."
+        )
+    return f"The input limits: {costs}; {waiting}."
+
+
+def _doing(stage: str) -> str:
+    """The stage as a thing to do."""
+    return {"read": "reading", "CRC": "records and their checksums", "parse": "parsing", "frame": "framing"}.get(
+        stage, {"shuffle": "shuffling", "batch": "gathering batches"}.get(stage, "prefetching")
+    )
+
+
+def draw(profile: Profile) -> bytes:
+    """The figure as a PNG: the rate up to each stage, and what each option is worth."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    stages, options = figure.subplots(1, 2)
+    names = ["first read", *(stage.name for stage in profile.stages)]
+    rates = [profile.first_read, *(stage.windows_per_second for stage in profile.stages)]
+    stages.barh(names, rates, color=["0.7", *["C0"] * len(profile.stages)])
+    if profile.steps:
+        stages.axvline(profile.batch_size / profile.steps.resident, color="C3", label="what the model takes")
+        stages.legend()
+    stages.invert_yaxis()
+    stages.set(title="the feed up to each stage", xlabel="windows/s", xscale="log")
+
+    measured = [option for option in profile.options if option.alone is not None and option.flipped is not None]
+    names = ["none", *(option.name for option in measured), "all, as in training"]
+    alone = [profile.plain, *(option.alone or 0 for option in measured), profile.feed]
+    options.barh(names, alone, color=["0.7", *["C0"] * len(measured), "C2"])
+    options.invert_yaxis()
+    options.set(title="one option by itself", xlabel="windows/s")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from beamfeed.contract.config.job import Windows
+from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.manifest import Blocks
+from beamfeed.contract.dataset.windows import count_windows
 
 BLOCK_BYTES = 64 << 10  # small enough that many assets meet in one shuffle, large enough for one read
 BLOCKS_PER_SHARD = 256  # at most, so that the manifest stays small: of 128 MB, blocks of 512 KB
@@ -25,7 +26,7 @@ def cut_blocks(sizes: np.ndarray, rows: np.ndarray, windows: Windows, least: int
     # A block begins with each record that begins in another multiple of this.
     wanted = max(least, -(-int(ends[-1]) // BLOCKS_PER_SHARD))
     first = np.flatnonzero(np.diff((ends - sizes) // wanted, prepend=-1))
-    counts = np.maximum((rows - windows.length) // windows.stride + 1, 0)
+    counts = count_windows(rows, windows.length, windows.stride)
     return Blocks(
         records=np.diff(first, append=len(sizes)).tolist(),
         windows=np.add.reduceat(counts, first).tolist(),

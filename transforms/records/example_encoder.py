@@ -20,7 +20,7 @@ from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.windowing import Segments
 
 # The features of a record. `start` is the position of its first row in the asset, `first_time` and
-# `last_time` are ticks of the job's clock, `values` is [rows, features] in row-major order.
+# `last_time` are ticks (see sources/timeseries/time_units.py), `values` is [rows, features] in row-major order.
 ASSET, FIRST_TIME, LAST_TIME, START, VALUES = "asset", "first_time", "last_time", "start", "values"
 
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = b"\x0a", b"\x12", b"\x1a"  # fields 1, 2, 3 of Feature
@@ -34,7 +34,7 @@ def schema_text() -> str:
     return text_format.MessageToString(schema_utils.schema_from_feature_spec(spec))
 
 
-def encode(asset: str, rows: Rows, values: np.ndarray, segments: Segments) -> Iterator[bytes]:
+def encode_examples(asset: str, rows: Rows, values: np.ndarray, segments: Segments) -> Iterator[bytes]:
     """Serialized Examples of the segments of a block, in order.
 
     Args:

@@ -4,15 +4,16 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from beamfeed.contract.config.job import SPLITS, SplitName
-from beamfeed.transforms.sources.timeseries.plan import Asset, cut_units, seeded_hash
-from beamfeed.transforms.sources.timeseries.preprocess import Recipe, Work
+from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.transforms.sources.timeseries.plan import Asset, cut_units
+from beamfeed.transforms.sources.timeseries.preprocess import PreprocessSpec, Work
+from beamfeed.transforms.splits import seeded_hash
 
 SHARD_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
-class Shard:
+class ShardPlan:
     """One TFRecord file to be: `index` of `count` in its split, from these units in this order."""
 
     split: SplitName
@@ -21,7 +22,7 @@ class Shard:
     work: tuple[Work, ...]
 
 
-def plan_shards(assets: Iterable[Asset], recipe: Recipe, multiple: int) -> Iterator[Shard]:
+def plan_shards(assets: Iterable[Asset], spec: PreprocessSpec, multiple: int) -> Iterator[ShardPlan]:
     """The shards of all splits.
 
     Args:
@@ -29,26 +30,26 @@ def plan_shards(assets: Iterable[Asset], recipe: Recipe, multiple: int) -> Itera
     """
     by_split: dict[SplitName, list[Work]] = {name: [] for name in SPLITS}
     for asset in assets:
-        for unit in cut_units(asset, recipe.framing, len(recipe.columns.features)):
+        for unit in cut_units(asset, spec.windowing, len(spec.schema.features)):
             for name in asset.splits:
-                if asset.split is not None or getattr(recipe.job.split, name):
+                if asset.split is not None or getattr(spec.job.split, name):
                     by_split[name].append(Work(unit, name))
     for name, works in by_split.items():
-        count = count_shards(works, recipe, multiple)
-        for index, dealt in enumerate(deal(works, count, recipe.job.split.seed)):
-            yield Shard(name, index, count, tuple(dealt))
+        count = count_shards(works, spec, multiple)
+        for index, dealt in enumerate(deal(works, count, spec.job.split.seed)):
+            yield ShardPlan(name, index, count, tuple(dealt))
 
 
-def count_shards(works: Sequence[Work], recipe: Recipe, multiple: int) -> int:
+def count_shards(works: Sequence[Work], spec: PreprocessSpec, multiple: int) -> int:
     """How many files a split gets: what the job says, or about 128 MB each."""
     if not works:
         return 0
-    wanted = recipe.job.output.shards
+    wanted = spec.job.output.shards
     if wanted != "auto":
         return wanted
-    size = sum(work.unit.rows for work in works) * 4 * len(recipe.columns.features)
-    if recipe.framing.windows_per_segment == 1:
-        size = size * recipe.framing.length // recipe.framing.stride
+    size = sum(work.unit.rows for work in works) * 4 * len(spec.schema.features)
+    if spec.windowing.windows_per_segment == 1:
+        size = size * spec.windowing.length // spec.windowing.stride
     by_size = -(-size // SHARD_BYTES)
     return min(len(works), -(-by_size // multiple) * multiple)
 

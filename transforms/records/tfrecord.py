@@ -12,9 +12,10 @@ from beamfeed.contract import storage
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.progress import Progress
-from beamfeed.transforms.records.shard_plan import Shard
+from beamfeed.transforms.records.example_encoder import encode_examples
+from beamfeed.transforms.records.shard_plan import ShardPlan
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.timeseries.preprocess import Prepared, Recipe, Work, prepare_unit
+from beamfeed.transforms.sources.timeseries.preprocess import PreprocessSpec, SegmentedBlock, preprocess_unit
 from beamfeed.transforms.statistics.scale import Scaler, load_scaler
 
 
@@ -27,10 +28,17 @@ class Tally:
     rows: int = 0
     windows_by_asset: Counter[str] = field(default_factory=Counter)
 
+    def add(self, block: SegmentedBlock) -> None:
+        """Counts what a block is encoded to."""
+        self.records += len(block.segments)
+        self.windows += block.windows
+        self.rows += int(block.segments.rows.sum())
+        self.windows_by_asset[block.asset] += block.windows
+
 
 @dataclass(frozen=True)
 class Written:
-    shard: Shard
+    shard: ShardPlan
     path: str
     tally: Tally
 
@@ -57,7 +65,7 @@ def write_file(path: str, temporary: str, records: Iterable[bytes], compression:
         raise
 
 
-def shard_records(shard: Shard, recipe: Recipe, scaler: Scaler, tally: Tally) -> Iterator[bytes]:
+def shard_records(shard: ShardPlan, spec: PreprocessSpec, scaler: Scaler, tally: Tally) -> Iterator[bytes]:
     """The records of a shard, unit by unit; counts them in `tally`.
 
     Raises:
@@ -65,22 +73,15 @@ def shard_records(shard: Shard, recipe: Recipe, scaler: Scaler, tally: Tally) ->
     """
     for work in shard.work:
         try:
-            for prepared in prepare_unit(work, recipe, scaler):
-                _count(tally, work, prepared)
-                yield from prepared.stream
+            for block in preprocess_unit(work, spec, scaler):
+                tally.add(block)
+                yield from encode_examples(block.asset, block.rows, block.values, block.segments)
         except BadInput as bad:
             raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
 
 
-def _count(tally: Tally, work: Work, prepared: Prepared) -> None:
-    tally.records += prepared.records
-    tally.windows += prepared.windows
-    tally.rows += prepared.rows
-    tally.windows_by_asset[work.unit.asset.name] += prepared.windows
-
-
 class WriteToTFRecord(beam.PTransform):
-    """PCollection of Shard -> PCollection of Written: each shard's records in one TFRecord file.
+    """PCollection of ShardPlan -> PCollection of Written: each shard's records in one TFRecord file.
 
     Beam's transform of this name takes records; it writes a file for each bundle
     (neither sized nor the same from run to run; on a local runner as many as there
@@ -95,9 +96,9 @@ class WriteToTFRecord(beam.PTransform):
       transform_fn: PCollection of one path, the folder of the transform graph.
     """
 
-    def __init__(self, layout: DataLayout, recipe: Recipe, transform_fn: beam.PCollection, progress: Progress):
+    def __init__(self, layout: DataLayout, spec: PreprocessSpec, transform_fn: beam.PCollection, progress: Progress):
         super().__init__()
-        self._layout, self._recipe, self._transform_fn, self._progress = layout, recipe, transform_fn, progress
+        self._layout, self._recipe, self._transform_fn, self._progress = layout, spec, transform_fn, progress
 
     def expand(self, shards: beam.PCollection) -> beam.PCollection:
         writer = _WriteShard(self._layout, self._recipe, self._progress)
@@ -105,11 +106,11 @@ class WriteToTFRecord(beam.PTransform):
 
 
 class _WriteShard(beam.DoFn):
-    def __init__(self, layout: DataLayout, recipe: Recipe, progress: Progress):
-        self._layout, self._recipe, self._progress = layout, recipe, progress
+    def __init__(self, layout: DataLayout, spec: PreprocessSpec, progress: Progress):
+        self._layout, self._recipe, self._progress = layout, spec, progress
         self._windows = beam.metrics.Metrics.counter("beamfeed", "windows_written")
 
-    def process(self, shard: Shard, transform_fn: str) -> Iterator[Written]:
+    def process(self, shard: ShardPlan, transform_fn: str) -> Iterator[Written]:
         path = self._layout.shard(shard.split, shard.index, shard.count)
         name = f"{shard.split}-{shard.index:05d}-{uuid.uuid4().hex}"
         temporary = f"{self._layout.temporary}/{name}"

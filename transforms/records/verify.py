@@ -1,32 +1,23 @@
 """Reads written shards back: what the manifest says of them was seen in the file."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import apache_beam as beam
-import google_crc32c
 import numpy as np
 import tensorflow as tf
 
-from beamfeed.contract.config.job import Windows
-from beamfeed.contract.dataset.manifest import Shard as ShardInfo
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.manifest import Shard
+from beamfeed.contract.dataset.verify import CHUNK_BYTES, differences, measure_shard
+from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.progress import Progress
 from beamfeed.transforms.records.blocks import cut_blocks
 from beamfeed.transforms.records.example_encoder import VALUES
 from beamfeed.transforms.records.tfrecord import Written
 
-_CHUNK = 8 << 20  # bytes
 _BATCH_BYTES = 1 << 20  # of records that are parsed at a time
-
-
-def file_checksum(path: str) -> tuple[int, str]:
-    """Size in bytes, and CRC-32C as 8 hex digits."""
-    checksum, size = google_crc32c.Checksum(), 0
-    with tf.io.gfile.GFile(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            checksum.update(chunk)
-            size += len(chunk)
-    return size, checksum.hexdigest().decode()
 
 
 @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
@@ -37,50 +28,63 @@ def _lengths(serialized: tf.Tensor) -> tf.Tensor:
     return tf.stack([tf.cast(tf.strings.length(serialized), tf.int64), values])
 
 
-def measure_records(
-    path: str, compression: str, features: int, windows: Windows, batch: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Bytes and rows of each record of a shard, by TensorFlow's own reader, which checks every record's CRC.
+def record_lengths(path: str, compression: str, features: int, batch: int) -> Iterator[np.ndarray]:
+    """Bytes and rows of each record, by TensorFlow's own reader, which checks every record's CRC.
 
     Args:
+      path: of the shard.
+      compression: none or gzip.
+      features: columns of a row.
       batch: records to parse at a time.
+
+    Yields:
+      int64 `[2, records]`, for some records after the other.
+
+    Raises:
+      JobFailed: if a record holds a part of a row.
     """
-    dataset = tf.data.TFRecordDataset(path, "GZIP" if compression == "gzip" else "", buffer_size=_CHUNK)
-    found = [np.empty([2, 0], np.int64)]
+    dataset = tf.data.TFRecordDataset(path, "GZIP" if compression == "gzip" else "", buffer_size=CHUNK_BYTES)
     for records in dataset.batch(batch):
         sizes, lengths = _lengths(records).numpy()
-        rows = lengths // features
-        if (lengths % features).any() or (rows < windows.length).any():
-            raise JobFailed(f"{path}: a record holds no whole windows")
-        found.append(np.stack([sizes, rows]))
-    sizes, rows = np.concatenate(found, axis=1)
-    return sizes, rows
+        if (lengths % features).any():
+            raise JobFailed(f"{path}: a record holds no whole rows")
+        yield np.stack([sizes, lengths // features])
 
 
-def verify_shard(written: Written, file: str, features: int, windows: Windows, compression: str) -> ShardInfo:
+def verify_shard(written: Written, file: str, features: int, windows: Windows, compression: str) -> Shard:
     """Reads a shard back.
 
     Args:
+      written: what was counted on the way in.
       file: its name in the manifest.
+      features: columns of a row.
+      windows: of the dataset.
+      compression: none or gzip.
 
     Raises:
-      JobFailed: if it does not hold what was counted on the way in.
+      JobFailed: if it does not hold what was counted.
     """
     tally = written.tally
+    batch = max(1, _BATCH_BYTES * tally.records // max(1, 4 * features * tally.rows))
+    found = [np.empty([2, 0], np.int64)]
+
+    def rows_of_records() -> Iterator[np.ndarray]:
+        for lengths in record_lengths(written.path, compression, features, batch):
+            found.append(lengths)
+            yield lengths[1]
+
     try:
-        size, checksum = file_checksum(written.path)
-        batch = max(1, _BATCH_BYTES * tally.records // max(1, 4 * features * tally.rows))
-        sizes, rows = measure_records(written.path, compression, features, windows, batch)
+        with tf.io.gfile.GFile(written.path, "rb") as shard:
+            facts = measure_shard(shard, rows_of_records(), windows)
     except tf.errors.OpError as error:
         raise JobFailed(f"{written.path}: cannot be read back: {error.message}") from None
-    blocks = cut_blocks(sizes, rows, windows)
-    found = (len(sizes), sum(blocks.windows), int(rows.sum()))
-    expected = (tally.records, tally.windows, tally.rows)
-    if found != expected:
-        raise JobFailed(f"{written.path}: holds {found} records, windows and rows, {expected} were written")
-    return ShardInfo(
-        file=file, records=found[0], windows=found[1], rows=found[2], bytes=size, crc32c=checksum, blocks=blocks
-    )
+    counted = {"records": tally.records, "windows": tally.windows, "rows": tally.rows}
+    if wrong := differences(facts, counted):
+        raise JobFailed(f"{written.path}: what was read back is not what was written: {'; '.join(wrong)}")
+    sizes, rows = np.concatenate(found, axis=1)
+    if not count_windows(rows, windows.length, windows.stride).all():
+        raise JobFailed(f"{written.path}: a record holds no whole window")
+    return Shard(file=file, blocks=cut_blocks(sizes, rows, windows), **asdict(facts))
 
 
 class VerifyShard(beam.DoFn):
@@ -90,7 +94,7 @@ class VerifyShard(beam.DoFn):
         self._root, self._progress = root, progress
         self._args = features, windows, compression
 
-    def process(self, written: Written) -> Iterator[tuple[Written, ShardInfo]]:
+    def process(self, written: Written) -> Iterator[tuple[Written, Shard]]:
         file = written.path.removeprefix(self._root).lstrip("/")
         yield written, verify_shard(written, file, *self._args)
         self._progress.add("verify", assets=1, rows=written.tally.rows)

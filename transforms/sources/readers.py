@@ -7,6 +7,7 @@ reason.
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.csv
@@ -15,10 +16,24 @@ import pyarrow.parquet as pq
 from beamfeed.contract import storage
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.timeseries.schema import Columns, is_number
 
 BATCH_ROWS = 65_536
 _CSV_BLOCK = 4 << 20  # bytes
+
+
+class Expected(Protocol):
+    """What every file of a job must hold."""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns, each once, in the order they are read."""
+
+    @property
+    def csv_types(self) -> dict[str, pa.DataType]:
+        """The types that the columns of a CSV are parsed as."""
+
+    def check(self, path: str, schema: pa.Schema) -> None:
+        """Raises BadInput if a column is missing or of the wrong type."""
 
 
 def is_parquet(path: str) -> bool:
@@ -97,27 +112,22 @@ def read_schema(path: str) -> pa.Schema:
             return reader.schema
 
 
-def check_columns(path: str, schema: pa.Schema, columns: Columns) -> None:
-    """Raises BadInput if a column is missing or of the wrong type."""
-    missing = [name for name in columns.names if name not in schema.names]
+def require_columns(path: str, names: Sequence[str], found: Sequence[str]) -> None:
+    """Raises BadInput if a file lacks one of the columns."""
+    missing = [name for name in names if name not in found]
     if missing:
-        raise BadInput(path, f"column {missing[0]}", f"is missing; the file has {', '.join(schema.names)[:200]}")
-    type_ = schema.field(columns.time).type
-    if not columns.clock.reads(type_):
-        raise BadInput(
-            path, f"column {columns.time}", f"is {type_}, the other files have {columns.time_type} for the time"
-        )
-    for name in columns.features:
-        if not is_number(schema.field(name).type):
-            raise BadInput(path, f"column {name}", f"is {schema.field(name).type}, a number is needed")
+        raise BadInput(path, f"column {missing[0]}", f"is missing; the file has {', '.join(found)[:200]}")
 
 
 def iter_batches(
-    path: str, columns: Columns, names: Sequence[str], row_groups: Sequence[int] | None = None
+    path: str, expected: Expected, names: Sequence[str], row_groups: Sequence[int] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Streams the columns `names` of a file, at most BATCH_ROWS rows at a time, in the file's order.
 
     Args:
+      path: the file, local or gs://
+      expected: what every file must hold.
+      names: of the columns to read.
       row_groups: of a Parquet file, the row groups to read; None reads all.
 
     Raises:
@@ -127,25 +137,18 @@ def iter_batches(
     with naming_the_file(path):
         if is_parquet(path):
             with open_parquet(path) as file:
-                check_columns(path, file.schema_arrow, columns)
+                expected.check(path, file.schema_arrow)
                 # One group at a time: Arrow reads ahead all that it is asked for, in few and large requests.
                 for group in range(file.num_row_groups) if row_groups is None else row_groups:
                     yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=names, use_threads=False)
             return
-        header = _csv_header(path)
-        missing = [name for name in columns.names if name not in header]
-        if missing:
-            raise BadInput(path, f"column {missing[0]}", f"is missing; the file has {', '.join(header)[:200]}")
-        types = {columns.time: columns.time_type}
-        types.update({name: pa.string() for name in (columns.asset, columns.split) if name})
-        for name in columns.features:
-            types.setdefault(name, pa.bool_() if name in columns.booleans else pa.float32())
+        require_columns(path, expected.names, _csv_header(path))
         with (
             _open_text(path) as text,
             pa.csv.open_csv(
                 text,
                 read_options=pa.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK),
-                convert_options=pa.csv.ConvertOptions(column_types=types, include_columns=names),
+                convert_options=pa.csv.ConvertOptions(column_types=expected.csv_types, include_columns=names),
             ) as reader,
         ):
             for batch in reader:

@@ -19,7 +19,7 @@ import tensorflow_transform.beam as tft_beam
 from tensorflow_transform.tf_metadata import schema_utils
 from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
-from beamfeed.contract.config.job import Scale
+from beamfeed.contract.config.prepare import Scale
 from beamfeed.transforms.statistics.moments import Moments
 
 ASSET, VALUES = "asset", "values"

@@ -77,13 +77,19 @@ class DataflowService:
     def metrics(self, job_id: str) -> list[dict[str, Any]]:
         return self._get(f"/{job_id}/metrics").get("metrics", [])
 
+    def cancel(self, job_id: str) -> None:
+        """Asks the service to stop a job."""
+        self._call("PUT", f"/{job_id}", json={"requestedState": "JOB_STATE_CANCELLED"})
+
     def _get(self, path: str, **query: str) -> dict[str, Any]:
+        return self._call("GET", path, params={key: value for key, value in query.items() if value})
+
+    def _call(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         from google.auth.exceptions import GoogleAuthError, TransportError
 
         url = f"{self._endpoint}/v1b3/projects/{self.project}/locations/{self.region}/jobs{path}"
-        given = {key: value for key, value in query.items() if value}
         try:
-            response = self._session.get(url, params=given, timeout=TIMEOUT_SECONDS)
+            response = self._session.request(method, url, timeout=TIMEOUT_SECONDS, **options)
         except (OSError, TransportError) as error:
             raise Unreachable(_first_line(error)) from None
         except GoogleAuthError as error:

@@ -1,17 +1,22 @@
-"""Prepares the data on Dataflow: submits the job, or finds it running, and follows it to its end."""
+"""Preprocesses on Dataflow: submits the job, or finds it running, and follows it to its end."""
 
 import os
 import shlex
 import sys
 import tempfile
+from collections.abc import Sequence
+from typing import ClassVar
 
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.manifest import read_complete
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends.dataflow.api import DataflowService, Unreachable
 from beamfeed.launcher.backends.dataflow.follow import DONE, FAILED, failure, follow, state_words
-from beamfeed.launcher.backends.dataflow.options import data_label, option
+from beamfeed.launcher.backends.dataflow.options import beam_options, check_paths, data_label, job_name, option
+from beamfeed.launcher.backends.dataflow.section import DataflowSection
 from beamfeed.launcher.backends.local.processes import Process, run_together
-from beamfeed.launcher.plan import Stage
+from beamfeed.launcher.stage import PREPROCESS, Stage
 
 CONSOLE = "https://console.cloud.google.com/dataflow/jobs"
 
@@ -19,13 +24,23 @@ CONSOLE = "https://console.cloud.google.com/dataflow/jobs"
 class DataflowBackend:
     """The job belongs to the cloud: it outlives this process, and the same command finds it again by its name."""
 
+    stages: ClassVar[tuple[str, ...]] = (PREPROCESS,)
+    section: ClassVar[type[Section] | None] = DataflowSection
+
+    def check(self, job: Job) -> None:
+        check_paths(job)
+
+    def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
+        section = job.launch.preprocess.section("dataflow")
+        options = beam_options(section, job_name(job.output.path), fingerprint)
+        return (sys.executable, "-m", "beamfeed.pipelines.dataflow_template", *arguments, *options)
+
     def describe(self, stage: Stage) -> list[str]:
         return [shlex.join(stage.command)]
 
-    def run(self, stage: Stage) -> int:
-        service = DataflowService(stage.command)
-        name = option(stage.command, "job_name") or ""
-        job_id = _active_job(service, name, stage)
+    def submit(self, stage: Stage) -> "DataflowRun":
+        service, name = DataflowService(stage.command), option(stage.command, "job_name") or ""
+        job_id, code = _active_job(service, name, stage), 0
         if job_id is not None:
             _say(stage, f"job {name} is in the cloud already, following it")
         else:
@@ -33,31 +48,58 @@ class DataflowBackend:
             if code:
                 # Another launcher may have been faster: the service refuses a second job of the name.
                 job_id = _active_job(service, name, stage)
-                if job_id is None:
-                    return code
-                _say(stage, f"job {name} was submitted by somebody else, following it")
-        if job_id is None:  # the data set was published in the meantime
-            return 0
-        _say(stage, f"job {job_id}, {CONSOLE}/{service.region}/{job_id}?project={service.project}")
-        try:
-            state, messages = follow(service, job_id, lambda line: _say(stage, line))
-        except (KeyboardInterrupt, SystemExit, UserError):
-            _say(stage, "the job goes on in the cloud; run the same command again to follow it, or stop it with")
-            _say(stage, f"  {_cancel(service, job_id)}")
-            raise
+                if job_id is not None:
+                    _say(stage, f"job {name} was submitted by somebody else, following it")
+        return DataflowRun(stage, service, job_id, code)
+
+    def find(self, stage: Stage) -> "DataflowRun | None":
+        service, name = DataflowService(stage.command), option(stage.command, "job_name") or ""
+        job_id = _active_job(service, name, stage)
+        return None if job_id is None else DataflowRun(stage, service, job_id)
+
+
+class DataflowRun:
+    """A job of the service.
+
+    Args:
+      stage: what it makes.
+      service: that it runs on.
+      job_id: its id; None where none was started.
+      code: the exit code where none was started: 0 if the dataset was published in the meantime.
+    """
+
+    def __init__(self, stage: Stage, service: DataflowService, job_id: str | None, code: int = 0):
+        self._stage, self._service, self._job_id, self._code = stage, service, job_id, code
+
+    def follow(self) -> int:
+        stage, service = self._stage, self._service
+        if self._job_id is None:
+            return self._code
+        _say(stage, f"job {self._job_id}, {CONSOLE}/{service.region}/{self._job_id}?project={service.project}")
+        state, messages = follow(service, self._job_id, lambda line: _say(stage, line))
         if state == FAILED:
             _say(stage, failure(messages))
         elif state != DONE:
             _say(stage, f"the job was {state_words(state)} before it was done; run the same command to start again")
         elif read_complete(stage.output, stage.fingerprint) is None:
-            _say(stage, f"the job ended, but {stage.output} holds no data set of this job; its input may have changed")
+            _say(stage, f"the job ended, but {stage.output} holds no dataset of this job; its input may have changed")
         else:
             return 0
         return 1
 
+    def leave(self) -> None:
+        if self._job_id is not None:
+            _say(self._stage, "the job goes on in the cloud; run the same command again to follow it, or stop it with")
+            _say(self._stage, f"  {_cancel_command(self._service, self._job_id)}")
+
+    def cancel(self) -> None:
+        if self._job_id is not None:
+            self._service.cancel(self._job_id)
+            _say(self._stage, f"job {self._job_id} is asked to stop")
+
 
 def _active_job(service: DataflowService, name: str, stage: Stage) -> str | None:
-    """The job that is making the data set of this stage.
+    """The job that is making the dataset of this stage.
 
     Raises:
       UserError: if a job is making another one in the same place.
@@ -71,12 +113,12 @@ def _active_job(service: DataflowService, name: str, stage: Stage) -> str | None
     if job_id is not None and labels.get(key, value) != value:
         raise UserError(
             f"output.path: job {job_id} is preparing {stage.output} from another input or with other settings; "
-            f"wait for it, give another folder, or stop it with `{_cancel(service, job_id)}`"
+            f"wait for it, give another folder, or stop it with `{_cancel_command(service, job_id)}`"
         )
     return job_id
 
 
-def _cancel(service: DataflowService, job_id: str) -> str:
+def _cancel_command(service: DataflowService, job_id: str) -> str:
     return f"gcloud dataflow jobs cancel {job_id} --region={service.region} --project={service.project}"
 
 

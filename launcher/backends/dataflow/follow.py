@@ -21,7 +21,7 @@ LATE_MESSAGES = 6  # looks at the log of a job that failed: the reason may come 
 # What the steps of the pipeline hand on, in their order.
 COUNTED = {
     "InspectFile": "parts inspected",
-    "CheckUnit": "units checked",
+    "ValidateUnit": "units checked",
     "Judge": "assets judged",
     "WriteToTFRecord": "shards written",
     "VerifyShard": "shards verified",

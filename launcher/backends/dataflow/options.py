@@ -1,12 +1,13 @@
-"""What a job file says of Dataflow, as Beam's options. Pure functions."""
+"""What a job file says of DataflowSection, as Beam's options. Pure functions."""
 
 import hashlib
 import re
 from collections.abc import Sequence
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.job import Dataflow, Job
+from beamfeed.contract.config.job import Job
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher.backends.dataflow.section import DataflowSection
 
 RUNNER = "DataflowRunner"
 LONGEST_NAME = 40  # of the part that can be read; the service allows 63 in all
@@ -17,7 +18,7 @@ def check_paths(job: Job) -> None:
     for key, path in (("source.files", job.source.files), ("output.path", job.output.path)):
         if not storage.is_remote(path):
             raise UserError(
-                f"{key}: {path} is on this machine, where the workers of Dataflow cannot reach it; "
+                f"{key}: {path} is on this machine, where the workers of DataflowSection cannot reach it; "
                 "give a gs:// path, or set launch.preprocess.backend=local"
             )
 
@@ -25,7 +26,7 @@ def check_paths(job: Job) -> None:
 def job_name(output: str) -> str:
     """The name of a job that writes to this folder: by it a running job is found again.
 
-    Dataflow allows a name only one running job, so two launchers cannot both write to one output.
+    DataflowSection allows a name only one running job, so two launchers cannot both write to one output.
     """
     where = output.removeprefix("gs://").rstrip("/")
     words = re.sub(r"[^a-z0-9]+", "-", where.lower())[-LONGEST_NAME:].strip("-")
@@ -34,11 +35,11 @@ def job_name(output: str) -> str:
 
 
 def data_label(fingerprint: str) -> tuple[str, str]:
-    """Key and value of the label that tells which data set a job makes."""
+    """Key and value of the label that tells which dataset a job makes."""
     return "beamfeed-data", fingerprint[:16]
 
 
-def beam_options(section: Dataflow, name: str, fingerprint: str) -> list[str]:
+def beam_options(section: DataflowSection, name: str, fingerprint: str) -> list[str]:
     """The options of a submission; keys left out of the job file are left to the service."""
     labels = {**section.labels, **dict([data_label(fingerprint)])}
     single = {

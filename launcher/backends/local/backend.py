@@ -1,4 +1,4 @@
-"""Runs the stages on this machine: one process to prepare, one per worker to train."""
+"""Runs the stages on this machine: one process to preprocess, one for each worker to train."""
 
 import json
 import os
@@ -7,13 +7,16 @@ import socket
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from typing import ClassVar
 
 from beamfeed.contract import storage
-from beamfeed.launcher.backends.local.processes import Process, run_together
-from beamfeed.launcher.plan import Stage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.section import Section
+from beamfeed.launcher.backends.local.processes import Process, Running, settle, started, wait
 from beamfeed.launcher.progress import watching
+from beamfeed.launcher.stage import PREPROCESS, PROGRAMS, TRAIN, Stage
 
 HOST = "127.0.0.1"
 ENDED_BY_SIGNAL = 128  # exit codes from here on: the process did not fail, something ended it
@@ -22,32 +25,75 @@ ENDED_BY_SIGNAL = 128  # exit codes from here on: the process did not fail, some
 class LocalBackend:
     """Every worker is a process here; they find each other on free ports."""
 
+    stages: ClassVar[tuple[str, ...]] = (PREPROCESS, TRAIN)
+    section: ClassVar[type[Section] | None] = None
+
+    def check(self, job: Job) -> None:
+        """Takes every job."""
+
+    def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
+        return (sys.executable, "-m", PROGRAMS[name], *arguments)
+
     def describe(self, stage: Stage) -> list[str]:
         processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
         return [shell_command(process) for process in processes]
 
-    def run(self, stage: Stage) -> int:
+    def submit(self, stage: Stage) -> "LocalRun":
+        return LocalRun(stage)
+
+    def find(self, stage: Stage) -> None:
+        """None: a stage ends with its launcher."""
+
+
+class LocalRun:
+    """The processes of a stage, which end with the launcher; they are started here.
+
+    Args:
+      stage: what to run.
+    """
+
+    def __init__(self, stage: Stage):
+        self._progress: str | None = None
         with ExitStack() as stack:
             if storage.is_remote(stage.logs):
                 stage = replace(stage, logs=tempfile.mkdtemp(prefix="beamfeed-logs-"))  # kept: a failure points there
-            watch = None
             if stage.reports_progress:
-                folder = stack.enter_context(
+                self._progress = stack.enter_context(
                     tempfile.TemporaryDirectory(prefix="beamfeed-progress-", ignore_cleanup_errors=True)
                 )
-                stage = replace(stage, command=(*stage.command, "--progress-dir", folder))
-                watch = watching(folder)
+                stage = replace(stage, command=(*stage.command, "--progress-dir", self._progress))
+            self._stage = stage
+            self._processes = stack.enter_context(ExitStack())
+            self._running = self._start()
+            self._stack = stack.pop_all()
+
+    def follow(self) -> int:
+        with self._stack:
             restarts = 0
             while True:
-                processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
-                code = run_together(stage.name, processes, watch)
-                if code < ENDED_BY_SIGNAL or restarts == stage.restarts:
+                with watching(self._progress) if self._progress else nullcontext():
+                    first = wait(self._running)
+                code = settle(self._running, first)
+                if code < ENDED_BY_SIGNAL or restarts == self._stage.restarts:
                     return code
                 restarts += 1
-                told = f"starts again from its last checkpoint ({restarts} of {stage.restarts})"
-                print(f"beamfeed: {stage.name}: {told}", file=sys.stderr, flush=True)
+                told = f"starts again from its last checkpoint ({restarts} of {self._stage.restarts})"
+                print(f"beamfeed: {self._stage.name}: {told}", file=sys.stderr, flush=True)
                 # What it should remove is removed; from here on it goes on.
-                stage = replace(stage, command=tuple(part for part in stage.command if part != "--restart"))
+                command = tuple(part for part in self._stage.command if part != "--restart")
+                self._stage = replace(self._stage, command=command)
+                self._running = self._start()
+
+    def leave(self) -> None:
+        self.cancel()
+
+    def cancel(self) -> None:
+        self._stack.close()
+
+    def _start(self) -> list[Running]:
+        self._processes.close()
+        processes = worker_processes(self._stage, free_ports(self._stage.workers), self._stage.logs)
+        return self._processes.enter_context(started(self._stage.name, processes))
 
 
 def worker_processes(stage: Stage, ports: Sequence[int], logs: str) -> list[Process]:

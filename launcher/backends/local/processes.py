@@ -1,7 +1,7 @@
 """Runs a group of local processes that stand and fall together.
 
 One that fails ends all the others, and none outlives the launcher: every way
-out of `run_together` ends whatever is still running.
+out of `started` ends whatever is still running.
 """
 
 import contextlib
@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import IO
 
@@ -33,7 +32,7 @@ class Process:
     log: str | None = None  # None: to the terminal
 
 
-class _Running:
+class Running:
     """A started process in a group of its own."""
 
     def __init__(self, title: str, process: Process, popen: subprocess.Popen, log: IO[bytes] | None):
@@ -68,35 +67,41 @@ class _Running:
             os.killpg(self._popen.pid, number)
 
 
-def run_together(name: str, processes: Sequence[Process], watch: AbstractContextManager | None = None) -> int:
-    """Runs all processes to their end and returns the exit code of the first that failed, or 0.
+def run_together(name: str, processes: Sequence[Process]) -> int:
+    """Runs all processes to their end and returns the exit code of the first that failed, or 0."""
+    with started(name, processes) as running:
+        return settle(running, wait(running))
+
+
+def settle(running: Sequence[Running], first: Running | None) -> int:
+    """Ends the group and returns its exit code.
 
     The first process is the chief: its output goes to the terminal. Of another
-    one that fails, the end of its log is shown on stderr. `watch` is entered
-    while they run.
+    one that fails, the end of its log is shown on stderr.
+
+    Args:
+      running: the group.
+      first: the process that failed first, as `wait` returns it.
     """
-    with _started(name, processes) as running:
-        with watch or contextlib.nullcontext():
-            first = _wait(running)
-        if first is None:
-            return 0
-        _wait_for_all(running, SETTLE_SECONDS)
-        failed = [first, *(one for one in running if one.code and one is not first)]
-        end_all(running)
-        # All workers find a mistake of the user's; the chief has told it on the terminal.
-        mistaken = [one for one in running if one in failed and one.code == USER_MISTAKE]
-        if mistaken:
-            _show(_tail(mistaken[0])[-1:])
-            return USER_MISTAKE
-        for one in failed:
-            if one.log or one.code != JOB_FAILED:
-                tail = _tail(one) if one is first else []
-                _show([f"beamfeed: {_describe(one)}{':' if tail else ''}", *tail])
-        # A job that failed takes its workers with it, which then miss each other.
-        return JOB_FAILED if any(one.code == JOB_FAILED for one in failed) else first.code or 0
+    if first is None:
+        return 0
+    _wait_for_all(running, SETTLE_SECONDS)
+    failed = [first, *(one for one in running if one.code and one is not first)]
+    end_all(running)
+    # All workers find a mistake of the user's; the chief has told it on the terminal.
+    mistaken = [one for one in running if one in failed and one.code == USER_MISTAKE]
+    if mistaken:
+        _show(_tail(mistaken[0])[-1:])
+        return USER_MISTAKE
+    for one in failed:
+        if one.log or one.code != JOB_FAILED:
+            tail = _tail(one) if one is first else []
+            _show([f"beamfeed: {_describe(one)}{':' if tail else ''}", *tail])
+    # A job that failed takes its workers with it, which then miss each other.
+    return JOB_FAILED if any(one.code == JOB_FAILED for one in failed) else first.code or 0
 
 
-def end_all(running: Sequence[_Running], grace: float = GRACE_SECONDS) -> None:
+def end_all(running: Sequence[Running], grace: float = GRACE_SECONDS) -> None:
     """Ends the processes and what they started: SIGTERM, and SIGKILL for those still there after `grace`.
 
     A TensorFlow worker that waits for the others does not act on SIGTERM. A
@@ -112,8 +117,9 @@ def end_all(running: Sequence[_Running], grace: float = GRACE_SECONDS) -> None:
 
 
 @contextlib.contextmanager
-def _started(name: str, processes: Sequence[Process]) -> Iterator[list[_Running]]:
-    running: list[_Running] = []
+def started(name: str, processes: Sequence[Process]) -> Iterator[list[Running]]:
+    """Starts the processes; whatever is left of them at the end is ended."""
+    running: list[Running] = []
     before_exec = _death_signal()
     try:
         for index, process in enumerate(processes):
@@ -133,7 +139,7 @@ def _started(name: str, processes: Sequence[Process]) -> Iterator[list[_Running]
                     log.close()
                 raise
             title = name if len(processes) == 1 else f"{name} worker {index} of {len(processes)}"
-            running.append(_Running(title, process, popen, log))
+            running.append(Running(title, process, popen, log))
         yield running
     finally:
         end_all(running)
@@ -162,7 +168,7 @@ def _death_signal() -> Callable[[], None] | None:
     return before_exec
 
 
-def _wait(running: Sequence[_Running]) -> _Running | None:
+def wait(running: Sequence[Running]) -> Running | None:
     """Returns the first process seen to fail, or None when all have ended well."""
     while True:
         ended = [one.ended() for one in running]
@@ -175,7 +181,7 @@ def _wait(running: Sequence[_Running]) -> _Running | None:
         time.sleep(POLL_SECONDS)
 
 
-def _wait_for_all(running: Sequence[_Running], seconds: float) -> None:
+def _wait_for_all(running: Sequence[Running], seconds: float) -> None:
     end = time.monotonic() + seconds
     while True:
         ended = [one.ended() for one in running]
@@ -184,7 +190,7 @@ def _wait_for_all(running: Sequence[_Running], seconds: float) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _describe(one: _Running) -> str:
+def _describe(one: Running) -> str:
     how = f"was ended by {signal.Signals(one.signal).name}" if one.signal else f"ended with exit code {one.code}"
     return f"{one.title} {how}" + (f"; its log is {one.process.log}" if one.log else "")
 
@@ -194,7 +200,7 @@ def _show(lines: Sequence[str]) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _tail(one: _Running) -> list[str]:
+def _tail(one: Running) -> list[str]:
     """The last lines of a process's log that are not empty; none where the terminal has shown them."""
     if one.log is None:
         return []

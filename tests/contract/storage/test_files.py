@@ -11,8 +11,8 @@ from beamfeed.contract.dataset.manifest import (
     Manifest,
     Shard,
     SplitInfo,
+    find_manifest,
     read_complete,
-    read_manifest,
     write_manifest,
 )
 
@@ -89,8 +89,8 @@ def test_fingerprints_change_with_what_matters_and_nothing_else():
     def same(*overrides, stats=files):
         return data_fingerprint(parse_job(JOB, overrides), stats) == base
 
-    for override in ("output.path=p", "launch.preprocess.workers=9", "train.epochs=3", "name=y", "limits.rejected=1",
-                     "launch.train.workers=3"):  # fmt: skip
+    for override in ("output.path=p", "launch.preprocess.workers=9", "train.epochs=3", "name=y",
+                     "limits.max_rejected_fraction=1", "launch.train.workers=3"):  # fmt: skip
         assert same(override), override
     for override in ("windows.stride=2", "prepare.scale.how=none", "split.seed=8", "output.shards=3",
                      "source.features=[b]", "output.compression=gzip", "launch.train.workers=17"):  # fmt: skip
@@ -98,10 +98,10 @@ def test_fingerprints_change_with_what_matters_and_nothing_else():
     for changed in (("b", 1, 2), ("a", 2, 2), ("a", 1, 3)):
         assert not same(stats=[storage.FileStat(*changed)])
 
-    run = run_fingerprint(parse_job(JOB), base)
-    assert run_fingerprint(parse_job(JOB, ["train.epochs=99", "train.workdir=v"]), base) == run
-    assert run_fingerprint(parse_job(JOB, ["train.model.latent=3"]), base) != run
-    assert run_fingerprint(parse_job(JOB), "other data") != run
+    run = run_fingerprint(parse_job(JOB).train, base)
+    assert run_fingerprint(parse_job(JOB, ["train.epochs=99", "train.workdir=v"]).train, base) == run
+    assert run_fingerprint(parse_job(JOB, ["train.model.latent=3"]).train, base) != run
+    assert run_fingerprint(parse_job(JOB).train, "other data") != run
 
 
 def test_manifest_round_trip_and_completeness(tmp_path):
@@ -124,9 +124,9 @@ def test_manifest_round_trip_and_completeness(tmp_path):
         counts=Counts(files=1, assets=1, rejected_assets=0, rejected_files=0, rows_read=3),
         splits={"train": none.model_copy(update={"windows": 1, "shards": [shard]}), "eval": none, "test": none},
     )  # fmt: skip
-    assert read_manifest(output) is None
+    assert find_manifest(output) is None
     write_manifest(output, manifest)
-    assert read_manifest(output) == manifest
+    assert find_manifest(output) == manifest
     assert manifest.shard_paths(output, "train") == [layout.shard("train", 0, 1)]
     assert read_complete(output, "f" * 64) == manifest
     assert read_complete(output, "e" * 64) is None
@@ -134,4 +134,4 @@ def test_manifest_round_trip_and_completeness(tmp_path):
     assert read_complete(output, "f" * 64) is None
     storage.write_text(f"{output}/manifest.json", '{"format": 2}')
     with pytest.raises(Exception, match="is not a manifest of this version"):
-        read_manifest(output)
+        find_manifest(output)

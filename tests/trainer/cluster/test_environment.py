@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.cluster.environment import Place, deal, expand_counts, expand_hosts, read_place
+from beamfeed.trainer.cluster.environment import read_worker_info
+from beamfeed.trainer.cluster.slurm import deal, expand_counts, expand_hosts
+from beamfeed.trainer.cluster.worker_info import WorkerInfo
 
 
 def tf_config(cluster, *, kind="worker", index=0, **more):
@@ -63,8 +65,8 @@ BASE = 12000 + 32 * (4711 % 625)
     ],
 )
 def test_alone(environ):
-    assert read_place(environ) == Place() == Place(0, 1)
-    assert Place().is_chief
+    assert read_worker_info(environ) == WorkerInfo() == WorkerInfo(0, 1)
+    assert WorkerInfo().is_chief
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_alone(environ):
     ],
 )
 def test_tf_config(environ, worker, addresses):
-    assert read_place(environ) == Place(worker, len(addresses), addresses, "TF_CONFIG")
+    assert read_worker_info(environ) == WorkerInfo(worker, len(addresses), addresses, "TF_CONFIG")
 
 
 def test_tf_config_as_vertex_writes_it():
@@ -95,9 +97,9 @@ def test_tf_config_as_vertex_writes_it():
             "job": '{"worker_pool_specs": []}',
         }
     )
-    place = read_place({"TF_CONFIG": text})
-    assert place == Place(1, 2, (*cluster["chief"], *cluster["worker"]), "TF_CONFIG")
-    assert not place.is_chief
+    worker = read_worker_info({"TF_CONFIG": text})
+    assert worker == WorkerInfo(1, 2, (*cluster["chief"], *cluster["worker"]), "TF_CONFIG")
+    assert not worker.is_chief
 
 
 @pytest.mark.parametrize(
@@ -139,29 +141,29 @@ def test_tf_config_as_vertex_writes_it():
 )
 def test_a_wrong_tf_config_is_told_in_one_line(environ, told):
     with pytest.raises(UserError, match=rf"^TF_CONFIG: .*{told}") as caught:
-        read_place(environ)
+        read_worker_info(environ)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("environ", "place"),
+    ("environ", "worker"),
     [
-        (TORCHRUN, Place(2, 4, (), "torchrun", "node0:29500")),
-        ({**TORCHRUN, "MASTER_ADDR": "fd00::1"}, Place(2, 4, (), "torchrun", "[fd00::1]:29500")),
+        (TORCHRUN, WorkerInfo(2, 4, (), "torchrun", "node0:29500")),
+        ({**TORCHRUN, "MASTER_ADDR": "fd00::1"}, WorkerInfo(2, 4, (), "torchrun", "[fd00::1]:29500")),
         # torchrun's children: its own server has MASTER_PORT, and its arguments still stand in PET_*.
         (
             {**TORCHRUN, **KUBEFLOW, "LOCAL_RANK": "0", "TORCHELASTIC_USE_AGENT_STORE": "True"},
-            Place(2, 4, (), "torchrun", "node0:29501"),
+            WorkerInfo(2, 4, (), "torchrun", "node0:29501"),
         ),
-        ({**TORCHRUN, "TORCHELASTIC_USE_AGENT_STORE": "False"}, Place(2, 4, (), "torchrun", "node0:29500")),
-        (KUBEFLOW, Place(1, 3, (), "Kubeflow Trainer", "job-node-0-0.job:29500")),
-        ({**KUBEFLOW, "PET_NNODES": "3:3"}, Place(1, 3, (), "Kubeflow Trainer", "job-node-0-0.job:29500")),
+        ({**TORCHRUN, "TORCHELASTIC_USE_AGENT_STORE": "False"}, WorkerInfo(2, 4, (), "torchrun", "node0:29500")),
+        (KUBEFLOW, WorkerInfo(1, 3, (), "Kubeflow Trainer", "job-node-0-0.job:29500")),
+        ({**KUBEFLOW, "PET_NNODES": "3:3"}, WorkerInfo(1, 3, (), "Kubeflow Trainer", "job-node-0-0.job:29500")),
         # A PyTorchJob writes both, and counts devices in WORLD_SIZE.
-        ({**KUBEFLOW, **TORCHRUN}, Place(1, 3, (), "Kubeflow Trainer", "job-node-0-0.job:29500")),
+        ({**KUBEFLOW, **TORCHRUN}, WorkerInfo(1, 3, (), "Kubeflow Trainer", "job-node-0-0.job:29500")),
     ],
 )
-def test_torchrun_and_kubeflow_trainer(environ, place):
-    assert read_place(environ) == place
+def test_torchrun_and_kubeflow_trainer(environ, worker):
+    assert read_worker_info(environ) == worker
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ def test_torchrun_and_kubeflow_trainer(environ, place):
 )
 def test_wrong_torchrun_variables_are_told_in_one_line(environ, told):
     with pytest.raises(UserError, match=told) as caught:
-        read_place(environ)
+        read_worker_info(environ)
     assert "\n" not in str(caught.value)
 
 
@@ -193,23 +195,23 @@ def test_slurm_block_order():
     addresses = (f"gpu01:{BASE}", f"gpu01:{BASE + 1}", f"gpu02:{BASE}")
     for worker in range(3):
         seat = {"SLURM_NODEID": str(worker // 2), "SLURM_LOCALID": str(worker % 2)}
-        assert read_place(slurm(worker, **seat)) == Place(worker, 3, addresses, "Slurm")
+        assert read_worker_info(slurm(worker, **seat)) == WorkerInfo(worker, 3, addresses, "Slurm")
 
 
 def test_slurm_cyclic_order():
-    place = read_place(slurm(1, SLURM_DISTRIBUTION="cyclic:block", SLURM_NODEID="1", SLURM_LOCALID="0"))
-    assert place.addresses == (f"gpu01:{BASE}", f"gpu02:{BASE}", f"gpu01:{BASE + 1}")
+    worker = read_worker_info(slurm(1, SLURM_DISTRIBUTION="cyclic:block", SLURM_NODEID="1", SLURM_LOCALID="0"))
+    assert worker.addresses == (f"gpu01:{BASE}", f"gpu02:{BASE}", f"gpu01:{BASE + 1}")
 
 
 def test_slurm_with_the_variables_of_the_job_only():
     old = dict.fromkeys(("SLURM_JOB_ID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE"))
     new = {"SLURM_JOBID": "4711", "SLURM_NTASKS": "3", "SLURM_NODELIST": "gpu[01-02]", "SLURM_TASKS_PER_NODE": "2,1"}
-    assert read_place(slurm(2, **old, **new)) == read_place(slurm(2))
+    assert read_worker_info(slurm(2, **old, **new)) == read_worker_info(slurm(2))
 
 
 def test_slurm_ports_of_jobs_and_steps_that_share_a_node_differ():
     first = [
-        read_place(slurm(0, SLURM_JOB_ID=str(job), SLURM_STEP_ID=str(step))).addresses[0]
+        read_worker_info(slurm(0, SLURM_JOB_ID=str(job), SLURM_STEP_ID=str(step))).addresses[0]
         for job in range(4711, 4711 + 25)
         for step in range(25)
     ]
@@ -220,8 +222,8 @@ def test_slurm_ports_of_jobs_and_steps_that_share_a_node_differ():
 
 
 def test_slurm_reserved_ports_come_first():
-    place = read_place(slurm(1, SLURM_STEP_RESV_PORTS="13000,13005-13006"))
-    assert place.addresses == ("gpu01:13000", "gpu01:13005", "gpu02:13000")
+    worker = read_worker_info(slurm(1, SLURM_STEP_RESV_PORTS="13000,13005-13006"))
+    assert worker.addresses == ("gpu01:13000", "gpu01:13005", "gpu02:13000")
 
 
 @pytest.mark.parametrize(
@@ -251,17 +253,17 @@ def test_slurm_reserved_ports_come_first():
 )
 def test_wrong_slurm_variables_are_told_in_one_line(environ, told):
     with pytest.raises(UserError, match=told) as caught:
-        read_place(environ)
+        read_worker_info(environ)
     assert "\n" not in str(caught.value)
 
 
 def test_the_first_launcher_that_names_a_cluster_counts():
     everything = {**slurm(2), **KUBEFLOW, **tf_config({"worker": ["a:1", "b:1"]})}
-    assert read_place(everything).source == "TF_CONFIG"
-    assert read_place({**everything, "TF_CONFIG": "{}"}).source == "Kubeflow Trainer"
-    assert read_place(slurm(2, MASTER_ADDR="gpu01", MASTER_PORT="29500")).source == "Slurm"
+    assert read_worker_info(everything).source == "TF_CONFIG"
+    assert read_worker_info({**everything, "TF_CONFIG": "{}"}).source == "Kubeflow Trainer"
+    assert read_worker_info(slurm(2, MASTER_ADDR="gpu01", MASTER_PORT="29500")).source == "Slurm"
     # A launcher inside a step that says "alone" is believed.
-    assert read_place({**everything, **tf_config({"worker": ["a:1"]})}) == Place()
+    assert read_worker_info({**everything, **tf_config({"worker": ["a:1"]})}) == WorkerInfo()
 
 
 @pytest.mark.parametrize(

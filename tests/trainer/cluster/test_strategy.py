@@ -11,22 +11,24 @@ import pytest
 import tensorflow as tf
 
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.cluster.strategy import Cluster, Place, connect, describe, read_place, tf_config
+from beamfeed.trainer.cluster.environment import read_worker_info
+from beamfeed.trainer.cluster.strategy import Cluster, connect, describe, tf_config
+from beamfeed.trainer.cluster.worker_info import WorkerInfo
 
 # One worker, as beamfeed.trainer.main begins: it finds the others, adds up over all of them, and says so.
 WORKER = """
 import logging, os
 logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
-from beamfeed.trainer.cluster.environment import read_place
+from beamfeed.trainer.cluster.environment import read_worker_info
 from beamfeed.trainer.cluster.rendezvous import resolve
-place = resolve(read_place(os.environ), 60)
+worker = resolve(read_worker_info(os.environ), 60)
 import tensorflow as tf
 from beamfeed.trainer.cluster.strategy import connect, describe
-cluster = connect(place, "ring")
+cluster = connect(worker, "ring")
 cluster.barrier()
-rank = tf.constant(float(place.worker + 1))
+rank = tf.constant(float(worker.index + 1))
 total = tf.function(lambda: cluster.strategy.reduce("SUM", cluster.strategy.run(lambda: rank), axis=None))()
-assert cluster.all_same(7) and not cluster.all_same(place.worker)
+assert cluster.all_same(7) and not cluster.all_same(worker.index)
 print(describe(cluster))
 print(float(total), os.environ["TF_CONFIG"])
 """
@@ -116,7 +118,7 @@ def test_a_port_that_is_taken_is_told_in_one_line():
     program = (
         "import sys; from beamfeed.trainer.cluster.strategy import *\n"
         "from beamfeed.contract.errors import JobFailed\n"
-        "try: connect(Place(0, 2, (f'127.0.0.1:{sys.argv[1]}', '127.0.0.1:1'), 'Slurm'))\n"
+        "try: connect(WorkerInfo(0, 2, (f'127.0.0.1:{sys.argv[1]}', '127.0.0.1:1'), 'Slurm'))\n"
         "except JobFailed as error: print(error)"
     )
     with socket.create_server(("", 0)) as server:
@@ -130,7 +132,7 @@ def test_a_port_that_is_taken_is_told_in_one_line():
 
 def test_one_device_needs_no_strategy(caplog):
     with caplog.at_level(logging.INFO, "beamfeed.trainer.cluster.strategy"):
-        cluster = connect(Place())
+        cluster = connect(WorkerInfo())
     assert cluster.strategy is tf.distribute.get_strategy()
     assert cluster.replicas == 1
     assert cluster.all_same(3)
@@ -141,15 +143,15 @@ def test_several_devices_are_described():
     class TwoEach:
         num_replicas_in_sync = 6
 
-    cluster = Cluster(TwoEach(), Place(2, 3, ("a:1", "b:1", "c:1"), "Slurm"), "nccl")
+    cluster = Cluster(TwoEach(), WorkerInfo(2, 3, ("a:1", "b:1", "c:1"), "Slurm"), "nccl")
     assert describe(cluster) == "3 workers from Slurm, this is worker 2, 2 CPUs each, nccl collectives"
 
 
 def test_what_tensorflow_is_told():
-    place = read_place(
+    worker = read_worker_info(
         {"TF_CONFIG": '{"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": "0"}}'}
     )
-    assert json.loads(tf_config(place)) == {
+    assert json.loads(tf_config(worker)) == {
         "cluster": {"worker": ["a:1", "b:1"]},
         "task": {"type": "worker", "index": 1},
     }
@@ -159,9 +161,9 @@ def test_what_tensorflow_is_told():
 @pytest.mark.parametrize("collectives", ["nccl", "mpi"])
 def test_collectives_that_cannot_be_had(collectives):
     with pytest.raises(UserError, match=rf"^collectives: is '{collectives}', "):
-        connect(Place(0, 2, ("a:1", "b:1"), "Slurm"), collectives)
+        connect(WorkerInfo(0, 2, ("a:1", "b:1"), "Slurm"), collectives)
 
 
 def test_addresses_must_be_known():
     with pytest.raises(ValueError, match=r"resolve first"):
-        connect(Place(0, 2, (), "torchrun", "a:1"))
+        connect(WorkerInfo(0, 2, (), "torchrun", "a:1"))

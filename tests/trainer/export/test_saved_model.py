@@ -1,4 +1,4 @@
-"""The SavedModel: it takes raw values and prepares them as the data set's shards were."""
+"""The SavedModel: it takes raw values and prepares them as the dataset's shards were."""
 
 import json
 import os
@@ -16,12 +16,15 @@ import tensorflow as tf
 from fleets import Fleet, make_table
 from tensorflow.core.protobuf import saved_model_pb2
 
-from beamfeed.contract.config.job import Job, Missing
-from beamfeed.contract.config.load import load_job
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.load import load_as
+from beamfeed.contract.config.prepare import Missing
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.trainer import models
-from beamfeed.trainer.export.saved_model import export_run, save_serving
+from beamfeed.trainer.export.run import export_run
+from beamfeed.trainer.export.saved_model import save_serving
+from beamfeed.trainer.loop.train import Outcome
 
 LENGTH, STRIDE = 8, 2
 NAMES = ["x0", "x1", "x2"]
@@ -32,7 +35,7 @@ class Served:
     """A prepared fleet and the export of a model on it."""
 
     fleet: Fleet
-    job: Job
+    job: TrainingJob
     per_asset: bool
 
     @property
@@ -56,7 +59,7 @@ class Served:
         return {"asset": tf.constant(value)} if self.per_asset else {}
 
     def scale(self, rows: np.ndarray, asset: str) -> np.ndarray:
-        """By the data set's graph, loaded here again."""
+        """By the dataset's graph, loaded here again."""
         inputs = {"values": tf.constant(rows)}
         if self.per_asset:
             inputs["asset"] = tf.fill([len(rows)], asset)
@@ -77,7 +80,7 @@ def served(request, tmp_path_factory) -> Served:
     folder = tmp_path_factory.mktemp(request.param)
     how = {"fleet": "standard", "asset": "minmax"}[request.param]
     fleet = prepare_fleet(folder, {"scale": {"how": how, "per": request.param}})
-    job = load_job(str(fleet.write_job()))
+    job = load_as(TrainingJob, str(fleet.write_job()))
     weights = models.build(job.train.model, LENGTH, len(NAMES), seed=3).get_weights()
     result = TrainResult(
         fingerprint="0",
@@ -91,9 +94,9 @@ def served(request, tmp_path_factory) -> Served:
         seconds=1.0,
         workers=1,
     )
-    history = [{"epoch": 1, "step": 1, "loss": 1.0, "eval_loss": 1.0, "seconds": 1.0, "windows_per_second": 1.0}]
+    epochs = [{"epoch": 1, "step": 1, "loss": 1.0, "eval_loss": 1.0, "seconds": 1.0, "windows_per_second": 1.0}]
     os.makedirs(job.train.workdir)
-    export_run(job, fleet.manifest, weights, history, result)
+    export_run(job, fleet.manifest, Outcome(result, weights, epochs))
     return Served(fleet, job, request.param == "asset")
 
 
@@ -216,7 +219,7 @@ print(json.dumps(found["score"].numpy().tolist()))
 
 
 def test_it_loads_where_nothing_of_ours_is_installed(served, signatures, tmp_path):
-    """And where the data set is gone."""
+    """And where the dataset is gone."""
     raw = served.windows("a2")[:4]
     inputs = {"windows": raw, **({"asset": np.array([b"a2"] * 4)} if served.per_asset else {})}
     expected = signatures["serving_default"](**{name: tf.constant(value) for name, value in inputs.items()})
@@ -245,7 +248,7 @@ def test_the_way_back_to_raw_units_is_exact_for_large_values(tmp_path):
     rng = np.random.default_rng(1)
     far = (1e6 + rng.normal(size=60) * 50).astype("f4")
     fleet = prepare_fleet(tmp_path, {"scale": {"how": "standard"}}, assets=3, x1=far, x2=np.full(60, 5, "f4"))
-    served = Served(fleet, load_job(str(fleet.write_job())), per_asset=False)
+    served = Served(fleet, load_as(TrainingJob, str(fleet.write_job())), per_asset=False)
     folder = str(tmp_path / "saved_model")
     save_serving(identity(LENGTH, 3), fleet.manifest, served.transform, Missing(), folder)
     raw = served.windows("a0")
@@ -260,7 +263,7 @@ def test_the_constant_of_missing_values_is_in_the_graph(tmp_path, missing):
     holes = np.arange(60, dtype="f4")
     holes[[0, 1, 2, 3, 4, 5]], holes[40] = np.nan, np.inf
     fleet = prepare_fleet(tmp_path, {"missing": missing}, assets=3, x1=holes)
-    served = Served(fleet, load_job(str(fleet.write_job())), per_asset=False)
+    served = Served(fleet, load_as(TrainingJob, str(fleet.write_job())), per_asset=False)
     folder = str(tmp_path / "saved_model")
     save_serving(identity(LENGTH, 3), fleet.manifest, served.transform, served.job.prepare.missing, folder)
     rows = served.rows("a0")
@@ -273,7 +276,7 @@ def test_the_constant_of_missing_values_is_in_the_graph(tmp_path, missing):
     assert np.isclose(found["reconstruction"], missing["value"]).any()
 
 
-def test_a_data_set_without_a_transform_graph_leaves_only_prepared(written, tmp_path):
+def test_a_dataset_without_a_transform_graph_leaves_only_prepared(written, tmp_path):
     folder = str(tmp_path / "saved_model")
     transform = written.manifest.data_layout(written.output).transform_fn
     save_serving(identity(8, 3), written.manifest, transform, Missing(), folder)

@@ -8,11 +8,11 @@ import tempfile
 
 import pytest
 
-from beamfeed.trainer.feed.scratch import scratch_folder
+from beamfeed.trainer.feed.cache import scratch_folder
 
 OWNER = """
 import time
-from beamfeed.trainer.feed.scratch import scratch_folder
+from beamfeed.trainer.feed.cache import scratch_folder
 with scratch_folder() as folder:
     open(folder + "/file", "w").close()
     print(folder, flush=True)

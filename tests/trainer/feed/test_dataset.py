@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,18 +11,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.feed import cache as copies
-from beamfeed.trainer.feed import dataset
-from beamfeed.trainer.feed.dataset import Tuning, load
+from beamfeed.trainer.feed import cache, dataset
+from beamfeed.trainer.feed.dataset import Tuning, load_dataset
 from beamfeed.trainer.feed.read_errors import explained
+from beamfeed.trainer.feed.sharding import Distribution
+
+
+def load(written, split="train", *, worker=0, workers=1, replicas=1, cache="none", tuning=Tuning(), **options):
+    """The feed under test, with batches of 8."""
+    return load_dataset(
+        written.output,
+        split,
+        distribution=Distribution(worker, workers, replicas),
+        tuning=replace(tuning, cache=cache),
+        **{"batch_size": 8, **options},
+    )
 
 
 def read(written, split="train", **options):
     """Batches as NumPy arrays."""
-    options = {"batch": 8, **options}
     return [
         tuple(part.numpy() for part in batch) if isinstance(batch, tuple) else batch.numpy()
-        for batch in load(written.manifest, written.output, split, **options)
+        for batch in load(written, split, **options)
     ]
 
 
@@ -48,7 +59,9 @@ def test_framing_equals_a_plain_loop(helpers_module, data):
         written = helpers_module.write_dataset(
             folder, segments, length=length, stride=stride, shards=data.draw(st.integers(1, 3))
         )
-        parts = [read(written, "eval", batch=batch, remainder="pad", worker=i, workers=workers) for i in range(workers)]
+        parts = [
+            read(written, "eval", batch_size=batch, remainder="pad", worker=i, workers=workers) for i in range(workers)
+        ]
     whole = np.concatenate([real(part) for part in parts])
     assert whole.shape[1:] == (length, features)
     assert keys(whole) == keys(written.windows["eval"])
@@ -58,7 +71,7 @@ def test_framing_equals_a_plain_loop(helpers_module, data):
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_workers_share_the_same_global_batches(written, workers, replicas):
-    options = {"batch": 10, "shuffle": 16, "epochs": 2}
+    options = {"batch_size": 10, "shuffle": 16, "epochs": 2}
     alone = read(written, **options)
     parts = [read(written, worker=i, workers=workers, replicas=replicas, **options) for i in range(workers)]
     steps = [
@@ -78,7 +91,7 @@ def test_evaluation_counts_each_window_once(written, workers):
 
 
 def test_training_reads_no_window_twice_and_leaves_out_less_than_a_batch(written):
-    windows = np.concatenate(read(written, batch=7, shuffle=20))
+    windows = np.concatenate(read(written, batch_size=7, shuffle=20))
     assert len(windows) == len(written.windows["train"]) // 7 * 7
     assert len(set(keys(windows))) == len(windows)
     assert set(keys(windows)) <= set(keys(written.windows["train"]))
@@ -91,7 +104,7 @@ def test_order_repeats_with_the_seed_and_differs_among_epochs_and_seeds(written)
     both = epoch(epochs=2)
     first, second = np.split(both, 2)
     np.testing.assert_array_equal(both, epoch(epochs=2))
-    np.testing.assert_array_equal(second, epoch(epoch=1))  # as a resumed run reads it
+    np.testing.assert_array_equal(second, epoch(start=(1, 0)))  # as a resumed run reads it
     assert not np.array_equal(first, second)
     assert not np.array_equal(first, epoch(seed=8))
 
@@ -119,24 +132,24 @@ def test_long_windows_are_not_mixed_beyond_the_memory_for_it(helpers, tmp_path, 
     written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=4, records=records, block_bytes=1)
 
     def round_rows():
-        rounds = load(written.manifest, written.output, "train", batch=4, shuffle=50, epochs=1, until="frame")
+        rounds = load(written, batch_size=4, shuffle=50, epochs=1, tuning=Tuning(until="frame"))
         return [len(rows) for rows, _, _ in rounds]
 
     assert len(round_rows()) == 1
-    expected = keys(np.concatenate(read(written, batch=4, shuffle=50)))
+    expected = keys(np.concatenate(read(written, batch_size=4, shuffle=50)))
     monkeypatch.setattr(dataset, "MOST_BYTES", 1000)  # of 8 bytes a row
     assert len(round_rows()) > 1
     # A lane reads whole blocks, here of one record: up to two more than it needs.
     longest = max(shard.rows // shard.records for shard in written.manifest.splits["train"].shards)
     assert max(round_rows()) <= 125 + 4 * 2 * longest
-    assert keys(np.concatenate(read(written, batch=4, shuffle=50))) == expected
+    assert keys(np.concatenate(read(written, batch_size=4, shuffle=50))) == expected
 
 
 @pytest.mark.parametrize("chunk", [1, 500, 1 << 20])
 def test_the_size_of_what_is_gathered_at_a_time_changes_nothing(written, monkeypatch, chunk):
-    expected = read(written, shuffle=16, batch=7, worker=1, workers=2)
+    expected = read(written, shuffle=16, batch_size=7, worker=1, workers=2)
     monkeypatch.setattr(dataset, "CHUNK_BYTES", chunk)
-    for a, b in zip(expected, read(written, shuffle=16, batch=7, worker=1, workers=2), strict=True):
+    for a, b in zip(expected, read(written, shuffle=16, batch_size=7, worker=1, workers=2), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -151,7 +164,7 @@ def test_tuning_changes_how_and_not_what(written, tuning):
 def test_without_shuffling_the_order_is_that_of_the_records(helpers, tmp_path):
     segments = {"train": helpers.segments_of([20, 30, 25], 2)}
     written = helpers.write_dataset(str(tmp_path), segments, length=5, stride=5, shards=1)
-    windows = np.concatenate(read(written, batch=3))
+    windows = np.concatenate(read(written, batch_size=3))
     np.testing.assert_array_equal(windows, written.windows["train"])
 
 
@@ -159,7 +172,7 @@ def test_shuffling_mixes_assets(helpers, tmp_path):
     # Each asset holds its own number, so a window says whose it is.
     segments = {"train": [np.full((40, 1), i, "f4") for i in range(8)]}
     written = helpers.write_dataset(str(tmp_path), segments, length=4, stride=4, shards=2)
-    batches = read(written, batch=10, shuffle=80)
+    batches = read(written, batch_size=10, shuffle=80)
     assert all(len(np.unique(batch)) >= 4 for batch in batches)
 
 
@@ -167,9 +180,9 @@ def test_shuffling_mixes_assets(helpers, tmp_path):
 @pytest.mark.parametrize("remainder", ["drop", "pad"])
 @pytest.mark.parametrize("skip_corrupt", [True, False])
 def test_a_cache_gives_the_same_windows_and_reads_the_shards_once(written, cache, remainder, skip_corrupt):
-    options = {"batch": 4, "shuffle": 16, "remainder": remainder, "skip_corrupt": skip_corrupt, "epochs": 3}
+    options = {"batch_size": 4, "shuffle": 16, "remainder": remainder, "skip_corrupt": skip_corrupt, "epochs": 3}
     expected = read(written, **options)
-    feed = load(written.manifest, written.output, "train", cache=cache, **options).as_numpy_iterator()
+    feed = load(written, cache=cache, **options).as_numpy_iterator()
     for path in written.shards():
         os.remove(path)
     for a, b in zip(expected, feed, strict=True):
@@ -199,7 +212,7 @@ def test_copies_that_do_not_fit_are_told(written, monkeypatch):
     def full(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(copies, "_copy", full)
+    monkeypatch.setattr(cache, "_copy", full)
     with pytest.raises(UserError, match="No space left on device; TMPDIR"):
         read(written, cache="file")
 
@@ -211,9 +224,9 @@ def test_reading_can_begin_at_any_step(helpers, tmp_path, monkeypatch, begin, wo
     monkeypatch.setattr(dataset, "MOST_BYTES", 4000)
     segments = {"train": helpers.segments_of([24, 40, 32, 48, 28, 36, 44, 52], 3)}
     written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=4, shards=3, block_bytes=1)
-    options = {"batch": 8, "shuffle": 16, "worker": workers - 1, "workers": workers}
+    options = {"batch_size": 8, "shuffle": 16, "worker": workers - 1, "workers": workers}
     whole = read(written, epochs=2, **options)
-    rest = read(written, epoch=begin // 8, step=begin % 8, epochs=2 - begin // 8, **options)
+    rest = read(written, start=divmod(begin, 8), epochs=2 - begin // 8, **options)
     assert len(whole) == 16
     assert len(rest) == 16 - begin
     for a, b in zip(whole[begin:], rest, strict=True):
@@ -225,11 +238,11 @@ def test_what_comes_before_the_first_step_is_not_read(helpers, tmp_path, monkeyp
     monkeypatch.setattr(dataset, "MOST_BYTES", 1)
     segments = {"train": helpers.segments_of([40] * 8, 2)}
     written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=8, shards=8)
-    options = {"batch": 5, "lanes": 1, "shuffle": 1, "seed": 3}
-    eighth = read(written, step=7, **options)
-    unread = next(path for path in written.shards() if tried(path, lambda: read(written, step=7, **options)))
+    options = {"batch_size": 5, "lanes": 1, "shuffle": 1, "seed": 3}
+    eighth = read(written, start=(0, 7), **options)
+    unread = next(path for path in written.shards() if tried(path, lambda: read(written, start=(0, 7), **options)))
     flip(unread, os.path.getsize(unread) // 2)
-    np.testing.assert_array_equal(read(written, step=7, **options), eighth)
+    np.testing.assert_array_equal(read(written, start=(0, 7), **options), eighth)
     with pytest.raises(tf.errors.DataLossError):
         read(written, **options)
 
@@ -261,7 +274,7 @@ def test_formats_give_the_same_windows(helpers, tmp_path, compression, records):
 
 def test_the_size_is_known(written):
     def size(**options):
-        return load(written.manifest, written.output, "train", batch=8, **options).cardinality().numpy()
+        return load(written, **options).cardinality().numpy()
 
     windows = len(written.windows["train"])
     assert size() == windows // 8
@@ -316,21 +329,21 @@ def test_fewer_windows_than_the_manifest_says_stops(written):
     shard.blocks.windows[0] += 12
     object.__setattr__(shard, "windows", shard.windows + 12)
     with pytest.raises(UserError, match="manifest says"), explained(manifest, written.output):
-        list(load(manifest, written.output, "train", batch=8))
+        list(load(written, manifest=manifest))
 
 
 def test_a_missing_shard_stops_at_once(written):
     os.remove(written.shards()[0])
     with pytest.raises(UserError, match="missing") as caught:
-        load(written.manifest, written.output, "train", batch=8)
+        load(written)
     assert written.shards()[0] in str(caught.value)
 
 
 def test_a_split_without_a_batch_stops_at_once(written):
     with pytest.raises(UserError, match="fewer than one batch"):
-        load(written.manifest, written.output, "train", batch=1000)
+        load(written, batch_size=1000)
     with pytest.raises(UserError, match="number of devices"):
-        load(written.manifest, written.output, "train", batch=2, workers=3)
+        load(written, batch_size=2, workers=3)
 
 
 def test_stale_shards_are_not_read(written):

@@ -66,7 +66,7 @@ def test_every_window_once_whoever_reads_it(made, epoch, data):
     # Each window once; as many as there is room for.
     flat = [row for batch in whole for row in batch if row[0] >= 0]
     total = int(alone.index.windows.sum())
-    assert len(flat) == len(set(flat)) == min(total, alone.steps * alone.share.batch)
+    assert len(flat) == len(set(flat)) == min(total, alone.steps * alone.share.batch_size)
     assert all(window < alone.index.windows[block] for block, window in flat)
     # From any step on.
     begin = data.draw(st.integers(0, alone.steps - 1))

@@ -20,11 +20,11 @@ def test_shares_cover_the_batch_once_and_differ_by_a_row_at_most(workers, replic
 
 
 def test_a_batch_smaller_than_the_devices_is_told():
-    with pytest.raises(UserError, match="batch is 3"):
+    with pytest.raises(UserError, match="batch_size is 3"):
         Share(3, 0, 2, 2)
 
 
-def test_a_split_that_the_data_set_lacks_is_empty(written):
+def test_a_split_that_the_dataset_lacks_is_empty(written):
     manifest = written.manifest.model_copy(update={"splits": {"train": written.manifest.splits["train"]}})
     with pytest.raises(UserError, match="eval holds no window"):
         check_split(manifest, "eval", 8, whole=False)

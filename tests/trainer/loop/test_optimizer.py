@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beamfeed.contract.config.job import Optimizer, Schedule
 from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.config.train import Optimizer, Schedule
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.loop.optimizer import LearningRate, learning_rate, make_optimizer
 from beamfeed.trainer.loop.steps import Totals, make_train_steps
@@ -25,12 +25,12 @@ def rate(step, **section):
         ({"warmup_steps": 4}, 0, 0.5),
         ({"warmup_steps": 4}, 3, 2.0),
         ({"warmup_steps": 4}, 100, 2.0),
-        ({"name": "linear", "decay_steps": 10, "final": 0.5}, 5, 1.5),
-        ({"name": "linear", "decay_steps": 10, "final": 0.5}, 99, 1.0),
-        ({"name": "cosine", "decay_steps": 10, "final": 0.0}, 0, 2.0),
-        ({"name": "cosine", "decay_steps": 10, "final": 0.0}, 5, 1.0),
-        ({"name": "cosine", "decay_steps": 10, "final": 0.1, "warmup_steps": 2}, 12, 0.2),
-        ({"name": "exponential", "decay_steps": 10, "final": 0.01}, 5, 0.2),
+        ({"name": "linear", "decay_steps": 10, "final_fraction": 0.5}, 5, 1.5),
+        ({"name": "linear", "decay_steps": 10, "final_fraction": 0.5}, 99, 1.0),
+        ({"name": "cosine", "decay_steps": 10, "final_fraction": 0.0}, 0, 2.0),
+        ({"name": "cosine", "decay_steps": 10, "final_fraction": 0.0}, 5, 1.0),
+        ({"name": "cosine", "decay_steps": 10, "final_fraction": 0.1, "warmup_steps": 2}, 12, 0.2),
+        ({"name": "exponential", "decay_steps": 10, "final_fraction": 0.01}, 5, 0.2),
     ],
 )
 def test_schedules(section, step, expected):
@@ -52,7 +52,7 @@ train: {{model: {{name: recurrent_autoencoder}}, workdir: out/model, optimizer: 
     [
         ("{schedule: {name: cosine}}", "decay_steps is missing: cosine needs it"),
         ("{schedule: {decay_steps: 5}}", "decay_steps goes with a name that is not constant"),
-        ("{schedule: {name: exponential, decay_steps: 5, final: 0}}", "exponential never reaches"),
+        ("{schedule: {name: exponential, decay_steps: 5, final_fraction: 0}}", "exponential never reaches"),
         ("{clip_norm: 0}", "clip_norm"),
     ],
 )

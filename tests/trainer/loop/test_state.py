@@ -4,19 +4,19 @@ import math
 
 import pytest
 
-from beamfeed.contract.config.job import EarlyStopping
-from beamfeed.trainer.loop.state import Progress, stops_early
+from beamfeed.contract.config.train import EarlyStopping
+from beamfeed.trainer.loop.state import TrainingState, stops_early
 
 
 def run(losses, min_delta=0.0):
-    progress = Progress()
+    progress = TrainingState()
     for loss in losses:
         progress = progress.train(10, (1.0, 2.0, 3.0), 4.0).end_epoch(loss, min_delta)
     return progress
 
 
 def test_the_best_loss_is_kept_and_stale_epochs_are_counted():
-    assert run([3.0, 1.0, 2.0, 2.0]) == Progress(epoch=4, step=40, best=1.0, best_step=20, reference=1.0, stale=2)
+    assert run([3.0, 1.0, 2.0, 2.0]) == TrainingState(epoch=4, step=40, best=1.0, best_step=20, reference=1.0, stale=2)
     assert run([]).best == math.inf
 
 

@@ -11,14 +11,19 @@ import tensorflow as tf
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import write_manifest
 from beamfeed.contract.errors import JobFailed, UserError
-from beamfeed.trainer.cluster.strategy import Place, connect
+from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
+from beamfeed.trainer.cluster.worker_info import WorkerInfo
+from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.loop import train as loop
 from beamfeed.trainer.loop.checkpoint import find_checkpoints
 
 
 def train(job, written):
-    return loop.train_and_evaluate(job, written.manifest, connect(Place()))
+    """Trains and exports, as `trainer.main` does."""
+    outcome = loop.train_and_evaluate(job, written.manifest, connect(WorkerInfo()))
+    export_run(job, written.manifest, outcome)
+    return outcome.result
 
 
 def lines(job):
@@ -138,7 +143,7 @@ def test_a_loss_that_is_not_finite_fails_the_job(helpers, job, tmp_path):
 
 @pytest.mark.parametrize("feed", [{"cache": "memory"}, {"cache": "file"}])
 def test_feeds(job, written, feed):
-    result = train(job(feed={"batch": 8, "shuffle": 32, **feed}), written)
+    result = train(job(feed={"batch_size": 8, "shuffle": 32, **feed}), written)
     assert result.last_loss < result.first_loss
 
 
@@ -193,7 +198,7 @@ def test_stopped_anywhere_and_started_again_nothing_changes(job, written, tmp_pa
     monkeypatch.syspath_prepend(tmp_path)
     options = {
         "epochs": 4,
-        "feed": {"batch": 8, "shuffle": 32},
+        "feed": {"batch_size": 8, "shuffle": 32},
         "checkpoint": {"every_steps": 3},
         "optimizer": {"clip_norm": 0.5, "schedule": {"name": "cosine", "decay_steps": 30, "warmup_steps": 4}},
     }
@@ -204,7 +209,7 @@ def test_stopped_anywhere_and_started_again_nothing_changes(job, written, tmp_pa
     stops = 0
     for calls in (2, 4, 1, 3):
         with pytest.raises(Preempted):
-            loop.train_and_evaluate(stopped, written.manifest, connect(Place()), Stopping(calls))
+            loop.train_and_evaluate(stopped, written.manifest, connect(WorkerInfo()), Stopping(calls))
         stops += 1
     train(stopped, written)
     assert stops == 4

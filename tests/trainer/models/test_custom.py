@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 import yaml
 
-from beamfeed.contract.config.job import Missing, OwnModel, RecurrentAutoencoder
 from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.config.model import CustomModel, RecurrentAutoencoder
+from beamfeed.contract.config.prepare import Missing
 from beamfeed.contract.dataset.fingerprint import run_fingerprint
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer import models
@@ -77,7 +78,7 @@ def test_the_page_of_own_models(root, module, helpers, tmp_path, length):
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     module("conv_autoencoder", code)
     section = parse_model(str(yaml.safe_load(section)["train"]["model"]))
-    assert isinstance(section, OwnModel)
+    assert isinstance(section, CustomModel)
 
     segments = {"train": helpers.segments_of([64, 64], 3)}
     written = helpers.write_dataset(str(tmp_path / "data"), segments, length=length, stride=2)
@@ -214,7 +215,7 @@ def test_mistakes_are_one_line(module, section, message):
         ("{class: m.C}", "train.model.class: 'm.C' must be module:Class, such as"),
         ("{class: 'm-n:C'}", "train.model.class: 'm-n:C' must be module:Class, such as"),
         ("{class: 'm:C', args: 3}", "train.model.args: 3 is not allowed"),
-        ("{class: 'm:C', args: {length: 3}}", "train.model.args: length: the data set says this"),
+        ("{class: 'm:C', args: {length: 3}}", "train.model.args: length: the dataset says this"),
         ("{name: recurrent_autoencoder, unit: [3]}", "train.model.unit: unknown key; did you mean 'units'"),
         ("{name: lstm}", "train.model.name: 'lstm' is not allowed"),
     ],
@@ -227,5 +228,5 @@ def test_the_job_file_is_checked_without_importing_the_module(section, message):
 
 def test_class_and_args_name_the_training():
     sections = ["{class: 'a:B'}", "{class: 'a:C'}", "{class: 'a:B', args: {x: 1}}", "{class: 'a:B', args: {x: 2}}"]
-    found = {run_fingerprint(parse_job(JOB.format(section)), "data") for section in sections}
+    found = {run_fingerprint(parse_job(JOB.format(section)).train, "data") for section in sections}
     assert len(found) == 4

@@ -53,6 +53,6 @@ def test_verify_finds_a_missing_shard(written, capsys):
     assert capsys.readouterr().out.endswith(f"\n\n{written.shards('eval')[0]}: is missing\n")
 
 
-def test_no_data_set_is_told(tmp_path, capsys):
+def test_no_dataset_is_told(tmp_path, capsys):
     assert main([str(tmp_path)]) == 2
-    assert "no prepared data set" in capsys.readouterr().err
+    assert "no dataset" in capsys.readouterr().err

@@ -7,19 +7,18 @@ import sys
 import pytest
 import yaml
 
-from beamfeed.trainer.tools import profile_stages
-from beamfeed.trainer.tools.profile_dataset import main, parse
-from beamfeed.trainer.tools.profile_report import Profile, describe, draw, limit
-from beamfeed.trainer.tools.profile_stages import (
+from beamfeed.trainer.tools import measurements
+from beamfeed.trainer.tools.measurements import (
     OPTIONS,
     STAGES,
     Feeding,
     OptionRate,
     StageRate,
+    StepTimes,
     measure_options,
     measure_stages,
 )
-from beamfeed.trainer.tools.profile_steps import StepTimes
+from beamfeed.trainer.tools.profile_dataset import Profile, describe, draw, limit, main, parse
 
 
 def profile(**changes) -> Profile:
@@ -70,7 +69,7 @@ def test_it_measures_every_stage_every_option_and_the_steps_of_a_job(written, jo
 
 def test_what_it_tells_a_user(written, tmp_path, capsys):
     for arguments, told in [
-        ([str(tmp_path)], "no prepared data set"),
+        ([str(tmp_path)], "no dataset"),
         ([written.output], "holds 68 windows, fewer than one batch of 256"),
         ([written.output, "--batch", "0"], "at least one window"),
         ([written.output, "--set", "train.epochs=1"], "goes with --job"),
@@ -99,7 +98,7 @@ def test_every_format_can_be_measured(helpers, tmp_path, compression, records):
     written = helpers.write_dataset(
         str(tmp_path), segments, length=8, stride=3, compression=compression, records=records
     )
-    feeding = Feeding(written.manifest, written.output, batch=4, shuffle=8, seconds=0.01)
+    feeding = Feeding(written.manifest, written.output, batch_size=4, shuffle=8, seconds=0.01)
     said = []
     stages = measure_stages(feeding, said.append)
     plain, options = measure_options(feeding, 1e9, said.append)
@@ -107,20 +106,20 @@ def test_every_format_can_be_measured(helpers, tmp_path, compression, records):
     assert all(stage.windows_per_second > 0 for stage in stages)
     assert plain > 0
     assert all(option.alone and option.flipped for option in options)
-    assert profile_stages.first_read(feeding) > 0
+    assert measurements.first_read(feeding) > 0
 
 
 def test_a_cache_that_would_not_fit_or_take_too_long_is_left_out(written, monkeypatch):
-    feeding = Feeding(written.manifest, written.output, batch=8, shuffle=8, seconds=0.01)
-    monkeypatch.setattr(profile_stages, "cached_bytes", lambda manifest: 10**18)
-    option = profile_stages._measure_cache(feeding, "cache memory", 1e6)
+    feeding = Feeding(written.manifest, written.output, batch_size=8, shuffle=8, seconds=0.01)
+    monkeypatch.setattr(measurements, "cached_bytes", lambda manifest: 10**18)
+    option = measurements._measure_cache(feeding, "cache memory", 1e6)
     assert option.alone is None
     assert "GB for it" in option.note
-    assert "would take 68 s" in profile_stages._measure_cache(feeding, "cache file", 1.0).note
+    assert "would take 68 s" in measurements._measure_cache(feeding, "cache file", 1.0).note
 
 
 def test_extra_times_add_up_and_are_never_below_zero():
-    found = profile_stages.extra_times([1e6, 5e5, 1e6, 2.5e5])
+    found = measurements.extra_times([1e6, 5e5, 1e6, 2.5e5])
     assert found == pytest.approx([1, 0, 0, 3])
 
 

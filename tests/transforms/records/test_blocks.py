@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamfeed.contract.config.job import Windows
+from beamfeed.contract.config.prepare import Windows
 from beamfeed.transforms.records.blocks import BLOCKS_PER_SHARD, FRAMING_BYTES, cut_blocks
 
 

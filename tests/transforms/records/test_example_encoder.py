@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from beamfeed.transforms.records.example_encoder import encode, schema_text
+from beamfeed.transforms.records.example_encoder import encode_examples, schema_text
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.windowing import Segments
 
@@ -21,7 +21,7 @@ def test_tensorflow_reads_what_was_encoded(asset, position, time, sizes):
     rows = Rows(position + offset, time + offset, values, np.zeros(size, bool))
     first = np.cumsum([0, *sizes])[:-1].astype(np.int64)
     segments = Segments(first, np.array(sizes, np.int64))
-    encoded = list(encode(asset, rows, values, segments))
+    encoded = list(encode_examples(asset, rows, values, segments))
     assert len(encoded) == len(sizes)
     spec = {
         "asset": tf.io.FixedLenFeature([], tf.string),

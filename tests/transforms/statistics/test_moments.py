@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamfeed.contract.config.job import Scale
+from beamfeed.contract.config.prepare import Scale
 from beamfeed.transforms.statistics.moments import AddMoments, Moments
 from beamfeed.transforms.statistics.scale import Table, offset_and_divisor
 

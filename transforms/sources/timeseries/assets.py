@@ -2,7 +2,7 @@
 
 import re
 
-from beamfeed.contract.config.job import SUFFIXES, AssetFrom
+from beamfeed.contract.config.source import SUFFIXES, AssetFrom
 
 
 def path_columns(path: str, asset: AssetFrom) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""Fills missing values, never across a gap."""
+"""Imputes missing values, never across a gap."""
 
 import numpy as np
 
-from beamfeed.contract.config.job import Missing
+from beamfeed.contract.config.prepare import Missing
 from beamfeed.transforms.sources.timeseries.rows import Rows
 
 
@@ -11,7 +11,7 @@ def reach(missing: Missing) -> int:
     return missing.limit + 1 if missing.fill in ("forward", "linear") else 0
 
 
-def fill(rows: Rows, missing: Missing) -> tuple[np.ndarray, np.ndarray]:
+def impute(rows: Rows, missing: Missing) -> tuple[np.ndarray, np.ndarray]:
     """Fills NaN as the job says; a line between neighbours counts in rows, not in time.
 
     Returns:

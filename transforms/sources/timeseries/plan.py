@@ -1,15 +1,16 @@
 """Plans the work from descriptors alone: assets from parts of files, splits, and units of about 64 MB."""
 
-import hashlib
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from beamfeed.contract.config.job import SPLITS, Job, Split, SplitName
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.sources.timeseries.scan import Part
-from beamfeed.transforms.sources.timeseries.time_units import Clock
-from beamfeed.transforms.sources.timeseries.windowing import Framing
+from beamfeed.transforms.sources.timeseries.scan import FileSlice
+from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
+from beamfeed.transforms.sources.timeseries.windowing import Windowing
+from beamfeed.transforms.splits import assign_splits, split_of_value
 
 UNIT_BYTES = 64 << 20  # of float32
 
@@ -19,7 +20,7 @@ class Asset:
     """One asset of the fleet and how its rows fall into splits."""
 
     name: str
-    parts: tuple[Part, ...]  # in order of time
+    parts: tuple[FileSlice, ...]  # in order of time
     split: SplitName | None  # of the whole asset; None where its rows are split
     cuts: tuple[int, int] | None = None  # with split: {by: time}: where eval and test start, in ticks
     sort: bool = False  # its rows are not in order of time: sort them in memory
@@ -57,18 +58,18 @@ class Unit:
 
 
 def plan_assets(
-    parts: Iterable[Part], rejects: Iterable[Reject], job: Job, clock: Clock
+    parts: Iterable[FileSlice], rejects: Iterable[Reject], job: Job, time_units: TimeUnits
 ) -> tuple[list[Asset], list[Reject]]:
     """Groups parts by asset, assigns splits, and sets aside the assets that cannot give a window.
 
     Returns the accepted assets in order of name, and the further rejects.
     """
-    by_asset: dict[str, list[Part]] = defaultdict(list)
+    by_asset: dict[str, list[FileSlice]] = defaultdict(list)
     for part in parts:
         by_asset[part.asset].append(part)
     broken = {reject.asset for reject in rejects if reject.asset is not None}
-    # A rejected asset still has its place in the order, so that --prune and the splits do not hang on it.
-    names = sorted(by_asset.keys() | broken)[: job.source.prune]
+    # A rejected asset still has its place in the order, so that --max-assets and the splits do not hang on it.
+    names = sorted(by_asset.keys() | broken)[: job.source.max_assets]
     assigned = assign_splits(names, job.split) if job.split.by == "asset" else {}
     assets, more = [], []
     for name in names:
@@ -86,7 +87,7 @@ def plan_assets(
             reason = f"the path puts it into more than one split: {job.split.column} is {' and '.join(values)}"
             more.append(Reject(name, asset.files, "path", reason))
         elif job.split.by == "time":
-            assets.append(replace(asset, cuts=time_cuts(asset, job, clock)))
+            assets.append(replace(asset, cuts=time_cuts(asset, job, time_units)))
         elif values:
             split = split_of_value(values[0], job.split)
             if split is not None:  # a value in no list: the user left the asset out
@@ -96,12 +97,7 @@ def plan_assets(
     return assets, more
 
 
-def split_of_value(value: str, split: Split) -> SplitName | None:
-    """The split whose list holds the value, or None: not used."""
-    return next((name for name in SPLITS if value in getattr(split, name)), None)
-
-
-def time_cuts(asset: Asset, job: Job, clock: Clock) -> tuple[int, int]:
+def time_cuts(asset: Asset, job: Job, time_units: TimeUnits) -> tuple[int, int]:
     """The times at which an asset's eval and test parts start, in ticks.
 
     Fractions of the asset's span of time. On a resampled grid they are moved to a
@@ -112,52 +108,20 @@ def time_cuts(asset: Asset, job: Job, clock: Clock) -> tuple[int, int]:
     share = float(job.split.train), float(job.split.train) + float(job.split.eval)  # type: ignore[arg-type]
     cuts = [first + round(span * min(part, 1.0)) for part in share]
     if job.prepare.resample is not None:
-        every = clock.duration(job.prepare.resample.every, "prepare.resample.every")
+        every = time_units.duration(job.prepare.resample.every, "prepare.resample.every")
         cuts = [-(-cut // every) * every for cut in cuts]
     return cuts[0], cuts[1]
 
 
-def seeded_hash(seed: int, *what: object) -> float:
-    """A number in [0, 1) that depends on nothing but its arguments."""
-    text = "\x1f".join([str(seed), *map(str, what)])
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2**64
-
-
-def assign_splits(names: Sequence[str], split: Split) -> dict[str, SplitName]:
-    """Splits assets by a seeded hash of their names.
-
-    An asset's split does not depend on the other assets, so a growing fleet never
-    moves an asset from test to train. The one exception: a split that is asked for
-    and would stay empty takes the asset nearest to it, as far as there are enough.
-    """
-    place = {name: seeded_hash(split.seed, "split", name) for name in names}
-    train, evaluate = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
-    # Fractions add up to 1 but for rounding; an empty test split must get nothing of it.
-    if not split.test:
-        evaluate = 1.0
-        train = train if split.eval else 1.0
-    found: dict[str, SplitName] = {
-        name: "train" if at < train else "eval" if at < evaluate else "test" for name, at in place.items()
-    }
-    wanted: list[SplitName] = [name for name in SPLITS if getattr(split, name)]
-    centre = {"train": train / 2, "eval": (train + evaluate) / 2, "test": (evaluate + 1) / 2}
-    for empty in [name for name in wanted if name not in found.values()]:
-        sizes = Counter(found.values())
-        spare = [n for n in names if sizes[found[n]] > 1]
-        if spare:
-            found[min(spare, key=lambda n: (abs(place[n] - centre[empty]), n))] = empty
-    return found
-
-
-def cut_units(asset: Asset, framing: Framing, features: int) -> Iterator[Unit]:
+def cut_units(asset: Asset, windowing: Windowing, features: int) -> Iterator[Unit]:
     """Cuts an asset into units of about 64 MB that start at absolute positions.
 
     Only rows that can be found without reading those before them are cut: whole
     Parquet files in order, without resampling. Another asset is one unit, which is
     streamed all the same.
     """
-    step = framing.block * max(1, UNIT_BYTES // (4 * features * framing.block))
-    divisible = not asset.sort and not framing.resampled and all(part.can_seek for part in asset.parts)
+    step = windowing.block * max(1, UNIT_BYTES // (4 * features * windowing.block))
+    divisible = not asset.sort and not windowing.resampled and all(part.can_seek for part in asset.parts)
     step = step if divisible else asset.rows
     for index, start in enumerate(range(0, asset.rows, step)):
         yield Unit(asset, index, start, min(start + step, asset.rows))

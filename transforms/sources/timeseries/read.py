@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamfeed.contract.config.job import Split, SplitName
+from beamfeed.contract.config.split import Split, SplitName
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import BATCH_ROWS, iter_batches
 from beamfeed.transforms.sources.timeseries.plan import Asset
 from beamfeed.transforms.sources.timeseries.rows import Rows
-from beamfeed.transforms.sources.timeseries.scan import Part, asset_names, read_ticks
-from beamfeed.transforms.sources.timeseries.schema import Columns, pack
+from beamfeed.transforms.sources.timeseries.scan import FileSlice, asset_names, read_ticks
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema, pack
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Chunk:
 
 
 def read_chunks(
-    asset: Asset, columns: Columns, start: int = 0, end: int | None = None, *, values: bool = True
+    asset: Asset, schema: SeriesSchema, start: int = 0, end: int | None = None, *, values: bool = True
 ) -> Iterator[Chunk]:
     """Streams the rows [start, end) of an asset.
 
@@ -47,25 +47,27 @@ def read_chunks(
     for part in asset.parts:
         low, high = max(start - offset, 0), min(end - offset, part.rows)
         if low < high:
-            yield from _read_part(part, columns, low, high, offset, values)
+            yield from _read_part(part, schema, low, high, offset, values)
         offset += part.rows
 
 
-def _read_part(part: Part, columns: Columns, low: int, high: int, offset: int, values: bool) -> Iterator[Chunk]:
+def _read_part(
+    part: FileSlice, schema: SeriesSchema, low: int, high: int, offset: int, values: bool
+) -> Iterator[Chunk]:
     """Rows [low, high) of a part; `offset` is the position of its first row."""
-    names = columns.names if values else [n for n in (columns.time, columns.asset, columns.split) if n]
+    names = schema.names if values else [n for n in (schema.time, schema.asset, schema.split) if n]
     row, groups = 0, None
     if part.row_groups:
         row, groups = _groups_between(part, low, high)
     file_row = row  # differs from row where other assets' rows lie between
-    for batch in iter_batches(part.path, columns, names, groups):
+    for batch in iter_batches(part.path, schema, names, groups):
         size = batch.num_rows
         if not part.whole:
-            batch = _only(batch, part, columns, file_row)
+            batch = _only(batch, part, schema, file_row)
         first, last = max(low - row, 0), min(high - row, batch.num_rows)
         if first < last:
-            yield _chunk(part.path, file_row + first, offset + row + first, batch.slice(first, last - first), columns,
-                         columns.features if values else ())  # fmt: skip
+            yield _chunk(part.path, file_row + first, offset + row + first, batch.slice(first, last - first), schema,
+                         schema.features if values else ())  # fmt: skip
         row += batch.num_rows
         file_row += size
         if row >= high and part.can_seek:
@@ -74,7 +76,7 @@ def _read_part(part: Part, columns: Columns, low: int, high: int, offset: int, v
         raise BadInput(part.path, "file", f"held {part.rows} rows when it was planned and {row} when it was read")
 
 
-def _groups_between(part: Part, low: int, high: int) -> tuple[int, Sequence[int]]:
+def _groups_between(part: FileSlice, low: int, high: int) -> tuple[int, Sequence[int]]:
     """The row groups that hold rows [low, high) of a part, and the part's row that the first starts at."""
     if not part.whole:
         return 0, part.row_groups
@@ -84,18 +86,18 @@ def _groups_between(part: Part, low: int, high: int) -> tuple[int, Sequence[int]
     return int(starts[first]), part.row_groups[first:last]
 
 
-def _only(batch: pa.RecordBatch, part: Part, columns: Columns, file_row: int) -> pa.RecordBatch:
-    names = asset_names(part.path, batch.column(columns.asset), file_row)
+def _only(batch: pa.RecordBatch, part: FileSlice, schema: SeriesSchema, file_row: int) -> pa.RecordBatch:
+    names = asset_names(part.path, batch.column(schema.asset), file_row)
     return batch.filter(pc.equal(names, part.asset))
 
 
 def _chunk(
-    path: str, file_row: int, position: int, batch: pa.RecordBatch, columns: Columns, features: Sequence[str]
+    path: str, file_row: int, position: int, batch: pa.RecordBatch, schema: SeriesSchema, features: Sequence[str]
 ) -> Chunk:
-    time = read_ticks(path, batch.column(columns.time), columns.clock, file_row)
+    time = read_ticks(path, batch.column(schema.time), schema.time_units, file_row)
     split = None
-    if columns.split is not None:
-        split = batch.column(columns.split)
+    if schema.split is not None:
+        split = batch.column(schema.split)
         if pa.types.is_dictionary(split.type):
             split = split.dictionary_decode()
         split = split.cast(pa.string())
@@ -106,13 +108,13 @@ def _chunk(
     return Chunk(path, file_row, position, time, packed, split)
 
 
-def read_sorted(asset: Asset, columns: Columns) -> Iterator[Chunk]:
+def read_sorted(asset: Asset, schema: SeriesSchema) -> Iterator[Chunk]:
     """All rows of an asset in order of time, sorted in memory."""
-    chunks = list(read_chunks(asset, columns))
+    chunks = list(read_chunks(asset, schema))
     time = np.concatenate([chunk.time for chunk in chunks])
     values = np.concatenate([chunk.values for chunk in chunks])
     split = None
-    if columns.split is not None:
+    if schema.split is not None:
         split = pa.chunked_array([chunk.split for chunk in chunks]).combine_chunks()
     del chunks
     order = np.argsort(time, kind="stable")

@@ -12,7 +12,7 @@ class Rows:
 
     Attributes:
       position: int64 [n], increasing: the row of the asset, or the step of the time grid.
-      time: int64 [n], in ticks of the job's clock.
+      time: int64 [n], in ticks, see time_units.py.
       values: float32 [n, features]; NaN is missing.
       gap: bool [n]; True where a row does not continue the one before it.
     """

@@ -13,17 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from beamfeed.contract.config.job import AssetFrom
+from beamfeed.contract.config.source import AssetFrom
 from beamfeed.transforms.progress import Progress
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import check_columns, is_parquet, iter_batches, open_parquet
+from beamfeed.transforms.sources.readers import is_parquet, iter_batches, open_parquet
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, path_columns
-from beamfeed.transforms.sources.timeseries.schema import Columns
-from beamfeed.transforms.sources.timeseries.time_units import BadTime, Clock
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
+from beamfeed.transforms.sources.timeseries.time_units import BadTime, TimeUnits
 
 
 @dataclass(frozen=True)
-class Part:
+class FileSlice:
     """The rows of one asset in one file. A descriptor: it holds no data."""
 
     asset: str
@@ -42,7 +42,7 @@ class Part:
         return self.whole and bool(self.row_groups)
 
 
-def inspect_file(path: str, asset: AssetFrom, columns: Columns, split_column: str | None) -> list[Part]:
+def scan_file(path: str, asset: AssetFrom, schema: SeriesSchema, split_column: str | None) -> list[FileSlice]:
     """The parts of a file, one for each asset in it.
 
     Args:
@@ -54,61 +54,61 @@ def inspect_file(path: str, asset: AssetFrom, columns: Columns, split_column: st
     split_value = path_columns(path, asset).get(split_column) if split_column else None
     if split_column and split_value is None:
         raise BadInput(path, "path", f"source.asset.pattern finds no {split_column!r} in it")
-    if columns.asset is not None:
-        return _parts_by_column(path, columns, split_value)
+    if schema.asset is not None:
+        return _parts_by_column(path, schema, split_value)
     name = asset_of_path(path, asset)
     if name is None:
         raise BadInput(path, "path", "source.asset.pattern finds no 'asset' in it")
     if is_parquet(path):
-        return [_parquet_part(path, name, columns, split_value)]
+        return [_parquet_part(path, name, schema, split_value)]
     rows, lows, highs = 0, [], []
-    for batch in iter_batches(path, columns, [columns.time]):
+    for batch in iter_batches(path, schema, [schema.time]):
         if batch.num_rows:
-            ticks = read_ticks(path, batch.column(columns.time), columns.clock, rows)
+            ticks = read_ticks(path, batch.column(schema.time), schema.time_units, rows)
             lows.append(int(ticks.min()))
             highs.append(int(ticks.max()))
             rows += batch.num_rows
     if not rows:
         raise BadInput(path, "file", "holds no rows")
-    return [Part(name, path, rows, min(lows), max(highs), (), (), True, split_value)]
+    return [FileSlice(name, path, rows, min(lows), max(highs), (), (), True, split_value)]
 
 
-def read_ticks(path: str, column: pa.Array, clock: Clock, row: int) -> np.ndarray:
+def read_ticks(path: str, column: pa.Array, time_units: TimeUnits, row: int) -> np.ndarray:
     """Ticks of a batch that starts at `row` of its file; a bad time becomes BadInput."""
     try:
-        return clock.ticks(column)
+        return time_units.ticks(column)
     except BadTime as bad:
         first, _, reason = str(bad).partition(": ")
         raise BadInput(path, f"row {row + int(first.removeprefix('row '))}", reason) from None
 
 
-def _parquet_part(path: str, name: str, columns: Columns, split_value: str | None) -> Part:
+def _parquet_part(path: str, name: str, schema: SeriesSchema, split_value: str | None) -> FileSlice:
     with open_parquet(path) as file:
-        check_columns(path, file.schema_arrow, columns)
+        schema.check(path, file.schema_arrow)
         metadata = file.metadata
         if metadata.num_rows == 0:
             raise BadInput(path, "file", "holds no rows")
         groups = tuple(range(metadata.num_row_groups))
         group_rows = tuple(metadata.row_group(i).num_rows for i in groups)
-        first, last = _time_range(path, file, columns)
-    return Part(name, path, metadata.num_rows, first, last, groups, group_rows, True, split_value)
+        first, last = _time_range(path, file, schema)
+    return FileSlice(name, path, metadata.num_rows, first, last, groups, group_rows, True, split_value)
 
 
-def _time_range(path: str, file: pq.ParquetFile, columns: Columns) -> tuple[int, int]:
+def _time_range(path: str, file: pq.ParquetFile, schema: SeriesSchema) -> tuple[int, int]:
     """The earliest and the latest time by the footer's statistics; by reading the column where there are none."""
-    metadata, type_ = file.metadata, file.schema_arrow.field(columns.time).type
-    leaf = file.schema_arrow.names.index(columns.time) if metadata.num_columns == len(file.schema_arrow) else None
+    metadata, type_ = file.metadata, file.schema_arrow.field(schema.time).type
+    leaf = file.schema_arrow.names.index(schema.time) if metadata.num_columns == len(file.schema_arrow) else None
     stored = _stored_type(type_)
     if leaf is not None and stored is not None:
         stats = [metadata.row_group(i).column(leaf).statistics for i in range(metadata.num_row_groups)]
         if all(s is not None and s.has_min_max and s.physical_type in ("INT32", "INT64", "DOUBLE") for s in stats):
             low, high = min(s.min_raw for s in stats), max(s.max_raw for s in stats)
-            ticks = read_ticks(path, pa.array([low, high], stored), columns.clock, 0)
+            ticks = read_ticks(path, pa.array([low, high], stored), schema.time_units, 0)
             return int(ticks[0]), int(ticks[1])
     lows, highs, row = [], [], 0
-    for batch in file.iter_batches(columns=[columns.time], use_threads=False):
+    for batch in file.iter_batches(columns=[schema.time], use_threads=False):
         if batch.num_rows:
-            ticks = read_ticks(path, batch.column(0), columns.clock, row)
+            ticks = read_ticks(path, batch.column(0), schema.time_units, row)
             lows.append(int(ticks.min()))
             highs.append(int(ticks.max()))
             row += batch.num_rows
@@ -124,9 +124,9 @@ def _stored_type(type_: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def _parts_by_column(path: str, columns: Columns, split_value: str | None) -> list[Part]:
+def _parts_by_column(path: str, schema: SeriesSchema, split_value: str | None) -> list[FileSlice]:
     """One part for each value of the asset column, with the row groups that hold it."""
-    assert columns.asset is not None
+    assert schema.asset is not None
     groups: list[int | None] = [None]
     if is_parquet(path):
         with open_parquet(path) as file:
@@ -135,9 +135,9 @@ def _parts_by_column(path: str, columns: Columns, split_value: str | None) -> li
     row = 0
     for group in groups:
         picked = None if group is None else [group]
-        for batch in iter_batches(path, columns, [columns.asset, columns.time], picked):
-            names = asset_names(path, batch.column(columns.asset), row)
-            ticks = read_ticks(path, batch.column(columns.time), columns.clock, row)
+        for batch in iter_batches(path, schema, [schema.asset, schema.time], picked):
+            names = asset_names(path, batch.column(schema.asset), row)
+            ticks = read_ticks(path, batch.column(schema.time), schema.time_units, row)
             encoded = names.dictionary_encode()
             codes = encoded.indices.to_numpy()
             for code, name in enumerate(encoded.dictionary.to_pylist()):
@@ -149,12 +149,12 @@ def _parts_by_column(path: str, columns: Columns, split_value: str | None) -> li
     return [_merge(path, name, pieces, split_value) for name, pieces in sorted(found.items())]
 
 
-def _merge(path: str, name: str, pieces: list[tuple[int | None, int, int, int]], split_value: str | None) -> Part:
+def _merge(path: str, name: str, pieces: list[tuple[int | None, int, int, int]], split_value: str | None) -> FileSlice:
     by_group: dict[int, int] = {}
     for group, rows, _, _ in pieces:
         if group is not None:
             by_group[group] = by_group.get(group, 0) + rows
-    return Part(
+    return FileSlice(
         asset=name,
         path=path,
         rows=sum(piece[1] for piece in pieces),
@@ -177,13 +177,13 @@ def asset_names(path: str, column: pa.Array, row: int) -> pa.StringArray:
     return column.cast(pa.string())
 
 
-class InspectFile(beam.DoFn):
-    """path -> Part, one for each asset in the file; tagged 'rejects' -> Reject."""
+class ScanFile(beam.DoFn):
+    """path -> FileSlice, one for each asset in the file; tagged 'rejects' -> Reject."""
 
     REJECTS = "rejects"
 
-    def __init__(self, asset: AssetFrom, columns: Columns, split_column: str | None, progress: Progress):
-        self._args = asset, columns, split_column
+    def __init__(self, asset: AssetFrom, schema: SeriesSchema, split_column: str | None, progress: Progress):
+        self._args = asset, schema, split_column
         self._asset, self._progress = asset, progress
 
     def process(self, path: str) -> Iterable[Any]:
@@ -192,7 +192,7 @@ class InspectFile(beam.DoFn):
 
     def _inspect(self, path: str) -> Iterator[Any]:
         try:
-            yield from inspect_file(path, *self._args)
+            yield from scan_file(path, *self._args)
         except BadInput as bad:
             name = asset_of_path(path, self._asset) if self._asset.column is None else None
             yield beam.pvalue.TaggedOutput(self.REJECTS, bad.reject(name))

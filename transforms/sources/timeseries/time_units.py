@@ -1,4 +1,4 @@
-"""The clock of a job: time columns of any type as int64 ticks, and durations in the same ticks.
+"""What the numbers of a time column mean: columns of any type as int64 ticks, and durations in the same ticks.
 
 A tick is a nanosecond for timestamps and for numeric columns with a unit. For
 integers without a unit it is 1, for floats without a unit 1e-9.
@@ -23,13 +23,13 @@ class BadTime(ValueError):
 
 
 @dataclass(frozen=True)
-class Clock:
+class TimeUnits:
     kind: Literal["timestamp", "integer", "float"]
     unit: str | None = None  # of a numeric column
 
     @classmethod
-    def of(cls, type_: pa.DataType, unit: str | None) -> "Clock | None":
-        """The clock of a column's type; None where the type is no time."""
+    def of(cls, type_: pa.DataType, unit: str | None) -> "TimeUnits | None":
+        """The units of a column's type; None where the type is no time."""
         if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
             return cls("timestamp")
         if pa.types.is_integer(type_):
@@ -39,8 +39,8 @@ class Clock:
         return None
 
     def reads(self, type_: pa.DataType) -> bool:
-        """Whether a column of this type fits the clock: integers fit a clock of floats."""
-        other = Clock.of(type_, self.unit)
+        """Whether a column of this type can be read in these units: integers can where floats were expected."""
+        other = TimeUnits.of(type_, self.unit)
         return other is not None and (other.kind == self.kind or (self.kind, other.kind) == ("float", "integer"))
 
     def ticks(self, column: pa.Array) -> np.ndarray:

@@ -11,7 +11,7 @@ from beamfeed.transforms.progress import Progress
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.timeseries.plan import Asset, Unit
 from beamfeed.transforms.sources.timeseries.read import Chunk, in_split, read_chunks
-from beamfeed.transforms.sources.timeseries.schema import Columns
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.statistics.moments import Moments
 
 
@@ -46,14 +46,14 @@ class Verdict:
     rejects: tuple[Reject, ...] = ()
 
 
-def check_unit(unit: Unit, columns: Columns, job: Job) -> Report:
+def validate_unit(unit: Unit, schema: SeriesSchema, job: Job) -> Report:
     """Reads the rows of a unit and checks them; never raises for bad data."""
-    features = len(columns.features)
+    features = len(schema.features)
     report = Report(unit, Moments.zero(features))
     last: int | None = None
     total = report.moments
     try:
-        for chunk in read_chunks(unit.asset, columns, unit.start, unit.end):
+        for chunk in read_chunks(unit.asset, schema, unit.start, unit.end):
             report = _check_order(report, chunk, last)
             last = int(chunk.time[-1])
             total += Moments.of(_rows_for_statistics(chunk, unit.asset, job))
@@ -87,7 +87,7 @@ def _rows_for_statistics(chunk: Chunk, asset: Asset, job: Job) -> np.ndarray:
     return chunk.values[in_split(chunk, asset, "train", job.split)]
 
 
-def judge(reports: Iterable[Report], columns: Columns, job: Job) -> Verdict:
+def judge(reports: Iterable[Report], schema: SeriesSchema, job: Job) -> Verdict:
     """Decides from the reports on all units of one asset.
 
     Rows out of order are sorted if they fit in limits.sort_memory_mb; an asset with
@@ -95,20 +95,20 @@ def judge(reports: Iterable[Report], columns: Columns, job: Job) -> Verdict:
     """
     ordered = sorted(reports, key=lambda report: report.unit.index)
     asset = ordered[0].unit.asset
-    nothing = Moments.zero(len(columns.features))
+    nothing = Moments.zero(len(schema.features))
     broken = tuple(report.reject for report in ordered if report.reject is not None)
     if broken:
         return Verdict(asset, nothing, broken)
     decrease, repeat = _disorder(ordered)
     if decrease is not None:
-        size = asset.rows * (4 * len(columns.features) + 8)
+        size = asset.rows * (4 * len(schema.features) + 8)
         if size > job.limits.sort_memory_mb << 20:
             reason = (
                 f"times decrease, and sorting {size / 2**20:.1f} MB is over "
                 f"limits.sort_memory_mb: {job.limits.sort_memory_mb}"
             )
             return Verdict(asset, nothing, (_reject(asset, decrease, reason),))
-        repeat = _repeat_after_sorting(asset, columns)
+        repeat = _repeat_after_sorting(asset, schema)
         asset = replace(asset, sort=True)
     if repeat is not None:
         return Verdict(asset, nothing, (_reject(asset, repeat, "has the time of another row of its asset"),))
@@ -143,9 +143,9 @@ def _part_at(unit: Unit) -> tuple[str, int]:
     return unit.asset.parts[-1].path, unit.asset.parts[-1].rows
 
 
-def _repeat_after_sorting(asset: Asset, columns: Columns) -> Disorder | None:
+def _repeat_after_sorting(asset: Asset, schema: SeriesSchema) -> Disorder | None:
     """The first row whose time another row has, found by sorting the times alone."""
-    chunks = list(read_chunks(asset, columns, values=False))
+    chunks = list(read_chunks(asset, schema, values=False))
     time = np.concatenate([chunk.time for chunk in chunks])
     order = np.argsort(time, kind="stable")
     same = np.flatnonzero(np.diff(time[order]) == 0)
@@ -156,15 +156,15 @@ def _repeat_after_sorting(asset: Asset, columns: Columns) -> Disorder | None:
     return Disorder(False, chunk.path, chunk.file_row + position - chunk.position)
 
 
-class CheckUnit(beam.DoFn):
+class ValidateUnit(beam.DoFn):
     """Unit -> (asset's name, Report)."""
 
-    def __init__(self, columns: Columns, job: Job, progress: Progress):
-        self._columns, self._job, self._progress = columns, job, progress
+    def __init__(self, schema: SeriesSchema, job: Job, progress: Progress):
+        self._schema, self._job, self._progress = schema, job, progress
         self._rows = beam.metrics.Metrics.counter("beamfeed", "rows_checked")
 
     def process(self, unit: Unit) -> Iterator[tuple[str, Report]]:
-        report = check_unit(unit, self._columns, self._job)
+        report = validate_unit(unit, self._schema, self._job)
         self._rows.inc(unit.rows)
         self._progress.add("analyze", assets=int(unit.is_last), rows=unit.rows)
         yield unit.asset.name, report

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beamfeed.contract.config.job import Windows
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.windows import count_rows, count_windows, end_window, first_row, first_window
 from beamfeed.transforms.sources.timeseries.rows import Rows
 
 SEGMENT_BYTES = 64 << 10
@@ -20,7 +21,7 @@ BLOCK_BYTES = 8 << 20  # of float32: what the kernels work on at a time
 
 
 @dataclass(frozen=True)
-class Framing:
+class Windowing:
     """Sizes that follow from the windows and the number of features, all in rows.
 
     Blocks are what the kernels see at a time: the windows that start in
@@ -40,7 +41,7 @@ class Framing:
     def of(
         cls, windows: Windows, features: int, *, single: bool, fill_rows: int = 0, linear: bool = False,
         resampled: bool = False,
-    ) -> "Framing":  # fmt: skip
+    ) -> "Windowing":  # fmt: skip
         """
         Args:
           single: one window per segment (records: windows).
@@ -50,7 +51,7 @@ class Framing:
         row = 4 * features
         # Segments that follow each other share length - stride rows: 16 windows' length keeps that under 7 %.
         rows = min(max(SEGMENT_BYTES // row, 16 * windows.length), max(MAX_SEGMENT_BYTES // row, windows.length))
-        per_segment = 1 if single else max(1, (rows - windows.length) // windows.stride + 1)
+        per_segment = 1 if single else max(1, count_windows(rows, windows.length, windows.stride))
         span = per_segment * windows.stride
         wanted = max(BLOCK_BYTES // row, 4 * (windows.length + 2 * fill_rows))
         return cls(
@@ -74,8 +75,8 @@ class Segments:
     def __len__(self) -> int:
         return len(self.first)
 
-    def windows(self, framing: Framing) -> int:
-        return int(((self.rows - framing.length) // framing.stride + 1).sum())
+    def windows(self, windowing: Windowing) -> int:
+        return int(count_windows(self.rows, windowing.length, windowing.stride).sum())
 
 
 def find_runs(rows: Rows, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -91,16 +92,16 @@ def find_runs(rows: Rows, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return starts, ends
 
 
-def find_segments(rows: Rows, valid: np.ndarray, framing: Framing, own: tuple[int, int]) -> Segments:
+def find_segments(rows: Rows, valid: np.ndarray, windowing: Windowing, own: tuple[int, int]) -> Segments:
     """The segments of all windows that start at a position in [own[0], own[1])."""
     starts, ends = find_runs(rows, valid)
     if not len(starts):
         return Segments(np.empty(0, np.int64), np.empty(0, np.int64))
-    stride, length, per = framing.stride, framing.length, framing.windows_per_segment
+    stride, length, per = windowing.stride, windowing.length, windowing.windows_per_segment
     position = rows.position[starts]
     # In numbers of windows, counted from position 0: the first and one past the last of each run.
-    low = -(-np.maximum(position, own[0]) // stride)
-    high = np.minimum((position + (ends - starts) - length) // stride, (own[1] - 1) // stride) + 1
+    low = first_window(np.maximum(position, own[0]), stride)
+    high = np.minimum(end_window(position + (ends - starts), length, stride), first_window(own[1], stride))
     # Segments are cut at multiples of windows_per_segment, so they do not depend on where a block starts.
     pieces = np.where(high > low, (high - 1) // per - low // per + 1, 0)
     run = np.repeat(np.arange(len(starts)), pieces)
@@ -108,12 +109,14 @@ def find_segments(rows: Rows, valid: np.ndarray, framing: Framing, own: tuple[in
     first = np.maximum(low[run], (low[run] // per + nth) * per)
     last = np.minimum(high[run], (low[run] // per + nth + 1) * per) - 1
     return Segments(
-        first=starts[run] + first * stride - position[run],
-        rows=(last - first) * stride + length,
+        first=starts[run] + first_row(first, stride) - position[run],
+        rows=count_rows(last - first + 1, length, stride),
     )
 
 
-def iter_blocks(stream: Iterator[Rows], framing: Framing, start: int | None) -> Iterator[tuple[Rows, tuple[int, int]]]:
+def iter_blocks(
+    stream: Iterator[Rows], windowing: Windowing, start: int | None
+) -> Iterator[tuple[Rows, tuple[int, int]]]:
     """Regroups a stream of rows into blocks, each with the positions whose windows it owns.
 
     Holds no more than one block with its surroundings and one chunk of the stream.
@@ -128,24 +131,24 @@ def iter_blocks(stream: Iterator[Rows], framing: Framing, start: int | None) -> 
             continue
         held.append(chunk)
         if number is None:
-            number = int(chunk.position[0] if start is None else max(start, chunk.position[0])) // framing.block
-        if chunk.position[-1] >= (number + 1) * framing.block + framing.after:
-            number, rest = yield from _cut_blocks(Rows.concatenate(held), number, framing, ended=False)
+            number = int(chunk.position[0] if start is None else max(start, chunk.position[0])) // windowing.block
+        if chunk.position[-1] >= (number + 1) * windowing.block + windowing.after:
+            number, rest = yield from _cut_blocks(Rows.concatenate(held), number, windowing, ended=False)
             held = [rest]
     if number is not None:
-        yield from _cut_blocks(Rows.concatenate(held), number, framing, ended=True)
+        yield from _cut_blocks(Rows.concatenate(held), number, windowing, ended=True)
 
 
 def _cut_blocks(
-    held: Rows, number: int, framing: Framing, ended: bool
+    held: Rows, number: int, windowing: Windowing, ended: bool
 ) -> Generator[tuple[Rows, tuple[int, int]], None, tuple[int, Rows]]:
     """Yields the blocks that `held` completes; returns the next block's number and the rows that it needs."""
     while len(held):
-        own = number * framing.block, (number + 1) * framing.block
-        if held.position[-1] < (own[0] if ended else own[1] + framing.after):
+        own = number * windowing.block, (number + 1) * windowing.block
+        if held.position[-1] < (own[0] if ended else own[1] + windowing.after):
             break
-        yield held.between(own[0] - framing.before, own[1] + framing.after), own
+        yield held.between(own[0] - windowing.before, own[1] + windowing.after), own
         rest = held.between(own[1], None)
-        number = int(rest.position[0]) // framing.block if len(rest) else number + 1  # jumps over a long gap
-        held = held.between(number * framing.block - framing.before, None)
+        number = int(rest.position[0]) // windowing.block if len(rest) else number + 1  # jumps over a long gap
+        held = held.between(number * windowing.block - windowing.before, None)
     return number, held

@@ -6,8 +6,8 @@ from templates.cloud import JOB_ID, serve
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import dataflow
 from beamfeed.launcher.backends.dataflow.api import DataflowService, Unreachable
-from beamfeed.launcher.backends.dataflow.backend import DataflowBackend
-from beamfeed.launcher.plan import Stage
+from beamfeed.launcher.run import run_stage
+from beamfeed.launcher.stage import Stage
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_another_launcher_that_was_faster(cloud, flags, monkeypatch, capsys):
 
     monkeypatch.setattr(dataflow, "_submit", refused)
     stage = Stage("preprocess", tuple(flags), "dataflow", 1, "logs", False, "")
-    assert DataflowBackend().run(stage) == 1
+    assert run_stage(stage) == 1
     told = capsys.readouterr().err
     assert "job a-name was submitted by somebody else, following it" in told
     assert "the job was cancelled" in told
@@ -88,13 +88,13 @@ def test_a_job_that_can_no_longer_be_seen_is_left_alone(cloud, flags, capsys):
     cloud.active, cloud.states = [{"id": JOB_ID, "name": "a-name"}], [403]
     stage = Stage("preprocess", tuple(flags), "dataflow", 1, "logs", False, "")
     with pytest.raises(UserError, match="403"):
-        DataflowBackend().run(stage)
+        run_stage(stage)
     assert "the job goes on in the cloud; run the same command again to follow it" in capsys.readouterr().err
 
 
 def test_nothing_to_follow(flags, monkeypatch):
     stage = Stage("preprocess", tuple(flags), "dataflow", 1, "logs", False, "")
     monkeypatch.setattr(dataflow, "_submit", lambda _: (2, None))
-    assert DataflowBackend().run(stage) == 2
+    assert run_stage(stage) == 2
     monkeypatch.setattr(dataflow, "_submit", lambda _: (0, None))  # published by another in the meantime
-    assert DataflowBackend().run(stage) == 0
+    assert run_stage(stage) == 0

@@ -84,7 +84,7 @@ def bench(tmp_path):
 
 @pytest.fixture(scope="module")
 def submitted(tmp_path_factory):
-    """One job that was submitted, ended at once and left no data set."""
+    """One job that was submitted, ended at once and left no dataset."""
     folder = tmp_path_factory.mktemp("submitted")
     with serve(folder) as cloud:
         bench = Bench(cloud, folder)
@@ -105,11 +105,11 @@ def graph(submitted):
     return pipeline
 
 
-def test_a_job_that_ends_without_a_data_set_is_not_trained_on(submitted):
+def test_a_job_that_ends_without_a_dataset_is_not_trained_on(submitted):
     bench, result = submitted
     assert result.returncode == 1, result.stderr
     assert f"preprocess: job {JOB_ID}, https://console.cloud.google.com/dataflow/jobs/europe-west1/" in result.stderr
-    assert "the job ended, but gs://made/data holds no data set of this job" in result.stderr
+    assert "the job ended, but gs://made/data holds no dataset of this job" in result.stderr
     assert "Traceback" not in result.stderr
     assert not (bench.folder / "model").exists()
     assert not any(name.endswith("manifest.json") for name in bench.cloud.objects)
@@ -151,12 +151,12 @@ def test_the_versions_are_those_of_the_lock(submitted, request_of, root):
 def test_the_steps_have_readable_names(graph):
     names = {one.unique_name for key, one in graph.components.transforms.items() if key not in graph.root_transform_ids}
     top = {name.partition("/")[0] for name in names}
-    assert {"Listing", "InspectFile", "PlanAssets", "CheckUnit", "WriteToTFRecord", "VerifyShard"} <= top
+    assert {"Listing", "InspectFile", "PlanAssets", "ValidateUnit", "WriteToTFRecord", "VerifyShard"} <= top
     assert not any(re.search(r"<lambda|ref_|0x[0-9a-f]{6}", name) for name in top)
 
 
 def test_the_steps_carry_display_data(graph):
-    told = [one for one in graph.components.transforms.values() if one.unique_name == "CheckUnit"]
+    told = [one for one in graph.components.transforms.values() if one.unique_name == "ValidateUnit"]
     assert any(data.urn == "beam:display_data:labelled:v1" for one in told for data in one.display_data)
 
 
@@ -305,7 +305,7 @@ def test_dry_run_shows_the_submission(bench):
 
 
 @pytest.mark.long
-def test_training_goes_on_when_the_data_set_is_there(bench):
+def test_training_goes_on_when_the_dataset_is_there(bench):
     for i in range(4):
         table = io.BytesIO()
         pq.write_table(make_table(200, i), table)

@@ -15,12 +15,12 @@ QUOTA = (
 TRACEBACK = """Traceback (most recent call last):
   File "check.py", line 3, in process
     read(unit)
-OSError: gs://raw/one.parquet: permission denied [while running 'CheckUnit-ptransform-12']
+OSError: gs://raw/one.parquet: permission denied [while running 'ValidateUnit-ptransform-12']
 
 Note: imports, functions and other variables defined in the global context are not saved."""
 REJECTED = """Traceback (most recent call last):
   File "apache_beam/runners/common.py", line 1500, in process
-beamfeed.contract.errors.JobFailed: job failed: 3 of 10 assets were rejected, limits.rejected allows 0.01 [while running 'DecideFleet-ptransform-9']
+beamfeed.contract.errors.JobFailed: job failed: 3 of 10 assets were rejected, limits.max_rejected_fraction allows 0.01 [while running 'DecideFleet-ptransform-9']
 """  # noqa: E501
 
 
@@ -99,9 +99,9 @@ def test_the_reason_of_a_failure_may_come_late(monkeypatch):
 @pytest.mark.parametrize(
     ("messages", "told"),
     [
-        ([message(REJECTED)], "job failed: 3 of 10 assets were rejected, limits.rejected allows 0.01"),
+        ([message(REJECTED)], "job failed: 3 of 10 assets were rejected, limits.max_rejected_fraction allows 0.01"),
         ([message(TRACEBACK), message("Workflow failed.", number=1)],
-         "OSError: gs://raw/one.parquet: permission denied [while running 'CheckUnit-ptransform-12']"),
+         "OSError: gs://raw/one.parquet: permission denied [while running 'ValidateUnit-ptransform-12']"),
         ([message("Workflow failed. Causes: no such subnetwork")], "Workflow failed. Causes: no such subnetwork"),
         ([], "the service gave no reason; look at the job's log"),
     ],
@@ -120,8 +120,8 @@ def test_a_quota_is_told_with_the_next_step(importance):
 
 def test_counters_are_of_committed_work():
     metrics = [
-        element_count("CheckUnit-out0", 10),
-        element_count("CheckUnit-out0", 99, tentative="true"),
+        element_count("ValidateUnit-out0", 10),
+        element_count("ValidateUnit-out0", 99, tentative="true"),
         element_count("WriteToTFRecord/WriteShard-out0", 3),
         element_count("WriteToTFRecord/Read-out0", 2),
         element_count("Unknown-out0", 7),

@@ -1,14 +1,14 @@
-"""What the job file says of Dataflow, and what Beam makes of it."""
+"""What the job file says of DataflowSection, and what Beam makes of it."""
 
 import re
 
 import pytest
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, WorkerOptions
 
-from beamfeed.contract.config.job import Dataflow
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends.dataflow.options import beam_options, check_paths, job_name, option
+from beamfeed.launcher.backends.dataflow.section import DataflowSection
 
 JOB = """
 name: '{name}'
@@ -33,7 +33,7 @@ def job(name="fleet", files="gs://raw/*.csv", output="gs://made/data", overrides
 
 
 def test_every_key_is_an_option_that_beam_knows():
-    section = Dataflow(
+    section = DataflowSection(
         **SECTION,
         staging_location="gs://made/stage",
         machine_type="n2-highmem-4",
@@ -81,7 +81,7 @@ def test_every_key_is_an_option_that_beam_knows():
 
 
 def test_what_is_left_out_is_left_to_the_service():
-    options = PipelineOptions(beam_options(Dataflow(**SECTION), "a-name", FINGERPRINT))
+    options = PipelineOptions(beam_options(DataflowSection(**SECTION), "a-name", FINGERPRINT))
     assert options.view_as(WorkerOptions).machine_type is None
     assert options.view_as(WorkerOptions).use_public_ips is None
     assert options.view_as(GoogleCloudOptions).labels == ["beamfeed-data=0123456789abcdef"]

@@ -12,10 +12,11 @@ import time
 import psutil
 import pytest
 
-from beamfeed.launcher.backends import backend_named
+from beamfeed.launcher.backends import backends
 from beamfeed.launcher.backends.local import backend as local_backend
 from beamfeed.launcher.backends.local.backend import free_ports, tf_config
-from beamfeed.launcher.plan import Stage
+from beamfeed.launcher.run import run_stage
+from beamfeed.launcher.stage import Stage
 
 INDEX = "import json, os, signal, sys, time; i = json.loads(os.environ['TF_CONFIG'])['task']['index']"
 
@@ -57,7 +58,7 @@ def marked(mark):
 
 
 def run(a_stage):
-    return backend_named("local").run(a_stage)
+    return run_stage(a_stage)
 
 
 def test_all_succeed_and_only_the_chief_speaks(tmp_path, mark, capfd):
@@ -210,7 +211,7 @@ def test_logs_of_a_remote_workdir_go_to_a_local_folder(tmp_path, mark, capfd, mo
 
 
 def test_describe_starts_nothing(tmp_path, mark):
-    lines = backend_named("local").describe(stage(tmp_path, mark, "raise SystemExit", workers=2))
+    lines = backends()["local"].describe(stage(tmp_path, mark, "raise SystemExit", workers=2))
     assert len(lines) == 2
     assert all(line.startswith("TF_CONFIG='{") and sys.executable in line for line in lines)
     assert not (tmp_path / "logs").exists()
@@ -219,7 +220,7 @@ def test_describe_starts_nothing(tmp_path, mark):
 LAUNCHER = """
 import sys
 from beamfeed.launcher import cli
-from beamfeed.launcher.backends.local.backend import LocalBackend
+from beamfeed.launcher.run import run_stage
 from beamfeed.launcher.plan import Stage
 
 code = '''
@@ -233,7 +234,7 @@ stage = Stage("train", (sys.executable, "-c", code, sys.argv[1]), "local", 2, sy
 
 def parse(argv):
     class Args:
-        call = staticmethod(lambda args: LocalBackend().run(stage))
+        call = staticmethod(lambda args: run_stage(stage))
 
     return Args
 

@@ -4,18 +4,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamfeed.contract.config.job import Split
+from beamfeed.contract.config.split import Split
 from beamfeed.transforms.records.shard_plan import deal
-from beamfeed.transforms.sources.timeseries.plan import Asset, assign_splits, cut_units
+from beamfeed.transforms.sources.timeseries.plan import Asset, cut_units
 from beamfeed.transforms.sources.timeseries.preprocess import Work
-from beamfeed.transforms.sources.timeseries.scan import Part
-from beamfeed.transforms.sources.timeseries.windowing import Framing
+from beamfeed.transforms.sources.timeseries.scan import FileSlice
+from beamfeed.transforms.sources.timeseries.windowing import Windowing
+from beamfeed.transforms.splits import assign_splits
 
-FRAMING = Framing(length=4, stride=2, windows_per_segment=5, block=100, before=0, after=3)
+FRAMING = Windowing(length=4, stride=2, windows_per_segment=5, block=100, before=0, after=3)
 
 
 def asset(name: str, rows: int, **options) -> Asset:
-    part = Part(name, f"{name}.parquet", rows, 0, rows - 1, (0,), (rows,), True)
+    part = FileSlice(name, f"{name}.parquet", rows, 0, rows - 1, (0,), (rows,), True)
     return Asset(name, (part,), "train", **options)
 
 

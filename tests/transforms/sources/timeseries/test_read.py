@@ -5,11 +5,11 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamfeed.contract.config.job import SPLITS, Split
+from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.transforms.sources.timeseries.plan import Asset
 from beamfeed.transforms.sources.timeseries.read import Chunk, to_rows
 from beamfeed.transforms.sources.timeseries.rows import Rows
-from beamfeed.transforms.sources.timeseries.scan import Part
+from beamfeed.transforms.sources.timeseries.scan import FileSlice
 
 
 @given(
@@ -25,7 +25,7 @@ def test_splits_share_no_row_and_what_continues_was_adjacent(seed, size, chunk, 
     time = np.cumsum(rng.integers(1, 6, size))
     values = np.arange(size, dtype="f4")[:, None]
     labels = np.repeat(rng.choice(["a", "b", "c", "d"], size), rng.integers(1, 9, size))[:size]
-    part = Part("m", "m.parquet", size, int(time[0]), int(time[-1]), (0,), (size,), True)
+    part = FileSlice("m", "m.parquet", size, int(time[0]), int(time[-1]), (0,), (size,), True)
     if by == "time":
         split = Split(by="time", train=0.5, eval=0.3, test=0.2)
         cuts = tuple(np.sort(rng.integers(0, time[-1] + 2, 2)).tolist())

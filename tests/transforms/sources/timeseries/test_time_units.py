@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.sources.timeseries.time_units import BadTime, Clock
+from beamfeed.transforms.sources.timeseries.time_units import BadTime, TimeUnits
 
 
 @pytest.mark.parametrize(
@@ -18,39 +18,39 @@ from beamfeed.transforms.sources.timeseries.time_units import BadTime, Clock
     ],
 )
 def test_ticks(column, unit, ticks):
-    clock = Clock.of(column.type, unit)
-    assert clock.ticks(column).tolist() == ticks
-    assert clock.ticks(column).dtype == np.int64
+    units = TimeUnits.of(column.type, unit)
+    assert units.ticks(column).tolist() == ticks
+    assert units.ticks(column).dtype == np.int64
 
 
 @pytest.mark.parametrize(
-    ("clock", "duration", "ticks"),
+    ("units", "duration", "ticks"),
     [
-        (Clock("timestamp"), "5s", 5_000_000_000),
-        (Clock("integer", "ms"), "5s", 5_000_000_000),
-        (Clock("integer", "ms"), 5, 5_000_000),
-        (Clock("integer"), 5, 5),
-        (Clock("float"), 0.5, 500_000_000),
+        (TimeUnits("timestamp"), "5s", 5_000_000_000),
+        (TimeUnits("integer", "ms"), "5s", 5_000_000_000),
+        (TimeUnits("integer", "ms"), 5, 5_000_000),
+        (TimeUnits("integer"), 5, 5),
+        (TimeUnits("float"), 0.5, 500_000_000),
     ],
 )
-def test_durations(clock, duration, ticks):
-    assert clock.duration(duration, "key") == ticks
+def test_durations(units, duration, ticks):
+    assert units.duration(duration, "key") == ticks
 
 
 def test_durations_that_do_not_fit():
     with pytest.raises(UserError, match=r"prepare.max_gap: 5 needs a unit such as '5s'"):
-        Clock("timestamp").duration(5, "prepare.max_gap")
+        TimeUnits("timestamp").duration(5, "prepare.max_gap")
     with pytest.raises(UserError, match=r"'5s' has a unit but the time column has none"):
-        Clock("integer").duration("5s", "prepare.max_gap")
+        TimeUnits("integer").duration("5s", "prepare.max_gap")
 
 
 def test_bad_times_name_their_row():
     with pytest.raises(BadTime, match="row 1: the time is missing"):
-        Clock("integer").ticks(pa.array([1, None]))
+        TimeUnits("integer").ticks(pa.array([1, None]))
     with pytest.raises(BadTime, match="row 2: the time is nan"):
-        Clock("float").ticks(pa.array([1.0, 2.0, float("nan")]))
+        TimeUnits("float").ticks(pa.array([1.0, 2.0, float("nan")]))
     with pytest.raises(BadTime, match=r"row 0: the time 17\d+ is out of range; check source.time.unit"):
-        Clock("integer", "s").ticks(pa.array([1_700_000_000_000]))
-    assert Clock.of(pa.string(), None) is None
-    assert Clock("float").reads(pa.int64())
-    assert not Clock("integer").reads(pa.float64())
+        TimeUnits("integer", "s").ticks(pa.array([1_700_000_000_000]))
+    assert TimeUnits.of(pa.string(), None) is None
+    assert TimeUnits("float").reads(pa.int64())
+    assert not TimeUnits("integer").reads(pa.float64())

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamfeed.contract.config.job import Missing, Windows
-from beamfeed.transforms.sources.timeseries.impute import fill, reach
+from beamfeed.contract.config.prepare import Missing, Windows
+from beamfeed.transforms.sources.timeseries.impute import impute, reach
 from beamfeed.transforms.sources.timeseries.rows import Rows
-from beamfeed.transforms.sources.timeseries.windowing import Framing, find_runs, find_segments, iter_blocks
+from beamfeed.transforms.sources.timeseries.windowing import Windowing, find_runs, find_segments, iter_blocks
 
 
 def plain_windows(rows: Rows, values: np.ndarray, valid: np.ndarray, length: int, stride: int) -> dict[int, np.ndarray]:
@@ -79,7 +79,7 @@ def series(draw) -> Rows:
 def test_blocks_fill_and_segments_give_the_windows_of_a_plain_loop(rows, length, stride, per_segment, missing, chunk):
     fill_rows = reach(missing)
     span = per_segment * stride
-    framing = Framing(
+    windowing = Windowing(
         length=length,
         stride=stride,
         windows_per_segment=per_segment,
@@ -89,10 +89,10 @@ def test_blocks_fill_and_segments_give_the_windows_of_a_plain_loop(rows, length,
     )
     found = {}
     stream = (rows.take(slice(at, at + chunk)) for at in range(0, len(rows), chunk))
-    for block, own in iter_blocks(stream, framing, None):
-        assert len(block) <= framing.block + framing.before + framing.after
-        values, valid = fill(block, missing)
-        segments = find_segments(block, valid, framing, own)
+    for block, own in iter_blocks(stream, windowing, None):
+        assert len(block) <= windowing.block + windowing.before + windowing.after
+        values, valid = impute(block, missing)
+        segments = find_segments(block, valid, windowing, own)
         counted = 0
         for first, size in zip(segments.first, segments.rows, strict=True):
             assert block.position[first] % stride == 0
@@ -102,7 +102,7 @@ def test_blocks_fill_and_segments_give_the_windows_of_a_plain_loop(rows, length,
                 assert position not in found, "a window in two segments"
                 found[position] = values[at : at + length]
                 counted += 1
-        assert counted == segments.windows(framing)
+        assert counted == segments.windows(windowing)
     expected = plain_windows(rows, *plain_fill(rows, missing), length, stride)
     assert found.keys() == expected.keys()
     for position, window in expected.items():
@@ -119,9 +119,9 @@ def test_runs():
 
 @pytest.mark.parametrize(("length", "features"), [(1, 1), (30, 24), (64, 8), (5000, 3), (1000, 2000)])
 def test_sizes_follow_from_the_windows(length, features):
-    framing = Framing.of(Windows(length=length, stride=1), features, single=False, fill_rows=6, linear=True)
-    rows = framing.windows_per_segment + length - 1
+    windowing = Windowing.of(Windows(length=length, stride=1), features, single=False, fill_rows=6, linear=True)
+    rows = windowing.windows_per_segment + length - 1
     assert rows * features * 4 <= max(4 << 20, length * features * 4) + 4 * features
-    assert framing.block % framing.windows_per_segment == 0
-    assert framing.block >= length + 2 * framing.before
-    assert Framing.of(Windows(length=length), features, single=True).windows_per_segment == 1
+    assert windowing.block % windowing.windows_per_segment == 0
+    assert windowing.block >= length + 2 * windowing.before
+    assert Windowing.of(Windows(length=length), features, single=True).windows_per_segment == 1

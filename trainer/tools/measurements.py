@@ -1,7 +1,7 @@
-"""How fast the feed is up to each of its stages, and what each of its options is worth.
+"""How fast a dataset feeds a training run: up to each stage of the feed, with each of its options, and in a step.
 
-Every figure is that of the trainer's own graph (`beamfeed.trainer.feed.dataset.load`), cut off
-after a stage or tuned otherwise.
+Every figure is that of the trainer's own graph (`trainer.feed.dataset.load_dataset`),
+cut off after a stage or tuned otherwise, and of the trainer's own steps.
 """
 
 import itertools
@@ -17,13 +17,21 @@ import psutil
 import tensorflow as tf
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.job import SplitName
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.trainer.feed.dataset import Tuning, load
+from beamfeed.trainer import models
+from beamfeed.trainer.cluster.strategy import connect
+from beamfeed.trainer.cluster.worker_info import WorkerInfo
+from beamfeed.trainer.feed.dataset import Cache, Tuning, load_dataset
+from beamfeed.trainer.feed.distributed import Feed
 from beamfeed.trainer.feed.reader import BUFFER_BYTES
+from beamfeed.trainer.loop.optimizer import make_optimizer
+from beamfeed.trainer.loop.steps import Totals, make_train_steps
 
 SPLIT: SplitName = "train"
 CALL_SECONDS = 0.1  # between looks at the clock
+LEAST_STEPS = 16  # steps in a call
 LONGEST_EPOCH = 60.0  # seconds; what needs a longer one to be filled is not measured
 STAGES = ("read", "CRC", "parse", "frame", "shuffle", "batch", "prefetch")
 OPTIONS = ("interleave", "parallel map", "prefetch", "cache memory", "cache file")
@@ -37,20 +45,20 @@ class Feeding:
     """What is measured.
 
     Attributes:
-      batch: windows in a batch.
+      batch_size: windows in a batch.
       shuffle: windows mixed at a time.
       seconds: that each measurement takes, after its warm-up.
     """
 
     manifest: Manifest
     output: str
-    batch: int
+    batch_size: int
     shuffle: int
     seconds: float
 
     def load(self, **options: Any) -> tf.data.Dataset:
-        options = {"batch": self.batch, "shuffle": self.shuffle, "epochs": None, **options}
-        return load(self.manifest, self.output, SPLIT, **options)
+        options = {"batch_size": self.batch_size, "shuffle": self.shuffle, "epochs": None, **options}
+        return load_dataset(self.output, SPLIT, manifest=self.manifest, **options)
 
     def read_bytes(self) -> tf.data.Dataset:
         """The bytes of the shards as they are, a buffer at a time, but for what is left over at the end of each."""
@@ -118,10 +126,16 @@ def measure_stages(feeding: Feeding, say: Say) -> list[StageRate]:
     per_record = info.windows / info.records
     cut = Tuning(prefetch=False)
     cuts: dict[str, tuple[dict[str, Any], Callable[..., Any]]] = {
-        "CRC": ({"until": "records", "shuffle": 0}, lambda records: (_length(records) - 1) * per_record),
-        "parse": ({"until": "parse", "shuffle": 0}, lambda _, counts: (_length(counts) - 1) * per_record),
-        "frame": ({"until": "frame", "shuffle": 0}, lambda _, starts, __: _length(starts)),
-        "shuffle": ({"until": "frame"}, lambda _, starts, __: _length(starts)),
+        "CRC": (
+            {"tuning": replace(cut, until="records"), "shuffle": 0},
+            lambda records: (_length(records) - 1) * per_record,
+        ),
+        "parse": (
+            {"tuning": replace(cut, until="parse"), "shuffle": 0},
+            lambda _, counts: (_length(counts) - 1) * per_record,
+        ),
+        "frame": ({"tuning": replace(cut, until="frame"), "shuffle": 0}, lambda _, starts, __: _length(starts)),
+        "shuffle": ({"tuning": replace(cut, until="frame")}, lambda _, starts, __: _length(starts)),
         "batch": ({}, _length),
         "prefetch": ({"tuning": replace(cut, prefetch=True)}, _length),
     }
@@ -174,7 +188,7 @@ def measure_options(feeding: Feeding, trained: float, say: Say) -> tuple[float, 
 
 def _measure_cache(feeding: Feeding, name: str, slowest: float) -> OptionRate:
     """A cache is filled before the first batch."""
-    kind = name.removeprefix("cache ")
+    kind: Cache = "memory" if name == "cache memory" else "file"
     seconds = feeding.manifest.splits[SPLIT].windows / slowest
     if seconds > LONGEST_EPOCH:
         return OptionRate(name, None, None, f"not measured: filling it would take {seconds:,.0f} s")
@@ -182,7 +196,7 @@ def _measure_cache(feeding: Feeding, name: str, slowest: float) -> OptionRate:
     needed = 2 * cached_bytes(feeding.manifest)
     if needed > free / 2:
         return OptionRate(name, None, None, f"not measured: {needed / 1e9:,.1f} GB for it, {free / 1e9:,.1f} free")
-    alone, flipped = (_rate(feeding, cache=kind, tuning=tuning) for tuning in (NOTHING, Tuning()))
+    alone, flipped = (_rate(feeding, tuning=replace(tuning, cache=kind)) for tuning in (NOTHING, Tuning()))
     return OptionRate(name, alone, flipped)
 
 
@@ -196,7 +210,7 @@ def _rate(feeding: Feeding, **options: Any) -> float:
 
 
 def measure(dataset: tf.data.Dataset, count: Callable[..., Any], seconds: float) -> float:
-    """Windows per second that a data set without end gives, to a consumer that does nothing.
+    """Windows per second that a dataset without end gives, to a consumer that does nothing.
 
     The consumer is a loop inside a graph: Python would take longer for a small
     element than the feed.
@@ -252,3 +266,68 @@ def _size(piece: tf.Tensor) -> tf.Tensor:
 
 def _length(values: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.shape(values)[0], tf.float64)
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Times of a step in seconds.
+
+    Attributes:
+      resident: of a step on one batch that is there already: the model alone.
+      fed: of a step that takes the next batch first.
+      waiting: of that, until the batch has come.
+      asking: the same where the batch is there already: the call, and nothing to wait for.
+    """
+
+    resident: float
+    fed: float
+    waiting: float
+    asking: float
+    devices: int
+
+    @property
+    def share_waiting(self) -> float:
+        """From 0 to 1."""
+        return self.waiting / self.fed
+
+
+def measure_steps(job: TrainingJob, manifest: Manifest, seconds: float) -> StepTimes:
+    """Trains the job's model for a few seconds, on this machine's devices, and keeps nothing.
+
+    It runs the trainer's own steps, many in a call, which take the time of waiting.
+
+    Args:
+      job: `output.path` is where the dataset is.
+      manifest: of that dataset.
+      seconds: that each of the two measurements takes, after a quarter of it to warm up.
+    """
+    cluster = connect(WorkerInfo())
+    train = job.train
+    with cluster.strategy.scope():
+        model = models.build(train.model, manifest.windows.length, len(manifest.features), train.seed)
+        optimizer = make_optimizer(train.optimizer)
+        optimizer.build(model.trainable_variables)
+    run = make_train_steps(cluster.strategy, model, optimizer, train.feed.batch_size, train.optimizer.clip_norm)
+    batches = Feed(job, manifest, cluster).train(epoch=0)
+    batch = next(batches)
+    first = tf.data.Dataset.from_tensors(cluster.strategy.experimental_local_results(batch)[0]).repeat().prefetch(2)
+    same = iter(cluster.strategy.distribute_datasets_from_function(lambda _: first))
+    resident, asking = _run_steps(run, same, seconds)
+    fed, waiting = _run_steps(run, batches, seconds)
+    return StepTimes(resident - asking, fed, waiting, asking, cluster.strategy.num_replicas_in_sync)
+
+
+def _run_steps(run: Callable[..., Any], batches: Any, seconds: float) -> tuple[float, float]:
+    """Warms up and measures: the mean seconds of a step with taking its batch, and of taking it."""
+    sent = tf.zeros([1])
+    steps = LEAST_STEPS
+    run(batches, tf.constant(steps), Totals.zero(), sent)[1].numpy()  # is traced
+    began = time.perf_counter()
+    while time.perf_counter() - began < seconds / 4:
+        run(batches, tf.constant(steps), Totals.zero(), sent)[1].numpy()
+    count, waited, began = 0, 0.0, time.perf_counter()
+    while (spent := time.perf_counter() - began) < seconds:
+        totals, received = run(batches, tf.constant(steps), Totals.zero(), sent)
+        received.numpy()
+        count, waited = count + steps, waited + float(totals.waited)
+    return spent / count, waited / count

@@ -1,0 +1,56 @@
+"""The section `launch`: where each stage runs.
+
+What a backend wants to know of its own stands in a section of its name, such as
+`launch.preprocess.dataflow`. The launcher knows the backends and checks these
+sections; a stage that is started by hand passes them over.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from beamfeed.contract.config.section import Section
+
+
+class StageLaunch(Section):
+    """Where a stage runs."""
+
+    model_config = ConfigDict(extra="allow")
+
+    backend: str = Field("local", description="What runs the stage.")
+
+    @model_validator(mode="after")
+    def _only_sections_beside_the_keys(self) -> "StageLaunch":
+        for key, value in (self.model_extra or {}).items():
+            if value is not None and not isinstance(value, dict | Section):
+                allowed = ", ".join(type(self).model_fields)
+                raise ValueError(f"unknown key {key!r} (allowed: {allowed}, and the section of a backend)")
+        return self
+
+    def section(self, backend: str) -> Any:
+        """The section of a backend as the launcher has checked it; None where there is none."""
+        return (self.model_extra or {}).get(backend, getattr(self, backend, None))
+
+
+class PreprocessLaunch(StageLaunch):
+    """Where preprocessing runs."""
+
+    workers: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
+        "auto", description="Threads of a local run; auto: one for each core."
+    )
+
+
+class TrainLaunch(StageLaunch):
+    """Where training runs."""
+
+    workers: Annotated[int, Field(ge=1, le=1024)] = Field(2, description="Processes that train one model together.")
+    restarts: Annotated[int, Field(ge=0)] = Field(
+        3, description="How often a training run that lost a worker is started again, from its last checkpoint."
+    )
+
+
+class Launch(Section):
+    """Where the stages run."""
+
+    preprocess: PreprocessLaunch = PreprocessLaunch()
+    train: TrainLaunch = TrainLaunch()

@@ -1,0 +1,34 @@
+"""The sections `output` and `limits`: the dataset to write, and when to give up."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from beamfeed.contract.config.section import Fraction, Section
+
+
+class Output(Section):
+    """Where the dataset goes, and how it is stored."""
+
+    path: str = Field(min_length=1, description="The folder of the dataset, local or gs://")
+    records: Literal["segments", "windows"] = Field(
+        "segments",
+        description="segments: a record is a run of rows that the trainer frames into windows (smaller, faster). "
+        "windows: one record per window, for readers that expect it.",
+    )
+    compression: Literal["none", "gzip"] = "none"
+    shards: Literal["auto"] | Annotated[int, Field(ge=1, le=100_000)] = Field(
+        "auto", description="Files per split. auto: about 128 MB each and enough to share among workers."
+    )
+
+
+class Limits(Section):
+    """When a job gives up."""
+
+    max_rejected_fraction: Fraction = Field(
+        0.01, description="The fraction of assets that may be set aside before the job fails."
+    )
+    sort_memory_mb: Annotated[int, Field(ge=0)] = Field(
+        512, description="An asset whose rows are not in order of time is sorted in memory up to this size."
+    )
+    renamed: ClassVar[dict[str, str]] = {"rejected": "max_rejected_fraction"}

@@ -1,0 +1,60 @@
+"""The sections `prepare` and `windows`: from the rows of an asset to the windows of a model."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from beamfeed.contract.config.duration import checked_duration
+from beamfeed.contract.config.section import Duration, Section
+
+
+class Missing(Section):
+    """What happens to missing values, NaN and infinity."""
+
+    fill: Literal["forward", "linear", "constant", "drop"] = Field(
+        "forward",
+        description="forward repeats the last value, linear draws a line between neighbours, constant puts 'value', "
+        "drop leaves the row out.",
+    )
+    limit: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        5,
+        description="forward fills at most this many rows of a run of missing ones; linear fills only runs up to it.",
+    )
+    then: Literal["drop", "constant"] = Field("drop", description="What happens to rows still missing a value.")
+    value: float = Field(0.0, description="The constant, in scaled units.", allow_inf_nan=False)
+
+
+class Resample(Section):
+    """Puts irregular rows on a regular grid of time."""
+
+    every: Duration = Field(description="The step of the regular time grid: 1s, 250ms, or a number.")
+    how: Literal["mean", "first", "last", "min", "max"] = Field("mean", description="One row from those in a step.")
+
+    _every = field_validator("every")(checked_duration)
+
+
+class Scale(Section):
+    """How values are scaled."""
+
+    how: Literal["standard", "minmax", "none"] = "standard"
+    per: Literal["fleet", "asset"] = Field(
+        "fleet", description="fleet: statistics of all training rows. asset: of each asset's own rows."
+    )
+
+
+class Prepare(Section):
+    """What happens to values between reading and windows."""
+
+    missing: Missing = Missing()
+    resample: Resample | None = None
+    max_gap: Duration | None = Field(None, description="No window crosses a longer step in time.")
+    scale: Scale = Scale()
+
+    _max_gap = field_validator("max_gap")(checked_duration)
+
+
+class Windows(Section):
+    """The shape of a window, and the rows from one to the next."""
+
+    length: Annotated[int, Field(ge=1, le=1_000_000)] = Field(description="Rows in a window.")
+    stride: Annotated[int, Field(ge=1, le=1_000_000)] = Field(1, description="Rows from one window to the next.")

@@ -1,0 +1,115 @@
+"""The section `train`: model, feed, optimizer, and where a training run keeps its files."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from beamfeed.contract.config.duration import checked_duration
+from beamfeed.contract.config.model import CustomModel, RecurrentAutoencoder
+from beamfeed.contract.config.section import Duration, Fraction, Section
+
+
+class Feed(Section):
+    """How the trainer reads the dataset."""
+
+    batch_size: Annotated[int, Field(ge=1)] = Field(256, description="Windows in a step, over all workers together.")
+    shuffle: Annotated[int, Field(ge=0)] = Field(
+        10_000, description="Windows mixed at a time, as far as their rows fit in 64 MB; 0 keeps the order."
+    )
+    cache: Literal["none", "memory", "file"] = "none"
+    lanes: Annotated[int, Field(ge=1)] = Field(
+        16,
+        description="Places of the data that each batch is drawn from; more workers than lanes read some data twice.",
+    )
+    skip_corrupt: bool = Field(False, description="Pass over a damaged rest of a shard instead of stopping.")
+    seed: int = 7
+    renamed: ClassVar[dict[str, str]] = {"batch": "batch_size"}
+
+
+class Schedule(Section):
+    """How the learning rate changes with the steps."""
+
+    name: Literal["constant", "linear", "cosine", "exponential"] = Field(
+        "constant", description="How the rate falls after the warm-up."
+    )
+    warmup_steps: Annotated[int, Field(ge=0)] = Field(0, description="Steps in which the rate rises from 0.")
+    decay_steps: Annotated[int, Field(ge=1)] | None = Field(None, description="Steps in which it falls; then it stays.")
+    final_fraction: Fraction = Field(0.01, description="What is left of the rate in the end.")
+    renamed: ClassVar[dict[str, str]] = {"final": "final_fraction"}
+
+    @model_validator(mode="after")
+    def _says_how_long(self) -> "Schedule":
+        if (self.name != "constant") != (self.decay_steps is not None):
+            needs = "goes with a name that is not constant" if self.decay_steps else f"is missing: {self.name} needs it"
+            raise ValueError(f"decay_steps {needs}")
+        if self.name == "exponential" and not self.final_fraction:
+            raise ValueError("final_fraction is 0, which exponential never reaches")
+        return self
+
+
+class Optimizer(Section):
+    """How the weights follow the gradients."""
+
+    name: Literal["adam", "adamw", "sgd", "rmsprop"] = "adam"
+    learning_rate: Annotated[float, Field(gt=0)] = Field(0.001, description="The highest, if there is a schedule.")
+    schedule: Schedule | None = None
+    weight_decay: Annotated[float, Field(ge=0)] | None = Field(
+        None, description="Share of each weight that a step takes off, times the learning rate (adamw: 0.004)."
+    )
+    clip_norm: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="The gradients of a step are scaled down to this norm, all together."
+    )
+
+
+class EarlyStopping(Section):
+    """When a training run ends before its last epoch."""
+
+    patience: Annotated[int, Field(ge=1)] = Field(3, description="Epochs without a better eval loss before stopping.")
+    min_delta: Annotated[float, Field(ge=0)] = 0.0
+
+
+class Checkpoint(Section):
+    """When a training run saves its state."""
+
+    every: Duration = Field("5m", description="Time from one checkpoint to the next; each epoch ends with one.")
+    every_steps: Annotated[int, Field(ge=1)] | None = Field(None, description="Steps from one to the next, as well.")
+    keep: Annotated[int, Field(ge=1)] = Field(3, description="How many of the last ones stay.")
+
+    _every = field_validator("every")(checked_duration)
+
+
+class Devices(Section):
+    """How the trainer uses its processors."""
+
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
+    xla: bool = Field(False, description="Compile each step with XLA.")
+    collectives: Literal["auto", "ring", "nccl"] = Field("auto", description="How workers exchange gradients.")
+    deterministic: bool = Field(False, description="Only operations that give the same bits each time (slow on GPUs).")
+
+
+class Train(Section):
+    """A training run."""
+
+    model: RecurrentAutoencoder | CustomModel
+    feed: Feed = Feed()
+    epochs: Annotated[int, Field(ge=1)] = 20
+    optimizer: Optimizer = Optimizer()
+    early_stopping: EarlyStopping | None = None
+    checkpoint: Checkpoint = Checkpoint()
+    devices: Devices = Devices()
+    worker_timeout: Duration = Field("2m", description="How long a worker waits for the others before it gives up.")
+    seed: int = Field(7, description="Seed of the first weights.")
+    workdir: str = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")
+
+    renamed: ClassVar[dict[str, str]] = {"watchdog": "worker_timeout"}
+
+    _worker_timeout = field_validator("worker_timeout")(checked_duration)
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _model_by_its_key(cls, value: Any) -> Any:
+        if isinstance(value, Section):
+            return value
+        if not isinstance(value, dict) or not {"name", "class"} & set(value):
+            raise ValueError("needs 'name: recurrent_autoencoder', or 'class: module:Class' for a model of your own")
+        return (CustomModel if "class" in value else RecurrentAutoencoder).model_validate(value)

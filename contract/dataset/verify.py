@@ -1,0 +1,66 @@
+"""What a shard holds, measured and compared in one way: after it is written, and whenever somebody asks.
+
+The bytes and the records are read by the caller, who has TensorFlow. Whatever is
+said of a shard elsewhere comes from here.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import google_crc32c
+
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.windows import count_windows
+
+CHUNK_BYTES = 8 << 20
+
+
+class Readable(Protocol):
+    """An open file."""
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes; none at the end."""
+
+
+@dataclass(frozen=True)
+class ShardFacts:
+    """What was seen in a shard; the names are those of `contract.dataset.manifest.Shard`."""
+
+    records: int
+    windows: int
+    rows: int
+    bytes: int
+    crc32c: str
+
+
+def checksum(file: Readable) -> tuple[int, str]:
+    """Size in bytes, and CRC-32C as 8 hex digits, of what is left in a file."""
+    found, size = google_crc32c.Checksum(), 0
+    while chunk := file.read(CHUNK_BYTES):
+        found.update(chunk)
+        size += len(chunk)
+    return size, found.digest().hex()
+
+
+def measure_shard(file: Readable, rows_of_records: Iterable[Any], windows: Windows) -> ShardFacts:
+    """Reads a shard to its end, twice: as bytes, and as records.
+
+    Args:
+      file: the shard, open for reading.
+      rows_of_records: arrays of integers, one number for each record: its rows.
+      windows: of the dataset.
+    """
+    size, crc32c = checksum(file)
+    records = rows = count = 0
+    for some in rows_of_records:
+        records += len(some)
+        rows += int(some.sum())
+        count += int(count_windows(some, windows.length, windows.stride).sum())
+    return ShardFacts(records, count, rows, size, crc32c)
+
+
+def differences(found: ShardFacts, expected: Mapping[str, Any]) -> list[str]:
+    """What a shard holds that differs from `expected`, such as `records 3, expected 4`; none if all is the same."""
+    seen = asdict(found)
+    return [f"{name} {seen[name]}, expected {value}" for name, value in expected.items() if seen[name] != value]

@@ -1,0 +1,61 @@
+"""What a backend must be able to do. Each is a folder here, and a line in `backends()`."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
+
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.section import Section
+from beamfeed.launcher.stage import Stage
+
+
+class Submission(Protocol):
+    """A stage that a backend has taken on."""
+
+    def follow(self) -> int:
+        """Waits for the end, tells on stderr what happens, and returns the exit code.
+
+        0 done, 1 failed, 2 a mistake of the user's.
+
+        When this returns, or raises anything but an interruption, nothing of the
+        stage is left running.
+        """
+
+    def leave(self) -> None:
+        """The launcher was interrupted: what runs on this machine is ended, a job in a cloud goes on without it."""
+
+    def cancel(self) -> None:
+        """Ends the work, wherever it is."""
+
+
+class Backend(Protocol):
+    """Where a stage can run.
+
+    Attributes:
+      stages: the stages that it can run.
+      section: what it wants to know of its own, as `launch.STAGE.NAME` of the job file; None if nothing.
+    """
+
+    stages: ClassVar[tuple[str, ...]]
+    section: ClassVar[type[Section] | None]
+
+    def check(self, job: Job) -> None:
+        """Raises UserError for what can be seen to be wrong before anything is listed or started."""
+
+    def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
+        """The command of a stage's process.
+
+        Args:
+          name: of the stage.
+          job: the job.
+          arguments: that every program of a stage takes: --job and --set.
+          fingerprint: of the dataset.
+        """
+
+    def describe(self, stage: Stage) -> list[str]:
+        """The shell commands that `submit` would start, without starting them."""
+
+    def submit(self, stage: Stage) -> Submission:
+        """Starts the stage, or finds it running."""
+
+    def find(self, stage: Stage) -> Submission | None:
+        """The stage where it runs already, if it outlives its launcher; else None."""

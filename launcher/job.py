@@ -1,0 +1,68 @@
+"""The job file as the launcher reads it: with the sections of all backends, checked strictly."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, create_model, model_validator
+
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.launch import Launch, PreprocessLaunch, StageLaunch, TrainLaunch
+from beamfeed.contract.config.load import load_as
+from beamfeed.launcher.backends import backends
+from beamfeed.launcher.stage import PREPROCESS, TRAIN
+
+
+def load_launch_job(path: str, overrides: Sequence[str] = ()) -> Job:
+    """Reads a job file as `contract.config.load.load_job` does, and checks the sections of its backends.
+
+    Raises:
+      UserError: with one line per mistake.
+    """
+    return load_as(job_model(), path, overrides)
+
+
+@cache
+def job_model() -> type[Job]:
+    """The model of the whole job file; `beamfeed schema` prints it."""
+    launch = create_model(
+        "Launch",
+        __base__=Launch,
+        __doc__=Launch.__doc__,
+        preprocess=_stage_model(PREPROCESS, PreprocessLaunch),
+        train=_stage_model(TRAIN, TrainLaunch),
+    )
+    return create_model("Job", __base__=Job, __doc__=Job.__doc__, launch=(launch, launch()))
+
+
+class _Strict(StageLaunch):
+    """No keys but the known ones, and the section of the backend that is chosen."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="after")
+    def _backend_is_described(self) -> "_Strict":
+        section = backends()[self.backend].section
+        needed = [name for name, field in section.model_fields.items() if field.is_required()] if section else []
+        if needed and self.section(self.backend) is None:
+            raise ValueError(f"backend: {self.backend} needs a section {self.backend!r}: {', '.join(needed)}")
+        return self
+
+
+def _stage_model(stage: str, base: type[StageLaunch]) -> tuple[Any, Any]:
+    """The model of a stage's section with its backends, and its default."""
+    able = {name: backend for name, backend in backends().items() if stage in backend.stages}
+    fields: dict[str, Any] = {
+        name: (backend.section | None, Field(None, description=f"Needed by backend: {name}."))
+        for name, backend in able.items()
+        if backend.section
+    }
+    names: Any = Literal[tuple(able)]
+    model = create_model(
+        base.__name__,
+        __base__=(_Strict, base),
+        __doc__=base.__doc__,
+        backend=(names, Field("local", description="What runs the stage.")),
+        **fields,
+    )
+    return model, model()

@@ -1,0 +1,66 @@
+"""Runs the stages of a plan, one after the other, each on its backend."""
+
+import sys
+import time
+from collections.abc import Sequence
+
+from beamfeed.contract.errors import UserError
+from beamfeed.launcher.backends import backends
+from beamfeed.launcher.plan import Plan
+from beamfeed.launcher.stage import Stage
+
+
+def run_plan(plan: Plan) -> tuple[int, dict[str, float]]:
+    """Runs the stages that are not complete.
+
+    Returns:
+      the exit code of the first stage that failed, or 0; and the seconds that each stage took.
+
+    Raises:
+      UserError: if a backend cannot take a stage on.
+    """
+    seconds: dict[str, float] = {}
+    for stage in plan.stages:
+        if stage.complete:
+            _say(f"{stage.name}: complete, nothing to do: {stage.reason}")
+            continue
+        _say(f"{stage.name}: {stage.reason}")
+        began = time.monotonic()
+        code = run_stage(stage)
+        if code:
+            return code, seconds
+        seconds[stage.name] = time.monotonic() - began
+    return 0, seconds
+
+
+def run_stage(stage: Stage) -> int:
+    """Runs a stage to its end and returns its exit code."""
+    submission = backends()[stage.backend].submit(stage)
+    try:
+        return submission.follow()
+    except (KeyboardInterrupt, SystemExit, UserError):
+        submission.leave()
+        raise
+
+
+def cancel_plan(plan: Plan) -> int:
+    """Cancels what runs of the plan without a launcher; returns how many jobs that were."""
+    found = [backends()[stage.backend].find(stage) for stage in plan.stages if not stage.complete]
+    running: Sequence = [submission for submission in found if submission is not None]
+    for submission in running:
+        submission.cancel()
+    return len(running)
+
+
+def describe_plan(plan: Plan) -> str:
+    """What `--dry-run` prints: each stage, whether it is complete and why, and its commands."""
+    lines = [f"job {plan.job.name} ({plan.job_path})"]
+    for stage in plan.stages:
+        state = "complete" if stage.complete else "to do"
+        lines += ["", f"{stage.name}: {state}: {stage.reason}"]
+        lines += [f"  {command}" for command in backends()[stage.backend].describe(stage)]
+    return "\n".join(lines)
+
+
+def _say(line: str) -> None:
+    print(f"beamfeed: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,37 @@
+"""One step of a job, as the plan describes it and a backend runs it."""
+
+from dataclasses import dataclass
+
+PREPROCESS, TRAIN = "preprocess", "train"
+PROGRAMS = {PREPROCESS: "beamfeed.pipelines.preprocess", TRAIN: "beamfeed.trainer.main"}  # modules for `python -m`
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of a plan.
+
+    Attributes:
+      name: preprocess or train.
+      command: of each of its processes.
+      backend: the name of what runs it.
+      workers: processes that work together.
+      logs: the folder for the output of all workers but the first.
+      complete: whether there is nothing left to do.
+      reason: why there is, or is not, something to do.
+      reports_progress: whether the command knows --progress-dir.
+      restarts: how often it may be started again after a signal or a lost worker ended it.
+      output: the folder of the dataset that it writes.
+      fingerprint: of that dataset.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    backend: str
+    workers: int
+    logs: str
+    complete: bool
+    reason: str
+    reports_progress: bool = False
+    restarts: int = 0
+    output: str = ""
+    fingerprint: str = ""
