@@ -1,1 +1,87 @@
-"""From a bucket of raw asset files to a trained TensorFlow model."""
+"""Beamfeed turns a bucket of raw asset files into a trained TensorFlow model.
+
+This module is the public interface. `import beamfeed` is quick: TensorFlow and
+Apache Beam are loaded when a name that needs them is used for the first time.
+
+    job = beamfeed.load_job("job.yaml")
+    result = beamfeed.run(job)                          # preprocess, then train
+    windows = beamfeed.load_dataset(job.output.path, "train", batch_size=256, shuffle=10_000)
+
+Whatever is not named here may change without notice.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from beamfeed.contract.config.job import Job
+    from beamfeed.contract.config.load import load_job
+    from beamfeed.contract.config.prepare import Missing, Windows
+    from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+    from beamfeed.contract.errors import JobFailed, UserError
+    from beamfeed.launcher.api import RunResult, preprocess, run, train
+    from beamfeed.trainer.feed.dataset import Tuning, load_dataset
+    from beamfeed.trainer.feed.sharding import Distribution
+    from beamfeed.transforms.steps import EncodeWindows, ReadTimeseries, SeriesBlock
+
+    __version__: str
+
+__all__ = [
+    "Distribution",
+    "EncodeWindows",
+    "Job",
+    "JobFailed",
+    "Manifest",
+    "Missing",
+    "ReadTimeseries",
+    "RunResult",
+    "SeriesBlock",
+    "Tuning",
+    "UserError",
+    "Windows",
+    "__version__",
+    "load_dataset",
+    "load_job",
+    "preprocess",
+    "read_manifest",
+    "run",
+    "train",
+]
+
+_HOMES = {
+    "Distribution": "trainer.feed.sharding",
+    "EncodeWindows": "transforms.steps",
+    "Job": "contract.config.job",
+    "JobFailed": "contract.errors",
+    "Manifest": "contract.dataset.manifest",
+    "Missing": "contract.config.prepare",
+    "ReadTimeseries": "transforms.steps",
+    "RunResult": "launcher.api",
+    "SeriesBlock": "transforms.steps",
+    "Tuning": "trainer.feed.dataset",
+    "UserError": "contract.errors",
+    "Windows": "contract.config.prepare",
+    "load_dataset": "trainer.feed.dataset",
+    "load_job": "contract.config.load",
+    "preprocess": "launcher.api",
+    "read_manifest": "contract.dataset.manifest",
+    "run": "launcher.api",
+    "train": "launcher.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a public name when it is asked for."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("beamfeed")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'beamfeed' has no attribute {name!r}")
+    found = getattr(import_module(f"beamfeed.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

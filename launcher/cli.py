@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parse_args(sys.argv[1:] if argv is None else argv)
     _end_on_signals()
     try:
-        return args.call(args)
+        return int(args.call(args))
     except UserError as error:
         _complain(error)
         return 2
@@ -114,6 +114,7 @@ def split_beam_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
     parser = argparse.ArgumentParser(
         prog="beamfeed",
         description="From a bucket of raw asset files to a trained TensorFlow model.",
@@ -152,9 +153,7 @@ def build_parser() -> argparse.ArgumentParser:
     stop.add_argument("job", metavar="JOB", help="the job file, local or gs://")
     stop.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as in beamfeed run")
 
-    look = _command(
-        commands, "inspect", inspect, "show what is in a dataset", "beamfeed inspect out/data --windows 2"
-    )
+    look = _command(commands, "inspect", inspect, "show what is in a dataset", "beamfeed inspect out/data --windows 2")
     look.add_argument("dataset", metavar="DATASET", help="the folder that holds manifest.json (output.path of the job)")
     look.add_argument("--windows", type=_positive, metavar="N", help="print the first N windows")
     look.add_argument("--verify", action="store_true", help="read every shard and compare it with the manifest")
@@ -210,7 +209,7 @@ def _job_command(
 
 
 def _command(commands: Any, name: str, call: Any, about: str, example: str) -> argparse.ArgumentParser:
-    command = commands.add_parser(
+    command: argparse.ArgumentParser = commands.add_parser(
         name, help=about, description=about[0].upper() + about[1:] + ".", epilog=f"example: {example}"
     )
     command.set_defaults(call=call)

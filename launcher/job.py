@@ -60,7 +60,7 @@ def _stage_model(stage: str, base: type[StageLaunch]) -> tuple[Any, Any]:
     names: Any = Literal[tuple(able)]
     model = create_model(
         base.__name__,
-        __base__=(_Strict, base),
+        __base__=(base, _Strict),  # the last one decides on unknown keys
         __doc__=base.__doc__,
         backend=(names, Field("local", description="What runs the stage.")),
         **fields,

@@ -107,6 +107,8 @@ def _at_most(count: int, total: int | None) -> int:
 
 
 class Display(Protocol):
+    """Where progress is drawn."""
+
     def show(self, steps: Sequence[Step]) -> None:
         """Draws the steps as they are now."""
 

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Sequence
 
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import backends
@@ -46,7 +45,7 @@ def run_stage(stage: Stage) -> int:
 def cancel_plan(plan: Plan) -> int:
     """Cancels what runs of the plan without a launcher; returns how many jobs that were."""
     found = [backends()[stage.backend].find(stage) for stage in plan.stages if not stage.complete]
-    running: Sequence = [submission for submission in found if submission is not None]
+    running = [submission for submission in found if submission is not None]
     for submission in running:
         submission.cancel()
     return len(running)

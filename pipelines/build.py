@@ -1,7 +1,7 @@
-"""The Beam job that prepares sensor series.
+r"""The Beam job that preprocesses a fleet.
 
-    files -> inspect -> plan -> check -> judge -> statistics -> transform graph
-                                            \\-> shards -> write -> verify -> publish
+    files -> scan -> plan -> validate -> judge -> statistics -> transform graph
+                                            \-> shards -> write -> verify -> publish
 
 Only descriptors are shuffled. Every row is read twice, to check it and to write it:
 a second read costs less than to hold or to shuffle the data.
@@ -134,6 +134,7 @@ def write_listing(layout: DataLayout, paths: list[str]) -> None:
 
 
 def read_listing(path: str) -> Iterator[str]:
+    """The paths that `write_listing` wrote."""
     for line in storage.read_text(path).splitlines():
         yield json.loads(line)
 

@@ -105,6 +105,7 @@ def explain(error: Exception) -> tuple[int, str] | None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Submits a job and returns the exit code."""
     given = arguments(sys.argv[1:] if argv is None else argv, os.environ)
     if TEMPLATE not in os.environ:
         logging.disable()  # what matters comes back as an exception; the logs of a template are for the cloud

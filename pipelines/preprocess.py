@@ -47,7 +47,7 @@ def list_source(job: Job) -> list[FileStat]:
 
 def first_assets(job: Job, files: list[FileStat]) -> list[FileStat]:
     """The files of the first `source.max_assets` assets; all of them where only a column tells the assets."""
-    from beamfeed.transforms.sources.timeseries.scan import asset_of_path
+    from beamfeed.transforms.sources.timeseries.assets import asset_of_path
 
     if job.source.max_assets is None or job.source.asset.column is not None:
         return files
@@ -155,6 +155,7 @@ def _log_level(level: int) -> Iterator[None]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Runs or submits a job and returns the exit code."""
     try:
         run(sys.argv[1:] if argv is None else argv)
     except UserError as error:

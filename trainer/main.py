@@ -30,9 +30,8 @@ LINGER_SECONDS = 1.0  # others may still be fetching from this worker what it to
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m beamfeed.trainer.main", description="Trains a model on a dataset."
-    )
+    """Parses a command line."""
+    parser = argparse.ArgumentParser(prog="python -m beamfeed.trainer.main", description="Trains a model on a dataset.")
     parser.add_argument("--job", required=True, help="job file, local or gs://")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
     parser.add_argument("--restart", action="store_true", help="remove what train.workdir holds and start anew")
@@ -101,6 +100,7 @@ def train(job: TrainingJob, manifest: Manifest, worker: WorkerInfo, restart: boo
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one worker and returns the exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     arguments = parse(argv)
     try:

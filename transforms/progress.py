@@ -16,6 +16,7 @@ class Progress:
         self._append({"stage": stage, "assets": assets, "rows": rows})
 
     def total(self, stage: str, assets: int, rows: int = 0) -> None:
+        """Says how much there is to do in a stage."""
         self._append({"stage": stage, "total_assets": assets, "total_rows": rows})
 
     def _append(self, event: dict) -> None:

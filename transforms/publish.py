@@ -39,14 +39,17 @@ class Fleet:
 
     @property
     def rejected_assets(self) -> int:
+        """How many assets were set aside."""
         return len({reject.asset for reject in self.rejects if reject.asset is not None})
 
     @property
     def rejected_files(self) -> int:
+        """How many files were set aside."""
         return len({reject.file for reject in self.rejects})
 
     @property
     def assets(self) -> int:
+        """How many assets were found."""
         return len(self.accepted) + self.rejected_assets
 
     def rejected_fraction(self) -> float:

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, order=True)
 class Reject:
+    """Something that was set aside: where it is, and why."""
+
     asset: str | None  # None where a file could not even tell its assets
     file: str
     place: str  # such as "row 17", "column sensor_3", "file"

@@ -30,6 +30,11 @@ def load_job(path: str, overrides: Sequence[str] = ()) -> Job:
 
     Raises:
       UserError: with one line per mistake.
+
+    Example:
+      >>> job = beamfeed.load_job("job.yaml", ["windows.stride=2"])
+      >>> job.windows
+      Windows(length=8, stride=2)
     """
     return load_as(Job, path, overrides)
 
@@ -65,7 +70,7 @@ def parse_as(model: type[AnyJob], text: str, overrides: Sequence[str] = (), name
         raise UserError("\n".join(lines)) from None
 
 
-def _parse_yaml(text: str, name: str) -> tuple[dict, Places]:
+def _parse_yaml(text: str, name: str) -> tuple[dict[str, Any], Places]:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         data = yaml.safe_load(text)
@@ -97,7 +102,7 @@ def _find_places(node: yaml.Node | None, key: Key, places: Places, name: str) ->
             _find_places(item, (*key, i), places, name)
 
 
-def _apply(override: str, data: dict, places: Places) -> None:
+def _apply(override: str, data: dict[str, Any], places: Places) -> None:
     dotted, equals, value_text = override.partition("=")
     if not equals or not dotted:
         raise UserError(f"--set {override}: needs key=value, such as windows.stride=4")

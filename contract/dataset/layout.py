@@ -19,15 +19,17 @@ SHARD_SUFFIX = ".tfrecord"
 
 
 def shard_name(index: int, count: int) -> str:
-    """A shard's name in its split's folder, as Beam names shards: part-00002-of-00016.tfrecord"""
+    """A shard's name in its split's folder, as Beam names shards: `part-00002-of-00016.tfrecord`."""
     return f"{SHARD_PREFIX}-{index:05d}-of-{count:05d}{SHARD_SUFFIX}"
 
 
 def manifest_path(output: str) -> str:
+    """The manifest of the dataset at `output`."""
     return storage.join(output, MANIFEST)
 
 
 def lock_path(output: str) -> str:
+    """The lock of the dataset at `output`."""
     return storage.join(output, LOCK)
 
 
@@ -40,18 +42,22 @@ class DataLayout:
 
     @classmethod
     def of(cls, output: str, fingerprint: str) -> "DataLayout":
+        """The layout of the data with this fingerprint."""
         return cls(output, DATA_PREFIX + fingerprint[:16])
 
     @property
     def root(self) -> str:
+        """The data folder."""
         return storage.join(self.output, self.folder)
 
     @property
     def schema(self) -> str:
+        """The tensorflow-metadata schema of the records, as text."""
         return storage.join(self.root, "schema.pbtxt")
 
     @property
     def stats(self) -> str:
+        """Statistics of the training rows."""
         return storage.join(self.root, "stats.json")
 
     @property
@@ -61,6 +67,7 @@ class DataLayout:
 
     @property
     def rejects(self) -> str:
+        """What was set aside, one JSON line each."""
         return storage.join(self.root, "rejects", "part-00000.jsonl")
 
     @property
@@ -74,9 +81,11 @@ class DataLayout:
         return storage.join(self.root, "tmp")
 
     def split(self, split: str) -> str:
+        """The folder of a split."""
         return storage.join(self.root, split)
 
     def shard(self, split: str, index: int, count: int) -> str:
+        """The path of a shard."""
         return storage.join(self.root, split, shard_name(index, count))
 
 
@@ -101,32 +110,40 @@ class RunLayout:
 
     @property
     def metrics(self) -> str:
+        """One JSON line for each epoch."""
         return self._name("metrics.jsonl")
 
     @property
     def checkpoints(self) -> str:
+        """The folder of the last checkpoints."""
         return self._name("checkpoints")
 
     @property
     def best(self) -> str:
+        """The folder of the best weights."""
         return self._name("best")
 
     @property
     def model(self) -> str:
+        """The Keras model."""
         return self._name("model.keras")
 
     @property
     def saved_model(self) -> str:
+        """The folder of the SavedModel."""
         return self._name("saved_model")
 
     @property
     def report(self) -> str:
+        """The picture of losses and of a window."""
         return self._name("report.png")
 
     @property
     def tensorboard(self) -> str:
+        """The folder of TensorBoard's events."""
         return self._name("tensorboard")
 
     @property
     def logs(self) -> str:
+        """The folder of the output of all workers but the first."""
         return self._name("logs")

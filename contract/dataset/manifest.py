@@ -54,6 +54,8 @@ class Shard(_Strict):
 
 
 class SplitInfo(_Strict):
+    """One split of the dataset."""
+
     assets: int = Field(description="Assets with at least one window in this split.")
     windows: int
     records: int
@@ -62,6 +64,8 @@ class SplitInfo(_Strict):
 
 
 class Counts(_Strict):
+    """What was found in the input."""
+
     files: int
     assets: int = Field(description="Assets found, rejected ones included.")
     rejected_assets: int
@@ -86,6 +90,7 @@ class Manifest(_Strict):
     splits: dict[SplitName, SplitInfo]
 
     def data_layout(self, output: str) -> layout.DataLayout:
+        """The names inside the data folder."""
         return layout.DataLayout(output, self.data)
 
     def shard_paths(self, output: str, split: SplitName) -> list[str]:
@@ -116,10 +121,15 @@ def find_manifest(output: str) -> Manifest | None:
 
 
 def read_manifest(path: str) -> Manifest:
-    """Reads the manifest of the dataset in the folder `path`, local or gs://
+    """Reads the manifest of the dataset in the folder `path`, local or gs://.
 
     Raises:
       UserError: if there is none, or one that cannot be understood.
+
+    Example:
+      >>> manifest = beamfeed.read_manifest("out/data")
+      >>> manifest.features
+      ['inlet_bar', 'outlet_bar', 'flow_m3h']
     """
     manifest = find_manifest(path)
     if manifest is None:

@@ -22,16 +22,20 @@ GS = "gs://"
 
 @dataclass(frozen=True)
 class FileStat:
+    """A file of a listing; what it was when it was listed."""
+
     path: str
     size: int  # bytes
     mtime: int  # nanoseconds
 
 
 def is_remote(path: str) -> bool:
+    """Whether a path is in a bucket."""
     return path.startswith(GS)
 
 
 def join(folder: str, *names: str) -> str:
+    """The path of something in a folder."""
     return "/".join([folder.rstrip("/") or "/", *names]).replace("//", "/", 0 if is_remote(folder) else 1)
 
 
@@ -83,18 +87,21 @@ def open_input(path: str) -> Any:
 
 
 def read_bytes(path: str) -> bytes:
+    """The whole of a small file."""
     if is_remote(path):
         with _naming(path), _gcs().open_input_file(_bare(path)) as file:
-            return file.read()
+            return bytes(file.read())
     with open(path, "rb") as file:
         return file.read()
 
 
 def read_text(path: str) -> str:
+    """The whole of a small UTF-8 file."""
     return read_bytes(path).decode("utf-8")
 
 
 def write_text(path: str, text: str) -> None:
+    """Writes a whole small file, see `write_bytes`."""
     write_bytes(path, text.encode())
 
 
@@ -114,11 +121,12 @@ def write_bytes(path: str, data: bytes) -> None:
 
 
 def exists(path: str) -> bool:
+    """Whether there is a file or a folder at a path."""
     if is_remote(path):
         from pyarrow import fs
 
         with _naming(path):
-            return _gcs().get_file_info(_bare(path)).type != fs.FileType.NotFound
+            return bool(_gcs().get_file_info(_bare(path)).type != fs.FileType.NotFound)
     return os.path.exists(path)
 
 
@@ -206,7 +214,7 @@ def _gcs_listing(folder: str, recursive: bool) -> list[Any]:
 
     try:
         with _naming(folder):
-            return _gcs().get_file_info(fs.FileSelector(_bare(folder), recursive=recursive))
+            return list(_gcs().get_file_info(fs.FileSelector(_bare(folder), recursive=recursive)))
     except (FileNotFoundError, NotADirectoryError):
         return []
 

@@ -153,7 +153,8 @@ class _Lease:
         self._generation = 0
 
     def take(self) -> None:
-        """
+        """Takes the lease.
+
         Raises:
           UserError: if somebody else has it.
         """
@@ -177,7 +178,8 @@ class _Lease:
             self._take_over(found.generation)
 
     def _take_over(self, generation: int) -> None:
-        """
+        """Takes the lease that nobody holds any more.
+
         Raises:
           UserError: if another one was faster.
         """

@@ -61,12 +61,12 @@ def test_the_manifest_holds_what_was_written(folder):
 def test_a_full_shuffle_is_mixed_and_no_shuffle_is_not():
     asset, time = (column.ravel() for column in np.mgrid[0:20, 0:500])
     order = np.random.default_rng(1).permutation(len(asset))
-    full = feed_mixing.measure(asset[order], time[order], batch_size=100)
+    full = feed_mixing.measure(asset[order], time[order], batch=100)
     assert full.neighbours == pytest.approx(1, abs=0.1)
     assert full.spread == pytest.approx(1, abs=0.1)
     assert full.order < 0.1
     assert abs(full.carry_over) < 0.1
-    none = feed_mixing.measure(asset, time, batch_size=100)
+    none = feed_mixing.measure(asset, time, batch=100)
     assert none.neighbours == pytest.approx(20, rel=0.01)
     assert none.order == pytest.approx(1)
     assert none.spread == pytest.approx(100, rel=0.05)
@@ -75,7 +75,7 @@ def test_a_full_shuffle_is_mixed_and_no_shuffle_is_not():
 
 def test_assets_in_turns_are_spread_evenly_but_in_order():
     time, asset = (column.ravel() for column in np.mgrid[0:500, 0:20])
-    turns = feed_mixing.measure(asset, time, batch_size=100)
+    turns = feed_mixing.measure(asset, time, batch=100)
     assert (turns.neighbours, turns.spread) == (0, 0)
     assert turns.order == pytest.approx(1)
 
@@ -83,7 +83,7 @@ def test_assets_in_turns_are_spread_evenly_but_in_order():
 def test_shuffling_mixes(tmp_path):
     """Everything fits into one round here, so however little is asked for, the whole is mixed."""
     manifest = feed_data.write_segments(str(tmp_path), feed_data.Sizes(20, 2_000, segment_bytes=8192, shards=4))
-    found = feed_mixing.compare(manifest, str(tmp_path), batch_size=32, shuffle=160)
+    found = feed_mixing.compare(manifest, str(tmp_path), batch=32, shuffle=160)
     assert list(found) == ["full shuffle", "shuffle 1,280", "shuffle 160", "shuffle 20", "no shuffle"]
     full, *shuffled, none = found.values()
     assert full.spread == pytest.approx(1, abs=0.1)

@@ -1,83 +1,62 @@
 """The wheel, as the image and a laptop install it: it must need nothing of the checkout."""
 
 import os
-import shutil
-import subprocess
 import sys
 import sysconfig
 import tarfile
-import venv
 import zipfile
 from collections import Counter
 
 import pytest
 from fleets import files_of, make_table
+from packaging_tools import FOLDERS, run
 
-PACKAGES = ("contract", "transforms", "pipelines", "trainer", "launcher")
 pytestmark = pytest.mark.long
 
 
-def run(*command, **options):
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
-
-
-@pytest.fixture(scope="module")
-def built(root, tmp_path_factory):
-    """sdist and wheel, from a copy: a build leaves files in the tree."""
-    folder = tmp_path_factory.mktemp("built")
-    source = folder / "source"
-    source.mkdir()
-    for name in (*PACKAGES, "setup.py", "pyproject.toml", "README.md", "LICENSE"):
-        copy = shutil.copytree if (root / name).is_dir() else shutil.copy
-        copy(root / name, source / name)
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(source))
-    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
-    return wheel, sdist
-
-
-@pytest.fixture(scope="module")
-def python(built, tmp_path_factory):
-    """Of an environment with the wheel in it; a path file lends it the dependencies, but not the checkout."""
-    folder = tmp_path_factory.mktemp("installed")
-    venv.create(folder, with_pip=False)
-    (site,) = folder.glob("lib/python*/site-packages")
-    python = str(folder / "bin" / "python")
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", str(built[0]))
-    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its own .pth files are not read
-    return python
-
-
 def modules(root):
-    for package in PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
+    """Every module of ours, with its file in the checkout relative to the folder above."""
+    yield "beamfeed", "beamfeed/__init__.py"
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
-            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            yield f"beamfeed.{name}", str(path.relative_to(root))
 
 
-def test_both_hold_every_module(root, built):
-    wheel, sdist = built
-    in_wheel = set(zipfile.ZipFile(wheel).namelist())
-    with tarfile.open(sdist) as archive:
-        in_sdist = {name.partition("/")[2] for name in archive.getnames()}
-    for package in PACKAGES:
-        for path in (root / package).rglob("*.py"):
-            name = str(path.relative_to(root))
-            assert name in in_wheel
-            assert name in in_sdist
+def test_the_wheel_installs_one_name_and_every_module_once(root, built):
+    names = zipfile.ZipFile(built.wheel).namelist()
+    assert {name.partition("/")[0] for name in names} == {"beamfeed", "beamfeed-0.1.0.dist-info"}
+    ours = [name for name in names if name.startswith("beamfeed/")]
+    expected = ["beamfeed/py.typed", "beamfeed/__init__.py"]
+    expected += [f"beamfeed/{file}" for _, file in modules(root) if file != "beamfeed/__init__.py"]
+    assert sorted(ours) == sorted(expected)
 
 
-def test_every_module_is_imported_from_the_wheel(root, python, tmp_path):
-    names = [name for name in modules(root) if not name.endswith("__main__")]
+def test_the_sdist_builds_the_same_wheel(built, tmp_path):
+    with tarfile.open(built.sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path), str(source)]
+    run(*build)
+    (again,) = tmp_path.glob("*.whl")
+    assert contents(again) == contents(built.wheel)
+
+
+def contents(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if name.startswith("beamfeed/")}
+
+
+def test_every_module_is_imported_from_the_wheel(root, wheel_python, tmp_path, clean_env):
+    names = [name for name, _ in modules(root)]
     code = (
         "import importlib, sys\n"
         f"for name in {names!r}:\n"
         "    module = importlib.import_module(name)\n"
         "    assert (module.__file__ or '').startswith(sys.prefix), (name, module.__file__)\n"
     )
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    run(python, "-c", code, cwd=tmp_path, env={**env, "TF_CPP_MIN_LOG_LEVEL": "2"})
+    run(wheel_python, "-c", code, cwd=tmp_path, env=clean_env)
 
 
 # Notes down, for each process, that it imports TensorFlow and which files of the checkout it opens.
@@ -100,7 +79,7 @@ sys.addaudithook(note)
 """
 
 
-def test_workers_in_processes_of_their_own(root, python, fleet, tmp_path):
+def test_workers_in_processes_of_their_own(root, wheel_python, fleet, tmp_path):
     for i in range(24):
         fleet.write(f"m{i}.parquet", make_table(500, seed=i))
     fleet.job["output"]["shards"] = 6
@@ -114,7 +93,7 @@ def test_workers_in_processes_of_their_own(root, python, fleet, tmp_path):
     (tmp_path / "watch" / "sitecustomize.py").write_text(watch)
     fleet.job["output"]["path"] = str(tmp_path / "installed")
     run(
-        python, "-m", "beamfeed.pipelines.preprocess", "--job", str(fleet.write_job()),
+        wheel_python, "-m", "beamfeed.pipelines.preprocess", "--job", str(fleet.write_job()),
         "--direct_running_mode=multi_processing", "--direct_num_workers=2",
         cwd=tmp_path / "empty", env={**os.environ, "PYTHONPATH": str(tmp_path / "watch")},
     )  # fmt: skip
@@ -128,8 +107,8 @@ def test_workers_in_processes_of_their_own(root, python, fleet, tmp_path):
     assert [what for _pid, what in noted if what != "tensorflow"] == []
 
 
-def test_the_command_runs_from_an_empty_folder(python, tmp_path):
-    command = os.path.join(os.path.dirname(python), "beamfeed")
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    assert "beamfeed run" in run(command, "--help", cwd=tmp_path, env=env)
+def test_the_command_runs_from_an_empty_folder(wheel_python, tmp_path, clean_env):
+    command = os.path.join(os.path.dirname(wheel_python), "beamfeed")
+    assert "beamfeed run" in run(command, "--help", cwd=tmp_path, env=clean_env)
+    assert run(command, "--version", cwd=tmp_path, env=clean_env) == "beamfeed 0.1.0\n"
     assert os.listdir(tmp_path) == []

@@ -14,7 +14,7 @@ from templates.cloud import DATAFLOW, serve
 
 from beamfeed.pipelines.dataflow_template import arguments
 
-TEMPLATE = {"FLEX_TEMPLATE_PYTHON_PY_FILE": "/template/flex.py", "BEAMFEED_IMAGE": "repo/image:1"}
+TEMPLATE = {"FLEX_TEMPLATE_PYTHON_PY_FILE": "/template/dataflow_template.py", "BEAMFEED_IMAGE": "repo/image:1"}
 JOB = {
     "name": "small",
     "source": {"kind": "timeseries", "files": "gs://raw/fleet/*.parquet", "time": {"column": "t"}, "features": ["x*"]},
@@ -42,7 +42,7 @@ def launch(cloud, tmp_path, root):
     def run(**parameters):
         command = [
             sys.executable,
-            str(root / "pipelines" / "flex.py"),
+            str(root / "pipelines" / "dataflow_template.py"),
             "--runner=DataflowRunner",
             "--project=a-project",
             "--region=europe-west1",

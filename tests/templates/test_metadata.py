@@ -94,7 +94,7 @@ def test_the_image_serves_launcher_and_workers(root, dockerfile):
     launcher = "/opt/google/dataflow/python_template_launcher"
     assert f"COPY --from=launcher {launcher} {launcher}" in dockerfile
     assert dockerfile.rstrip().endswith('ENTRYPOINT ["/opt/apache/beam/boot"]')
-    assert "FLEX_TEMPLATE_PYTHON_PY_FILE=/template/flex.py" in dockerfile
+    assert "FLEX_TEMPLATE_PYTHON_PY_FILE=/template/dataflow_template.py" in dockerfile
     assert "REQUIREMENTS_FILE" not in dockerfile  # it would be downloaded at every start
 
 

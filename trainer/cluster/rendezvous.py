@@ -72,6 +72,7 @@ def join_address(host: str, port: int) -> str:
 
 
 def split_address(address: str) -> tuple[str, int]:
+    """host:port as host, without brackets, and port."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
 

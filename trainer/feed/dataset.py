@@ -121,6 +121,11 @@ def load_dataset(
         window), if a listed shard is missing, or if there are fewer rows in a batch
         than devices. Reading raises TensorFlow's errors;
         `trainer.feed.read_errors` turns them into one line.
+
+    Example:
+      >>> windows = beamfeed.load_dataset("out/data", "train", batch_size=16, shuffle=1000)
+      >>> next(iter(windows)).shape
+      TensorShape([16, 8, 3])
     """
     if manifest is None:
         manifest = read_manifest(path)

@@ -32,6 +32,7 @@ class Feed:
 
         Args:
           run: as `beamfeed.trainer.loop.steps.make_eval_steps` returns it.
+          split: train, eval or test.
           at_a_time: steps in a call.
           alive: is called after each.
         """

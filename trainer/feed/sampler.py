@@ -40,6 +40,7 @@ class Index(NamedTuple):
 
     @classmethod
     def of(cls, info: SplitInfo) -> "Index":
+        """The blocks of a split, from its manifest."""
         parts = [
             (
                 np.full(len(shard.blocks.bytes), number),
@@ -113,9 +114,11 @@ class Order:
         return Line(order, tf.concat([[0], tf.cumsum(windows)], 0))
 
     def round(self, line: Line, epoch: tf.Tensor, number: tf.Tensor, skip: tf.Tensor | int = 0) -> Round:
-        """
+        """A worker's part of one round.
+
         Args:
           line: of the epoch.
+          epoch: int64 scalar, its number.
           number: int64 scalar, of the round in the epoch.
           skip: batches of the round to leave out.
         """

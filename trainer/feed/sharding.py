@@ -51,6 +51,7 @@ class Share:
 
     @classmethod
     def of(cls, batch_size: int, distribution: Distribution) -> "Share":
+        """A worker's part of batches of this size."""
         return cls(batch_size, distribution.worker, distribution.workers, distribution.replicas)
 
     def __post_init__(self) -> None:
@@ -114,7 +115,7 @@ def check_split(manifest: Manifest, split: SplitName, batch_size: int, whole: bo
     if whole and windows < batch_size:
         raise UserError(
             f"dataset {manifest.name}: the split {split} holds {windows} windows, "
-            f"fewer than one batch of {batch_size}; set train.feed.batch_size to {windows} or less, or prepare more data"
+            f"fewer than one batch of {batch_size}; set train.feed.batch_size to {windows} or less, or add data"
         )
     return manifest.splits[split]
 

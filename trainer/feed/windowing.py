@@ -58,6 +58,7 @@ def find_windows(values: tf.Tensor, counts: tf.Tensor, records: tf.Tensor, frame
       values: the rows, float32 `[rows, features]`.
       counts: rows of each record, int64 `[records]`.
       records: of each block, int64 `[blocks]`; records after the last block's have no rows.
+      frame: the shape of a window.
     """
     in_record = count_windows(counts, frame.length, frame.stride)
     windows = tf.ragged.range(in_record)
@@ -82,6 +83,7 @@ def locate_windows(rows: Rows, block: tf.Tensor, window: tf.Tensor) -> tuple[tf.
     """The starts of windows, int64 `[windows]`, and whether each is there, bool `[windows]`.
 
     Args:
+      rows: of the blocks, as `find_windows` gives them.
       block: the place of each window's block, -1 where there is no window.
       window: which of the block's windows it is.
     """

@@ -95,6 +95,7 @@ class Checkpoints:
             pending.result()
 
     def close(self) -> None:
+        """Waits for what is being written."""
         self._thread.shutdown(wait=True)
 
     def _write(self, state: TrainingState, values: Mapping[str, np.ndarray]) -> None:

@@ -48,6 +48,7 @@ def make_optimizer(section: Optimizer, scale_loss: bool = False) -> keras.optimi
     replicas, and clipped the sum, before.
 
     Args:
+      section: of the job.
       scale_loss: whether gradients are of float16 and would underflow.
     """
     kinds = {

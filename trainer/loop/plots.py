@@ -20,7 +20,7 @@ SHOWN = 3  # features: those that vary most
 def write_report(
     path: str, title: str, epochs: list[Epoch], window: np.ndarray, reconstruction: np.ndarray, manifest: Manifest
 ) -> None:
-    """Draws the report into a PNG file, local or gs://
+    """Draws the report into a PNG file, local or gs://.
 
     Args:
       path: of the file.

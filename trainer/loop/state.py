@@ -52,4 +52,5 @@ def is_over(epochs: int, stale: int, train: Train) -> bool:
 
 
 def stops_early(stale: int, early_stopping: EarlyStopping | None) -> bool:
+    """Whether so many epochs without a better loss end the run."""
     return early_stopping is not None and stale >= early_stopping.patience

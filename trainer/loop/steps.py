@@ -24,9 +24,11 @@ class Totals(NamedTuple):
 
     @classmethod
     def zero(cls) -> "Totals":
+        """At the beginning of an epoch."""
         return cls(*(tf.zeros([], tf.float64) for _ in cls._fields))
 
     def floats(self) -> tuple[float, float, float]:
+        """As numbers of Python."""
         return float(self.loss), float(self.norm), float(self.waited)
 
 

@@ -21,6 +21,7 @@ ROWS, COLUMNS = 4, 8  # shown of a window
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parses a command line."""
     parser = argparse.ArgumentParser(prog="beamfeed inspect", description="Shows a dataset.")
     parser.add_argument("dataset", help="folder of the dataset, local or gs://")
     parser.add_argument("--windows", type=int, default=3, metavar="N", help="windows to show of each split (3)")
@@ -201,6 +202,7 @@ def _first_records(manifest: Manifest, output: str, split: SplitName, count: int
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Shows a dataset and returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     arguments = parse(argv)
     try:

@@ -165,7 +165,9 @@ def measure_options(feeding: Feeding, trained: float, say: Say) -> tuple[float, 
     """The rate without any option, and what each of OPTIONS is worth.
 
     Args:
+      feeding: what is measured.
       trained: windows per second with the options as in training; says how long an epoch takes.
+      say: is told what is being measured.
     """
     say("no option")
     rate = partial(_rate, feeding)

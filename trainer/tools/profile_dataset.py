@@ -32,6 +32,7 @@ PNG, JSON = "profile.png", "profile.json"
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parses a command line."""
     parser = argparse.ArgumentParser(
         prog="beamfeed profile",
         description="Measures how fast a dataset feeds a training.",
@@ -261,6 +262,7 @@ def draw(profile: Profile) -> bytes:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Profiles a dataset and returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     set_reads(os.environ)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")

@@ -17,6 +17,7 @@ def cut_blocks(sizes: np.ndarray, rows: np.ndarray, windows: Windows, least: int
     Args:
       sizes: int64 `[records]`, bytes of each serialized record.
       rows: int64 `[records]`, rows in each.
+      windows: of the dataset.
       least: bytes that a block has at least, but for the last one.
     """
     if not len(sizes):

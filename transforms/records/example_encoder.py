@@ -38,7 +38,10 @@ def encode_examples(asset: str, rows: Rows, values: np.ndarray, segments: Segmen
     """Serialized Examples of the segments of a block, in order.
 
     Args:
+      asset: its name.
+      rows: of the block.
       values: float32 [n, features], the filled values of `rows`.
+      segments: row ranges of the block, a record each.
     """
     memory = np.ascontiguousarray(values, "<f4").data.cast("B")
     row = 4 * values.shape[1]

@@ -26,6 +26,8 @@ def plan_shards(assets: Iterable[Asset], spec: PreprocessSpec, multiple: int) ->
     """The shards of all splits.
 
     Args:
+      assets: those that are accepted.
+      spec: of the job.
       multiple: with shards: auto, the count is a multiple of this where there are as many units.
     """
     by_split: dict[SplitName, list[Work]] = {name: [] for name in SPLITS}

@@ -38,6 +38,8 @@ class Tally:
 
 @dataclass(frozen=True)
 class Written:
+    """A shard that was written, not yet read back."""
+
     shard: ShardPlan
     path: str
     tally: Tally
@@ -47,7 +49,9 @@ def write_file(path: str, temporary: str, records: Iterable[bytes], compression:
     """Streams records into a TFRecord file that appears under its name only when it is whole.
 
     Args:
+      path: of the file, local or gs://
       temporary: a path that no other attempt uses, on the same file system.
+      records: serialized, in order.
       compression: none or gzip.
     """
     if not storage.is_remote(path):  # a bucket has no folders: TensorFlow would ask for them and leave empty objects

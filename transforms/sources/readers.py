@@ -37,6 +37,7 @@ class Expected(Protocol):
 
 
 def is_parquet(path: str) -> bool:
+    """Whether a path is that of a Parquet file."""
     return path.endswith(".parquet")
 
 
@@ -61,6 +62,7 @@ def naming_the_file(path: str) -> Iterator[None]:
 
 @contextmanager
 def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
+    """Opens a Parquet file; what is wrong with it becomes BadInput."""
     with naming_the_file(path), storage.open_input(path) as source:
         if source.size() == 0:
             raise BadInput(path, "file", "the file is empty")

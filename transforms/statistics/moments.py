@@ -37,6 +37,7 @@ class Moments:
 
     @classmethod
     def zero(cls, features: int) -> "Moments":
+        """Of no rows."""
         nothing = (Fraction(0),) * features
         return cls(0, (0,) * features, nothing, nothing, (np.inf,) * features, (-np.inf,) * features)
 

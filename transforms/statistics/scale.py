@@ -61,6 +61,7 @@ class Table:
 
     @classmethod
     def of(cls, fleet: Moments, assets: dict[str, Moments], how: str) -> "Table":
+        """The table of what was learned of the fleet and of each asset."""
         names = sorted(assets)
         keys = hash_names(names)
         order = np.argsort(keys)

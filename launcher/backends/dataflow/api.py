@@ -48,17 +48,18 @@ class DataflowService:
             found = self._get("", filter="ACTIVE", name=name, pageToken=page)
             for job in found.get("jobs", ()):
                 if job["name"] == name:
-                    return job["id"]
+                    return str(job["id"])
             page = found.get("nextPageToken", "")
             if not page:
                 return None
 
     def labels(self, job_id: str) -> dict[str, str]:
-        return self._get(f"/{job_id}", view="JOB_VIEW_DESCRIPTION").get("labels", {})
+        """The labels of a job."""
+        return dict(self._get(f"/{job_id}", view="JOB_VIEW_DESCRIPTION").get("labels", {}))
 
     def state(self, job_id: str) -> str:
         """Such as JOB_STATE_RUNNING."""
-        return self._get(f"/{job_id}").get("currentState", "JOB_STATE_UNKNOWN")
+        return str(self._get(f"/{job_id}").get("currentState", "JOB_STATE_UNKNOWN"))
 
     def messages(self, job_id: str, since: str | None = None) -> list[Message]:
         """Warnings and errors from a moment on, that moment's included, in order of time."""
@@ -75,7 +76,8 @@ class DataflowService:
                 return sorted(found, key=lambda message: message.time)
 
     def metrics(self, job_id: str) -> list[dict[str, Any]]:
-        return self._get(f"/{job_id}/metrics").get("metrics", [])
+        """The counters of a job."""
+        return list(self._get(f"/{job_id}/metrics").get("metrics", []))
 
     def cancel(self, job_id: str) -> None:
         """Asks the service to stop a job."""
@@ -98,7 +100,7 @@ class DataflowService:
                 "run `gcloud auth application-default login`"
             ) from None
         if response.ok:
-            return response.json()
+            return dict(response.json())
         reason = f"{response.status_code} {_told(response.text)}"
         if response.status_code in TEMPORARY or response.status_code >= 500:
             raise Unreachable(reason)

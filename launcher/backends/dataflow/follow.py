@@ -20,8 +20,8 @@ LATE_MESSAGES = 6  # looks at the log of a job that failed: the reason may come 
 
 # What the steps of the pipeline hand on, in their order.
 COUNTED = {
-    "InspectFile": "parts inspected",
-    "ValidateUnit": "units checked",
+    "ScanFile": "slices found",
+    "ValidateUnit": "units validated",
     "Judge": "assets judged",
     "WriteToTFRecord": "shards written",
     "VerifyShard": "shards verified",
@@ -143,6 +143,7 @@ def failure(messages: Sequence[Message]) -> str:
 
 
 def state_words(state: str) -> str:
+    """A state as a person says it: running, cancelled."""
     return state.removeprefix("JOB_STATE_").lower()
 
 

@@ -35,7 +35,7 @@ class Process:
 class Running:
     """A started process in a group of its own."""
 
-    def __init__(self, title: str, process: Process, popen: subprocess.Popen, log: IO[bytes] | None):
+    def __init__(self, title: str, process: Process, popen: subprocess.Popen[bytes], log: IO[bytes] | None):
         self.title = title
         self.process = process
         self.log = log

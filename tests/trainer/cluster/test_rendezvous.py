@@ -23,7 +23,7 @@ def port():
         return holder.getsockname()[1]
 
 
-def worker(port, worker, workers, host="127.0.0.1"):
+def joining(port, worker, workers, host="127.0.0.1"):
     return WorkerInfo(worker, workers, (), "torchrun", f"{host}:{port}")
 
 
@@ -72,8 +72,8 @@ def test_nothing_to_find_out():
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_all_get_the_same_list(port, host):
-    found = meet([worker(port, worker, 4, host) for worker in range(4)])
-    assert [one.worker for one in found] == [0, 1, 2, 3]
+    found = meet([joining(port, worker, 4, host) for worker in range(4)])
+    assert [one.index for one in found] == [0, 1, 2, 3]
     assert {one.addresses for one in found} == {found[0].addresses}
     assert len(set(found[0].addresses)) == 4
     assert {split_address(address)[0] for address in found[0].addresses} <= {"127.0.0.1", "::1"}
@@ -82,13 +82,13 @@ def test_all_get_the_same_list(port, host):
 
 def test_worker_0_may_come_last(port):
     with ThreadPoolExecutor(1) as pool:
-        early = pool.submit(resolve, worker(port, 1, 2), 20.0)
+        early = pool.submit(resolve, joining(port, 1, 2), 20.0)
         time.sleep(0.6)
-        assert resolve(worker(port, 0, 2), 20.0).addresses == early.result().addresses
+        assert resolve(joining(port, 0, 2), 20.0).addresses == early.result().addresses
 
 
 def test_those_who_do_not_come_are_named(port):
-    chief, other = meet([worker(port, 0, 4), worker(port, 2, 4)], seconds=1.0)
+    chief, other = meet([joining(port, 0, 4), joining(port, 2, 4)], seconds=1.0)
     told = f"job failed: workers 1, 3 of 4 did not come to 127.0.0.1:{port} within 1 seconds"
     assert isinstance(chief, JobFailed)
     assert isinstance(other, JobFailed)
@@ -99,12 +99,12 @@ def test_a_worker_0_that_does_not_come_is_told_by_the_others(port):
     with pytest.raises(
         JobFailed, match=rf"worker 1 did not reach worker 0 at 127.0.0.1:{port} within 0.5 seconds: .*ef"
     ):
-        resolve(worker(port, 1, 2), 0.5)
+        resolve(joining(port, 1, 2), 0.5)
 
 
 def test_a_name_that_is_not_known(port):
     with pytest.raises(JobFailed, match=r"did not reach worker 0 at no-such-host\.invalid"):
-        resolve(worker(port, 1, 2, "no-such-host.invalid"), 0.3)
+        resolve(joining(port, 1, 2, "no-such-host.invalid"), 0.3)
 
 
 def test_a_server_that_is_not_worker_0():
@@ -120,7 +120,7 @@ def test_a_server_that_is_not_worker_0():
         thread = threading.Thread(target=answer)
         thread.start()
         with pytest.raises(JobFailed, match="what answers there is not worker 0"):
-            resolve(worker(port, 1, 2), 0.0)
+            resolve(joining(port, 1, 2), 0.0)
         thread.join()
 
 
@@ -130,11 +130,11 @@ def test_a_port_that_is_taken():
         with pytest.raises(
             UserError, match=rf"^torchrun: worker 0 cannot listen on port {port}: Address already in use$"
         ):
-            resolve(worker(port, 0, 2), 5.0)
+            resolve(joining(port, 0, 2), 5.0)
 
 
 def test_a_rank_that_comes_twice_is_told_to_those_who_have_come(port):
-    results = meet([worker(port, worker, 4) for worker in (0, 1, 2)], late=worker(port, 2, 4))
+    results = meet([joining(port, worker, 4) for worker in (0, 1, 2)], late=joining(port, 2, 4))
     assert all(isinstance(one, UserError) for one in results), results
     assert len({str(one) for one in results}) == 1
     assert str(results[0]).startswith("torchrun: rank 2 came twice, at 127.0.0.1:")
@@ -142,7 +142,7 @@ def test_a_rank_that_comes_twice_is_told_to_those_who_have_come(port):
 
 def test_a_second_rank_0(port):
     with ThreadPoolExecutor(1) as pool:
-        chief = pool.submit(outcome, worker(port, 0, 3), 20.0)
+        chief = pool.submit(outcome, joining(port, 0, 3), 20.0)
         answer = json.loads(say(port, hello(0, 3)))
         assert "rank 0 came twice" in str(chief.result())
     assert answer["mistake"]
@@ -150,7 +150,7 @@ def test_a_second_rank_0(port):
 
 
 def test_another_number_of_workers_is_told_to_those_who_have_come(port):
-    results = meet([worker(port, 0, 4), worker(port, 1, 4)], late=worker(port, 2, 5))
+    results = meet([joining(port, 0, 4), joining(port, 1, 4)], late=joining(port, 2, 5))
     assert all(isinstance(one, UserError) for one in results), results
     assert "worker 2 at 127.0.0.1:" in str(results[2])
     assert str(results[0]).endswith("counts 5 workers, worker 0 counts 4; all must be told the same number")
@@ -190,9 +190,9 @@ def test_a_stray_connection_breaks_nothing(port, rubbish):
         stray.close()
 
     with ThreadPoolExecutor(1) as pool:
-        chief = pool.submit(resolve, worker(port, 0, 2), 20.0)
+        chief = pool.submit(resolve, joining(port, 0, 2), 20.0)
         strays()
-        other = resolve(worker(port, 1, 2), 20.0)
+        other = resolve(joining(port, 1, 2), 20.0)
         assert chief.result().addresses == other.addresses
     for one in silent:
         one.close()
@@ -200,13 +200,13 @@ def test_a_stray_connection_breaks_nothing(port, rubbish):
 
 def test_a_worker_that_starts_again_while_the_others_wait(port):
     with ThreadPoolExecutor(2) as pool:
-        chief = pool.submit(resolve, worker(port, 0, 3), 20.0)
+        chief = pool.submit(resolve, joining(port, 0, 3), 20.0)
         first = say(port, hello(1, 3), keep_open=True)
         time.sleep(0.2)
         first.close()
         time.sleep(0.2)
-        again = pool.submit(resolve, worker(port, 1, 3), 20.0)
-        last = resolve(worker(port, 2, 3), 20.0)
+        again = pool.submit(resolve, joining(port, 1, 3), 20.0)
+        last = resolve(joining(port, 2, 3), 20.0)
         assert chief.result().addresses == again.result().addresses == last.addresses
         assert "127.0.0.1:9" not in last.addresses
 

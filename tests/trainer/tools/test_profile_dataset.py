@@ -28,7 +28,7 @@ def profile(**changes) -> Profile:
     options.append(OptionRate(OPTIONS[-1], None, None, "not measured"))
     figures = {
         "dataset": "data",
-        "batch": 100,
+        "batch_size": 100,
         "shuffle": 10,
         "bytes_per_window": 500.0,
         "first_read": 2e6,

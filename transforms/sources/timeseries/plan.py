@@ -27,6 +27,7 @@ class Asset:
 
     @property
     def rows(self) -> int:
+        """Rows of all its files."""
         return sum(part.rows for part in self.parts)
 
     @property
@@ -36,6 +37,7 @@ class Asset:
 
     @property
     def files(self) -> str:
+        """The paths of its files, for messages."""
         return ", ".join(part.path for part in self.parts)
 
 
@@ -50,10 +52,12 @@ class Unit:
 
     @property
     def rows(self) -> int:
+        """How many rows it has."""
         return self.end - self.start
 
     @property
     def is_last(self) -> bool:
+        """Whether the asset ends with it."""
         return self.end >= self.asset.rows
 
 

@@ -29,7 +29,8 @@ class PreprocessSpec:
 
     @classmethod
     def of(cls, job: Job, schema: SeriesSchema) -> "PreprocessSpec":
-        """
+        """The spec of a job whose columns are known.
+
         Raises:
           UserError: if a duration does not fit the time column.
         """

@@ -37,6 +37,10 @@ def read_chunks(
     """Streams the rows [start, end) of an asset.
 
     Args:
+      asset: whose rows.
+      schema: the columns to read.
+      start: the first row.
+      end: the row after the last one; None reads all.
       values: False reads the times alone, and leaves `Chunk.values` without columns.
 
     Raises:
@@ -125,7 +129,7 @@ def read_sorted(asset: Asset, schema: SeriesSchema) -> Iterator[Chunk]:
 
 
 def in_split(chunk: Chunk, asset: Asset, name: SplitName, split: Split) -> np.ndarray:
-    """bool [n]: the rows of a chunk that belong to the split `name`."""
+    """Which rows, bool [n]: those of a chunk that belong to the split `name`."""
     if asset.split is not None:
         return np.full(len(chunk), asset.split == name)
     if asset.cuts is not None:

@@ -17,7 +17,9 @@ def resample(rows: Rows, every: int, how: How) -> Rows:
     step whose values are all NaN stays NaN.
 
     Args:
+      rows: in order of time.
       every: the grid's step, in ticks.
+      how: what becomes of the values of a step.
     """
     step = rows.time // every
     first = np.flatnonzero(np.diff(step, prepend=step[0] - 1))
@@ -54,6 +56,7 @@ def fill_grid(rows: Rows, every: int, limit: int, last: int | None) -> Rows:
     Args:
       rows: from `resample`.
       every: the grid's step, in ticks.
+      limit: the longest hole that is filled, in steps.
       last: the position before the first of `rows`, if one was.
     """
     before = rows.position[:1] - 1 if last is None else np.array([last])

@@ -26,6 +26,7 @@ class Rows:
         return len(self.position)
 
     def take(self, rows: slice | np.ndarray) -> "Rows":
+        """Some of the rows."""
         return Rows(self.position[rows], self.time[rows], self.values[rows], self.gap[rows])
 
     def between(self, start: int, end: int | None) -> "Rows":
@@ -36,6 +37,7 @@ class Rows:
 
     @staticmethod
     def concatenate(chunks: Sequence["Rows"]) -> "Rows":
+        """The rows of several chunks, one after the other."""
         if len(chunks) == 1:
             return chunks[0]
         return Rows(

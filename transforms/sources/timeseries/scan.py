@@ -46,6 +46,9 @@ def scan_file(path: str, asset: AssetFrom, schema: SeriesSchema, split_column: s
     """The parts of a file, one for each asset in it.
 
     Args:
+      path: of the file, local or gs://
+      asset: which rows belong to one asset.
+      schema: what the file must hold.
       split_column: the column of the path that splits the assets, if one does.
 
     Raises:

@@ -24,6 +24,8 @@ class BadTime(ValueError):
 
 @dataclass(frozen=True)
 class TimeUnits:
+    """What a time column counts."""
+
     kind: Literal["timestamp", "integer", "float"]
     unit: str | None = None  # of a numeric column
 

@@ -42,11 +42,15 @@ class Windowing:
         cls, windows: Windows, features: int, *, single: bool, fill_rows: int = 0, linear: bool = False,
         resampled: bool = False,
     ) -> "Windowing":  # fmt: skip
-        """
+        """The sizes for a job.
+
         Args:
+          windows: of the dataset.
+          features: columns of a row.
           single: one window per segment (records: windows).
           fill_rows: how far filling looks back, in rows.
           linear: whether filling looks ahead as far.
+          resampled: whether positions are steps of a time grid.
         """
         row = 4 * features
         # Segments that follow each other share length - stride rows: 16 windows' length keeps that under 7 %.
@@ -76,6 +80,7 @@ class Segments:
         return len(self.first)
 
     def windows(self, windowing: Windowing) -> int:
+        """How many windows they hold."""
         return int(count_windows(self.rows, windowing.length, windowing.stride).sum())
 
 
@@ -83,6 +88,7 @@ def find_runs(rows: Rows, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Row ranges [start, end) of the runs: valid rows that follow each other without a gap.
 
     Args:
+      rows: in order of time.
       valid: bool [n], False for rows that are dropped.
     """
     follows = np.zeros(len(rows) + 1, bool)
@@ -122,6 +128,8 @@ def iter_blocks(
     Holds no more than one block with its surroundings and one chunk of the stream.
 
     Args:
+      stream: rows of one asset and split, in order.
+      windowing: the sizes of blocks.
       start: the first position to own; rows before it are surroundings. None owns all.
     """
     held: list[Rows] = []

@@ -4,7 +4,7 @@ import pytest
 from templates.cloud import JOB_ID, serve
 
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.backends import dataflow
+from beamfeed.launcher.backends.dataflow import backend as dataflow
 from beamfeed.launcher.backends.dataflow.api import DataflowService, Unreachable
 from beamfeed.launcher.run import run_stage
 from beamfeed.launcher.stage import Stage

@@ -64,10 +64,10 @@ def element_count(step, value, **context):
 
 
 def test_a_job_from_queue_to_end():
-    metrics = [element_count("InspectFile-out0", 1200)]
+    metrics = [element_count("ScanFile-out0", 1200)]
     state, _, lines = play(["QUEUED", "PENDING", "RUNNING", "RUNNING", *["RUNNING"] * 8, "DONE"], [], metrics)
     assert state == "JOB_STATE_DONE"
-    assert lines == ["job is queued", "job is pending", "job is running", "1,200 parts inspected", "job is done"]
+    assert lines == ["job is queued", "job is pending", "job is running", "1,200 slices found", "job is done"]
 
 
 def test_every_message_is_told_once():
@@ -129,5 +129,5 @@ def test_counters_are_of_committed_work():
         {"name": {"origin": "user", "name": "rows", "context": {"step": "s2"}}, "scalar": 6},
         {"name": {"origin": "user", "name": "sizes"}, "distribution": {"count": 1}},
     ]
-    assert counters(metrics) == "10 units checked, 3 shards written, 11 rows"
+    assert counters(metrics) == "10 units validated, 3 shards written, 11 rows"
     assert counters([]) == ""

@@ -5,10 +5,11 @@ import re
 import pytest
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, WorkerOptions
 
-from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.config.load import parse_as
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends.dataflow.options import beam_options, check_paths, job_name, option
 from beamfeed.launcher.backends.dataflow.section import DataflowSection
+from beamfeed.launcher.job import job_model
 
 JOB = """
 name: '{name}'
@@ -29,7 +30,7 @@ NEEDED = "launch.preprocess.dataflow={project: a-project, region: europe-west1, 
 
 
 def job(name="fleet", files="gs://raw/*.csv", output="gs://made/data", overrides=()):
-    return parse_job(JOB.format(name=name, files=files, output=output), overrides)
+    return parse_as(job_model(), JOB.format(name=name, files=files, output=output), overrides)
 
 
 def test_every_key_is_an_option_that_beam_knows():

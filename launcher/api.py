@@ -1,0 +1,119 @@
+"""Running a job from Python: the same stages, started as the `beamfeed` command starts them."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import yaml
+
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.dataset.result import TrainResult, read_result
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.launcher.plan import make_plan
+from beamfeed.launcher.run import run_plan
+from beamfeed.launcher.stage import PREPROCESS, TRAIN
+
+USER_MISTAKE = 2  # exit code
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a job has made.
+
+    Attributes:
+      manifest: of the dataset.
+      training: how the training run ended; None where it was not asked for.
+    """
+
+    manifest: Manifest
+    training: TrainResult | None
+
+
+def run(
+    job: str | Job, overrides: Sequence[str] = (), *, max_assets: int | None = None, restart: bool = False
+) -> RunResult:
+    """Preprocesses and trains; what is complete already is skipped.
+
+    The stages run as processes of their own, on this machine or where the job's
+    section `launch` says. What they print goes to this process's output.
+
+    Args:
+      job: the path of a job file, local or gs://, or a job from `load_job`.
+      overrides: such as `windows.stride=4`.
+      max_assets: a smoke test on so many assets, in folders of its own.
+      restart: trains from the start, not from the last checkpoint.
+
+    Returns:
+      The manifest of the dataset and the result of the training run.
+
+    Raises:
+      UserError: for a mistake in the job.
+      JobFailed: if a stage failed.
+
+    Example:
+      >>> result = beamfeed.run("job.yaml", max_assets=2)
+      >>> result.training.epochs
+      2
+    """
+    return _run(job, overrides, (PREPROCESS, TRAIN), max_assets, restart)
+
+
+def preprocess(job: str | Job, overrides: Sequence[str] = (), *, max_assets: int | None = None) -> Manifest:
+    """Writes the dataset of a job, unless it is complete already. Arguments and errors as of `run`.
+
+    Returns:
+      The manifest of the dataset.
+
+    Example:
+      >>> manifest = beamfeed.preprocess("job.yaml")
+      >>> {split: info.windows for split, info in manifest.splits.items()}
+      {'train': 147, 'eval': 49, 'test': 98}
+    """
+    return _run(job, overrides, (PREPROCESS,), max_assets).manifest
+
+
+def train(
+    job: str | Job, overrides: Sequence[str] = (), *, max_assets: int | None = None, restart: bool = False
+) -> TrainResult:
+    """Trains on the dataset of a job, which must be complete. Arguments and errors as of `run`.
+
+    Returns:
+      How the training run ended; losses are mean squared errors of preprocessed values.
+
+    Example:
+      >>> result = beamfeed.train("job.yaml", ["train.epochs=1"])
+      >>> result.best_loss > 0
+      True
+    """
+    found = _run(job, overrides, (TRAIN,), max_assets, restart).training
+    assert found is not None
+    return found
+
+
+def _run(
+    job: str | Job, overrides: Sequence[str], stages: Sequence[str], max_assets: int | None, restart: bool = False
+) -> RunResult:
+    with _job_file(job) as path:
+        plan = make_plan(path, overrides, stages, max_assets, restart)
+        code, _ = run_plan(plan)
+    if code:
+        text = f"job {plan.job.name} ended with exit code {code}; what went wrong was printed above"
+        raise UserError(text) if code == USER_MISTAKE else JobFailed(text)
+    workdir = plan.job.train.workdir if plan.job.train else ""
+    return RunResult(read_manifest(plan.job.output.path), read_result(workdir) if TRAIN in stages else None)
+
+
+@contextmanager
+def _job_file(job: str | Job) -> Iterator[str]:
+    """The path of a job file; a job from memory is written to a temporary one."""
+    if not isinstance(job, Job):
+        yield job
+        return
+    with tempfile.TemporaryDirectory(prefix="beamfeed-job-") as folder:
+        path = os.path.join(folder, f"{job.name}.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            yaml.safe_dump(job.model_dump(mode="json", by_alias=True, exclude_unset=True), file, sort_keys=False)
+        yield path
