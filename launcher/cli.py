@@ -10,9 +10,9 @@ from typing import Any
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import JobFailed, UserError
-from beamfeed.launcher.backends.local.processes import Process, run_together
 from beamfeed.launcher.job import job_model
 from beamfeed.launcher.plan import make_plan
+from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.run import cancel_plan, describe_plan, run_plan
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 from beamfeed.launcher.summary import summary

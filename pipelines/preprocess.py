@@ -77,7 +77,7 @@ def is_done(job: Job, fingerprint: str) -> bool:
     if manifest is None:
         return False
     if leftovers(job.output.path, manifest) or storage.exists(lock_path(job.output.path)):
-        with suppress(UserError), lock.hold(lock_path(job.output.path)):  # held by another: nothing of his is touched
+        with suppress(UserError), lock.hold(lock_path(job.output.path)):  # held by another run: nothing is touched
             for path in leftovers(job.output.path, manifest):
                 storage.remove_tree(path)
     print(f"{job.output.path} is complete: the same job on the same input. Nothing to do.")

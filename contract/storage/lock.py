@@ -1,7 +1,7 @@
 """One run at a time at an output: a locked file on a disk, a lease in a bucket.
 
 A disk's lock ends with the process that holds it, however it ends. A bucket has no
-locks: there an object says who holds the place, and is written anew while he lives.
+locks: there an object says who holds the place, and is written anew while the holder lives.
 """
 
 import errno
@@ -209,7 +209,7 @@ class _Lease:
         self._generation = blob.generation
 
     def keep(self, done: threading.Event) -> None:
-        """Renews it until `done`; ends the process if somebody else has taken it, as he may be removing our files."""
+        """Renews it until `done`; ends the process if another run has taken it, which may be removing our files."""
         from google.api_core.exceptions import PreconditionFailed
 
         while not done.wait(RENEWED_SECONDS):

@@ -82,7 +82,7 @@ def test_who_lost_his_lease_stops(gs):
 
 
 def test_a_lost_answer_is_no_loss(gs):
-    """The lease was renewed, but its holder was not told: it is his all the same."""
+    """The lease was renewed, but its holder was not told: it holds all the same."""
     with holding(gs) as process:
         gs.store.put(gs.bucket, "out/lock.json", gs.read("out/lock.json"))
         written = gs.store.get(gs.bucket, "out/lock.json").generation

@@ -15,7 +15,7 @@ from beamfeed.launcher.backends.dataflow.api import DataflowService, Unreachable
 from beamfeed.launcher.backends.dataflow.follow import DONE, FAILED, failure, follow, state_words
 from beamfeed.launcher.backends.dataflow.options import beam_options, check_paths, data_label, job_name, option
 from beamfeed.launcher.backends.dataflow.section import DataflowSection
-from beamfeed.launcher.backends.local.processes import Process, run_together
+from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.stage import PREPROCESS, Stage
 
 CONSOLE = "https://console.cloud.google.com/dataflow/jobs"

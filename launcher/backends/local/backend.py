@@ -14,7 +14,7 @@ from typing import ClassVar
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
-from beamfeed.launcher.backends.local.processes import Process, Running, settle, started, wait
+from beamfeed.launcher.processes import Process, Running, settle, started, wait
 from beamfeed.launcher.progress import watching
 from beamfeed.launcher.stage import PREPROCESS, PROGRAMS, TRAIN, Stage
 

@@ -1,4 +1,4 @@
-"""What a user reads who made a mistake in his job file."""
+"""What is said of a mistake in a job file."""
 
 import pytest
 
