@@ -23,9 +23,9 @@ help:
 
 setup: $(READY)
 
-$(READY): requirements.lock setup.py
+$(READY): requirements-dev.lock setup.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --requirement requirements.lock
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements-dev.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(READY)
 
@@ -52,7 +52,7 @@ bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/run.py --size $(SIZE) --out out/bench $(if $(filter large,$(SIZE)),--docs docs)
 
 $(BENCH_READY): $(READY) requirements-bench.lock
-	$(BIN)/pip install --quiet --requirement requirements-bench.lock
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements-bench.lock
 	touch $(BENCH_READY)
 
 lint: $(READY)
@@ -100,12 +100,13 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-LOCK := $(BIN)/uv pip compile setup.py --python-version 3.11 --no-header --no-annotate
+LOCK := $(BIN)/uv pip compile setup.py --python-version 3.11 --no-header --no-annotate --generate-hashes --quiet
 
 lock:
 	$(BIN)/python -m pip install --quiet uv
-	$(LOCK) --extra dev --upgrade --output-file requirements.lock
-	$(LOCK) --extra dev --extra bench --constraint requirements.lock --output-file requirements-bench.lock
+	$(LOCK) --extra dev --upgrade --output-file requirements-dev.lock
+	$(LOCK) --constraint requirements-dev.lock --output-file requirements.lock
+	$(LOCK) --extra dev --extra bench --constraint requirements-dev.lock --output-file requirements-bench.lock
 
 clean:
 	rm -rf out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

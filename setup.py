@@ -42,19 +42,41 @@ BENCH = [
     "pandas>=2.2,<4",
 ]
 
+HERE = Path(__file__).parent
+URL = "https://github.com/beamfeed/beamfeed"
+
 # The folders stand at the top level; the import name is beamfeed. In the checkout, links in beamfeed/ point to them.
 FOLDERS = ("contract", "launcher", "pipelines", "trainer", "transforms")
 PACKAGES = {
     f"beamfeed.{package}": package.replace(".", "/")
     for folder in FOLDERS
-    for package in [folder, *(f"{folder}.{inner}" for inner in find_packages(str(Path(__file__).parent / folder)))]
+    for package in [folder, *(f"{folder}.{inner}" for inner in find_packages(str(HERE / folder)))]
 }
 
 setup(
     name="beamfeed",
     version="0.1.0",
     description="From a bucket of raw asset files to a trained TensorFlow model: Beam pipelines, TFRecords, trainer.",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
     license="Apache-2.0",
+    url=URL,
+    project_urls={
+        "Documentation": f"{URL}/tree/main/docs",
+        "Changes": f"{URL}/blob/main/CHANGELOG.md",
+        "Issues": f"{URL}/issues",
+    },
+    keywords=["apache beam", "dataflow", "etl", "machine learning", "tensorflow", "tfrecord", "time series"],
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3 :: Only",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
     python_requires=">=3.11,<3.12",
     packages=["beamfeed", *PACKAGES],
     package_dir={"beamfeed": "beamfeed", **PACKAGES},
