@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 .PHONY: help setup demo test test-fast test-long bench lint format lock clean template template-run
 
 help:
-	@echo "make demo       simulate a fleet, prepare it, train on it with two workers (a few minutes)"
+	@echo "make demo       simulate a fleet, preprocess it, train on it with two workers (a few minutes)"
 	@echo "make test       the tests, in ten minutes"
 	@echo "make test-long  workers that are killed, and a bucket on this machine, in eighteen minutes"
 	@echo "make test-fast  all tests but the slow ones"
@@ -61,7 +61,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# The image and the Flex Template of preparing on Dataflow; see docs/dataflow.md.
+# The image and the Flex Template of preprocessing on Dataflow; see docs/dataflow.md.
 GCLOUD ?= gcloud
 REGION ?= $(shell $(GCLOUD) config get-value compute/region 2>/dev/null)
 REPOSITORY ?= beamfeed

@@ -1,4 +1,4 @@
-"""What is compared when preparing: names, commands, and what each of them is."""
+"""What is compared in preprocessing: names, commands, and what each of them is."""
 
 import sys
 from collections.abc import Callable
@@ -14,7 +14,7 @@ OURS = "beamfeed"
 
 @dataclass(frozen=True)
 class Alternative:
-    """One way to prepare a fleet.
+    """One way to preprocess a fleet.
 
     Attributes:
       command: (input folder, output folder, scratch folder, workers) -> command line.
@@ -68,13 +68,13 @@ ALTERNATIVES = (
     Alternative(
         "floor",
         "one process and no framework: pyarrow reads everything into memory, NumPy standardizes, bare floats are "
-        "written in TFRecord framing. Nothing is checked, described or read back. What no preparing can do without.",
+        "written in TFRecord framing. Nothing is checked, described or read back: what no way can do without.",
         script("prepare_floor.py", workers=False),
         repeats=3,
     ),
     Alternative(
         OURS,
-        "`python -m beamfeed.pipelines.preprocess`, end to end: every row is checked, then prepared; "
+        "`python -m beamfeed.pipelines.preprocess`, end to end: every row is checked, then scaled and cut; "
         "segments are written, every shard is read back, the manifest is published.",
         ours(),
         repeats=3,

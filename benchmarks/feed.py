@@ -1,4 +1,4 @@
-"""Compares ways to feed windows to a training: windows per second and peak memory.
+"""Compares ways to feed windows to a training run: windows per second and peak memory.
 
     python benchmarks/feed.py --assets 200 --rows 31250 --json out/bench/feed.json
 

@@ -1,4 +1,4 @@
-"""The floor: the least that any preparing has to do, in one process and without a framework.
+"""The floor: the least that any preprocessing has to do, in one process and without a framework.
 
     python benchmarks/prepare_floor.py --input DIR --output DIR
 

@@ -245,7 +245,7 @@ def _lines(results: dict) -> Iterator[str]:
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB memory, {machine['system']}; "
         f"Python {machine['python']}, {versions}. Load of the machine before the start: {machine['load_before']}.",
         "",
-        "## Preparing",
+        "## Preprocessing",
         "",
         f"A timestamp and 8 float32 sensors per row, Parquet, standardized and cut into windows of "
         f"{windows['length']} rows, one every {windows['stride']}. All write the same windows; a test "

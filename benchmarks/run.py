@@ -3,7 +3,7 @@
     python benchmarks/run.py --size small --out out/bench
     python benchmarks/run.py --size large --out out/bench --docs docs
 
-Preparing against the alternatives, our growth with rows and with assets, feeding
+Preprocessing against the alternatives, our growth with rows and with assets, feeding
 (`feed.py`), training (`train.py`), and `beamfeed profile` on the demo's data. Each
 run is a process of its own on a machine that does nothing else meanwhile; the input
 is in the page cache, written pages are flushed before.
@@ -147,7 +147,7 @@ class Bench:
 
     def compare(self, assets: int, rows: int) -> dict:
         """All alternatives on one fleet."""
-        say(f"preparing {assets} assets of {rows:,} rows")
+        say(f"preprocessing {assets} assets of {rows:,} rows")
         self.make_fleet(assets, rows)
         return {
             "assets": assets,

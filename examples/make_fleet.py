@@ -143,7 +143,7 @@ def missing_runs(rng: np.random.Generator, rows: int, columns: int) -> np.ndarra
 def write_pump(pump: Pump, path: str) -> None:
     """Writes a pump's rows, and leaves a file that holds the same bytes already as it is.
 
-    An untouched file keeps its time of modification, so nothing is prepared again.
+    An untouched file keeps its time of modification, so nothing is preprocessed again.
     """
     temporary = f"{path}.tmp"
     if path.endswith(".csv"):

@@ -162,7 +162,7 @@ def build_parser() -> argparse.ArgumentParser:
         commands,
         "profile",
         profile,
-        "measure how fast a dataset feeds a training, and what limits",
+        "measure how fast a dataset feeds a training run, and what limits",
         "beamfeed profile out/data --job job.yaml",
     )
     feed.add_argument("dataset", metavar="DATASET", help="the folder that holds manifest.json (output.path of the job)")

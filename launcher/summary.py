@@ -11,7 +11,7 @@ Row = tuple[str, ...]
 
 
 def summary(job: Job, manifest: Manifest | None, result: TrainResult | None, seconds: Mapping[str, float]) -> str:
-    """The table: the dataset by split, then the training.
+    """The table: the dataset by split, then the training run.
 
     Args:
       job: the job that ran

@@ -1,4 +1,6 @@
-"""Entry point of preparing: `python -m beamfeed.pipelines.preprocess --job job.yaml [--set key=value] [Beam options]`.
+"""Entry point of preprocessing.
+
+    python -m beamfeed.pipelines.preprocess --job job.yaml [--set key=value] [Beam options]
 
 On a local runner it returns when the dataset is published; on another it submits
 the job and returns, as a Flex Template must. Exit codes: 0 done, 1 the job failed,

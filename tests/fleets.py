@@ -58,7 +58,7 @@ class Fleet:
         path.write_text(yaml.safe_dump(self.job))
         return path
 
-    def prepare(self, *overrides: str) -> int:
+    def preprocess(self, *overrides: str) -> int:
         """Runs the whole preprocessing in this process; returns the exit code."""
         from beamfeed.pipelines.preprocess import main
 

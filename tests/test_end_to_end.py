@@ -75,7 +75,7 @@ def test_export_reconstructs_windows(trained):
 
     model = tf.saved_model.load(str(trained / "model" / "saved_model"))
     windows = np.stack(list(next(iter(read_windows(trained / "data", "eval").values())).values()))[:7]
-    outputs = model.signatures["prepared"](windows=tf.constant(windows))
+    outputs = model.signatures["preprocessed"](windows=tf.constant(windows))
     assert {name: tuple(value.shape) for name, value in outputs.items()} == {
         "latent": (7, 16),
         "reconstruction": windows.shape,

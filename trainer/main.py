@@ -1,8 +1,8 @@
-"""`python -m beamfeed.trainer.main --job job.yaml [--set key=value ...]`: one worker of a training.
+"""`python -m beamfeed.trainer.main --job job.yaml [--set key=value ...]`: one worker of a training run.
 
-Exit codes: 0 done, 1 the training failed, 2 a mistake in the job, the dataset or the
+Exit codes: 0 done, 1 the training run failed, 2 a mistake in the job, the dataset or the
 environment. 138 another worker was lost, and 143 this one was asked to stop (SIGTERM): started
-again, the training goes on from its last checkpoint.
+again, the training run goes on from its last checkpoint.
 """
 
 import argparse
@@ -109,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             logging.getLogger("beamfeed.trainer.cluster.strategy").setLevel(logging.INFO)
         if not arguments.restart and (found := find_finished(job, manifest)):
             how = "stopped early after" if found.stopped_early else "ran"
-            print(f"{job.train.workdir}: nothing to do, the training {how} {found.epochs} epochs")
+            print(f"{job.train.workdir}: nothing to do, the training run {how} {found.epochs} epochs")
             return 0
         result = train(job, manifest, worker, arguments.restart)
     except UserError as error:

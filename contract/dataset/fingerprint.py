@@ -22,7 +22,7 @@ def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
 
     It covers every key that can change the shards, and path, size and
     modification time of each input file; not where the output goes, nor how many
-    workers prepare it.
+    workers write it.
     """
     what = {
         "format": manifest.FORMAT,

@@ -1,7 +1,7 @@
-"""Every file and folder name of a dataset and of a training folder: the only place that knows them.
+"""Every file and folder name of a dataset and of a working folder: the only place that knows them.
 
 <output>/manifest.json              written last, atomically
-<output>/lock.json                  only while a run prepares the data
+<output>/lock.json                  only while a run preprocesses
 <output>/data-<fingerprint>/
     train/part-00000-of-00016.tfrecord ...   eval/ ...   test/ ...
     schema.pbtxt  stats.json  transform_fn/  rejects/part-00000.jsonl
@@ -105,7 +105,7 @@ class RunLayout:
 
     @property
     def complete(self) -> str:
-        """Written last: the result of a finished training."""
+        """Written last: the result of a finished training run."""
         return self._name("complete.json")
 
     @property

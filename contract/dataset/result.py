@@ -1,4 +1,4 @@
-"""The result of a finished training: what the trainer writes last, and the launcher reads."""
+"""The result of a finished training run: what the trainer writes last, and the launcher reads."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -7,7 +7,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 
 
 class TrainResult(BaseModel):
-    """`<workdir>/complete.json`. Losses are mean squared errors of prepared values."""
+    """`<workdir>/complete.json`. Losses are mean squared errors of preprocessed values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -32,5 +32,5 @@ def read_result(workdir: str) -> TrainResult | None:
 
 
 def write_result(workdir: str, result: TrainResult) -> None:
-    """Says that the training is finished."""
+    """Says that the training run is finished."""
     storage.write_text(RunLayout(workdir).complete, result.model_dump_json(indent=1) + "\n")

@@ -52,7 +52,9 @@ def _born(pid: int) -> str:
 def _busy(path: str, holder: dict[str, Any], more: str = "") -> UserError:
     who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
     folder = path.rpartition("/")[0]
-    return UserError(f"output.path: {who} is preparing {folder} right now; wait for it{more}, or give another folder")
+    return UserError(
+        f"output.path: {who} is preprocessing {folder} right now; wait for it{more}, or give another folder"
+    )
 
 
 @contextmanager

@@ -19,7 +19,7 @@ def local(tmp_path_factory) -> Fleet:
     for index in range(6):
         fleet.write(f"m{index}.parquet", make_table(2000, seed=index), row_group_size=500)
     fleet.write("broken.parquet", make_table(10)).write_bytes(b"PAR1 this is none PAR1")
-    assert fleet.prepare() == 0
+    assert fleet.preprocess() == 0
     return fleet
 
 

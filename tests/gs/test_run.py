@@ -32,8 +32,8 @@ def job(gs, tmp_path) -> str:
 
 
 def test_training_survives_faults(gs, job):
-    prepared = gs.python("-m", "beamfeed.launcher.cli", "preprocess", job)
-    assert prepared.returncode == 0, prepared.stderr
+    preprocessed = gs.python("-m", "beamfeed.launcher.cli", "preprocess", job)
+    assert preprocessed.returncode == 0, preprocessed.stderr
     gs.ledger.reset()
     overrides = ("launch.train.workers=1", "train.epochs=2", "train.checkpoint.every_steps=10000")
     one = [part for override in overrides for part in ("--set", override)]
@@ -63,8 +63,8 @@ def test_training_survives_faults(gs, job):
 
 
 def test_the_whole_job_with_a_worker_killed(gs, job, tmp_path):
-    prepared = gs.python("-m", "beamfeed.launcher.cli", "preprocess", job)
-    assert prepared.returncode == 0, prepared.stderr
+    preprocessed = gs.python("-m", "beamfeed.launcher.cli", "preprocess", job)
+    assert preprocessed.returncode == 0, preprocessed.stderr
     gs.ledger.reset()
     launcher = subprocess.Popen(
         [sys.executable, "-m", "beamfeed.launcher.cli", "train", job],

@@ -107,7 +107,7 @@ def test_nothing_is_complete_at_first(job_path):
     assert [stage.name for stage in plan.stages] == [PREPROCESS, TRAIN]
     assert states(job_path) == {PREPROCESS: False, TRAIN: False}
     assert "no dataset" in reasons(job_path)[PREPROCESS]
-    assert "no finished training" in reasons(job_path)[TRAIN]
+    assert "no finished training run" in reasons(job_path)[TRAIN]
 
 
 def test_commands_carry_the_job_and_its_overrides(job_path):

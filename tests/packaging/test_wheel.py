@@ -83,7 +83,7 @@ def test_workers_in_processes_of_their_own(root, wheel_python, fleet, tmp_path):
     for i in range(24):
         fleet.write(f"m{i}.parquet", make_table(500, seed=i))
     fleet.job["output"]["shards"] = 6
-    assert fleet.prepare() == 0
+    assert fleet.preprocess() == 0
     expected = files_of(fleet.output)
 
     for name in ("empty", "watch"):

@@ -33,7 +33,7 @@ def test_windows_equal_a_plain_loop_with_statistics_of_the_training_rows(fleet):
     raw = {f"m{i}": make_table(50 + 7 * i, seed=i) for i in range(12)}
     for name, table in raw.items():
         fleet.write(f"{name}.parquet", table, row_group_size=20)
-    assert fleet.prepare() == 0
+    assert fleet.preprocess() == 0
 
     values = {name: np.stack([table[f"x{i}"] for i in range(3)], 1) for name, table in raw.items()}
     training = np.concatenate([values[name] for name in fleet.windows("train")]).astype("f8")
@@ -57,7 +57,7 @@ def test_golden_folder(fleet):
     for i in range(3):
         fleet.write(f"m{i}.parquet", make_table(30, seed=i))
     fleet.job["output"]["shards"] = 1
-    assert fleet.prepare() == 0
+    assert fleet.preprocess() == 0
     manifest = fleet.manifest
     found = sorted(str(path.relative_to(fleet.output)) for path in fleet.output.rglob("*") if path.is_file())
     assert found == [
@@ -93,7 +93,7 @@ def test_shards_are_the_same_bytes_in_every_run_and_with_any_number_of_workers(n
         for i in range(9):
             table = make_table(400, seed=i)
             fleet.write(f"m{i}.parquet", table, row_group_size=64)
-        assert fleet.prepare(f"launch.preprocess.workers={workers}") == 0
+        assert fleet.preprocess(f"launch.preprocess.workers={workers}") == 0
         found.append(fleet.shard_bytes())
     assert len(found[0]) >= 3
     assert found[0] == found[1] == found[2]
@@ -115,35 +115,35 @@ def test_rejected_assets_leave_no_trace_in_the_others(new_fleet):
 def test_second_run_does_nothing_and_a_changed_job_swaps(fleet, capfd):
     for i in range(4):
         fleet.write(f"m{i}.parquet", make_table(40, seed=i))
-    assert fleet.prepare() == 0
+    assert fleet.preprocess() == 0
     first = fleet.manifest
     before = {p: p.stat().st_mtime_ns for p in fleet.output.rglob("*")}
-    assert fleet.prepare() == 0
+    assert fleet.preprocess() == 0
     assert "Nothing to do" in capfd.readouterr().out
     assert before == {p: p.stat().st_mtime_ns for p in fleet.output.rglob("*")}
 
-    assert fleet.prepare("windows.stride=4") == 0
+    assert fleet.preprocess("windows.stride=4") == 0
     second = fleet.manifest
     assert second.data != first.data
     for shard in first.splits["train"].shards:  # a trainer that started before still has its shards
         assert (fleet.output / first.data / shard.file).stat().st_size == shard.bytes
-    assert fleet.prepare("windows.stride=8") == 0
+    assert fleet.preprocess("windows.stride=8") == 0
     folders = {path.name for path in fleet.output.iterdir() if path.is_dir()}
     assert folders == {second.data, fleet.manifest.data}
 
     shard = fleet.output / fleet.manifest.data / fleet.manifest.splits["train"].shards[0].file
     shard.unlink()  # a dataset with a hole is not complete
-    assert fleet.prepare("windows.stride=8") == 0
+    assert fleet.preprocess("windows.stride=8") == 0
     assert shard.exists()
 
 
 def test_a_failed_run_leaves_the_published_data_alone(fleet, capfd):
     for i in range(4):
         fleet.write(f"m{i}.parquet", make_table(40, seed=i))
-    assert fleet.prepare() == 0
+    assert fleet.preprocess() == 0
     published, shards = fleet.manifest, fleet.shard_bytes()
     fleet.write("m0.parquet", make_table(3))
-    assert fleet.prepare("limits.max_rejected_fraction=0.1") == 1
+    assert fleet.preprocess("limits.max_rejected_fraction=0.1") == 1
     error = capfd.readouterr().err
     assert "25.0% of the assets were rejected, limits.max_rejected_fraction is 10.0%" in error
     assert "has 3 rows, a window needs 8" in error
@@ -159,7 +159,7 @@ def test_csv_and_gzip_give_the_windows_of_parquet(new_fleet):
         fleet = new_fleet(suffix)
         for i in range(4):
             fleet.write(f"m{i}.{suffix}", make_table(70, seed=i))
-        assert fleet.prepare() == 0
+        assert fleet.preprocess() == 0
         found.append(all_windows(fleet))
     assert_same_windows(found[1], found[0], rtol=0)
     assert_same_windows(found[2], found[0], rtol=0)
@@ -228,7 +228,7 @@ def test_number_types(fleet):
     for i in range(3):
         fleet.write(f"m{i}.parquet", table)
     fleet.job["prepare"] = {"scale": {"how": "none"}, "missing": {"fill": "constant", "value": 8}}
-    assert fleet.prepare("windows.stride=8") == 0
+    assert fleet.preprocess("windows.stride=8") == 0
     found = np.concatenate([*fleet.windows("train").popitem()[1].values()])
     expected = np.stack([base, base, base > 4, base, base, base, base], 1).astype("f4")
     np.testing.assert_array_equal(found, expected)
@@ -237,7 +237,7 @@ def test_number_types(fleet):
 def test_constant_columns_become_zero(fleet):
     for i in range(4):
         fleet.write(f"m{i}.parquet", make_table(40, seed=i, x1=np.full(40, 518.67, "f4")))
-    assert fleet.prepare() == 0
+    assert fleet.preprocess() == 0
     for windows in all_windows(fleet).values():
         for window in windows.values():
             assert np.isfinite(window).all()
@@ -249,7 +249,7 @@ def test_scale_per_asset(fleet):
     for name, table in raw.items():
         fleet.write(f"{name}.parquet", table)
     fleet.job["prepare"] = {"scale": {"how": "minmax", "per": "asset"}}
-    assert fleet.prepare() == 0
+    assert fleet.preprocess() == 0
     values = {name: np.stack([table[f"x{i}"] for i in range(3)], 1) for name, table in raw.items()}
     scaled = {name: (v - v.min(0)) / (v.max(0) - v.min(0)) for name, v in values.items()}
     expected = {name: plain_windows(v, 8, 2) for name, v in scaled.items()}
@@ -280,7 +280,7 @@ def test_no_window_crosses_a_gap_and_missing_values_follow_the_rules(fleet):
         "scale": {"how": "none"}, "max_gap": 5, "missing": {"fill": "forward", "limit": 3},
     }  # fmt: skip
     fleet.job["split"] = {"train": 1, "eval": 0, "test": 0}
-    assert fleet.prepare("windows.stride=1") == 0
+    assert fleet.preprocess("windows.stride=1") == 0
     starts = sorted(fleet.windows("train")["m"])
     assert starts == [*range(0, 43 - 7), *range(60, 120 - 7), *range(120, 200 - 7)]
     window = fleet.windows("train")["m"][9]
@@ -291,7 +291,7 @@ def test_split_by_time_and_no_window_in_two_splits(fleet):
     for i in range(3):
         fleet.write(f"m{i}.parquet", make_table(100, seed=i), row_group_size=30)
     fleet.job["split"] = {"by": "time", "train": 0.6, "eval": 0.2, "test": 0.2}
-    assert fleet.prepare("windows.stride=1") == 0
+    assert fleet.preprocess("windows.stride=1") == 0
     for name in ("m0", "m1", "m2"):
         assert sorted(fleet.windows("train")[name]) == [*range(0, 60 - 7)]
         assert sorted(fleet.windows("eval")[name]) == [*range(60, 80 - 7)]
@@ -305,7 +305,7 @@ def test_split_by_column_of_the_file(fleet):
     for i in range(3):
         fleet.write(f"m{i}.parquet", make_table(100, seed=i, phase=phase))
     fleet.job["split"] = {"by": "column", "column": "phase", "train": ["run", "off"], "test": ["cool"]}
-    assert fleet.prepare("windows.stride=1") == 0
+    assert fleet.preprocess("windows.stride=1") == 0
     assert sorted(fleet.windows("train")["m0"]) == [*range(25, 50 - 7), *range(75, 100 - 7)]
     assert sorted(fleet.windows("test")["m0"]) == [*range(50, 75 - 7)]
     assert fleet.windows("eval") == {}
@@ -316,7 +316,7 @@ def test_split_by_column_of_the_path(fleet):
         fleet.write(f"{site}/m{i}.parquet", make_table(50, seed=i))
     fleet.job["source"]["asset"] = {"from": "path", "pattern": r"(?P<site>\w+)/(?P<asset>m\d+)\."}
     fleet.job["split"] = {"by": "column", "column": "site", "train": ["north"], "eval": ["south"]}
-    assert fleet.prepare() == 0
+    assert fleet.preprocess() == 0
     assert fleet.windows("train").keys() == {"m0", "m1"}
     assert fleet.windows("eval").keys() == {"m2"}
     assert fleet.windows("test") == {}
@@ -334,7 +334,7 @@ def test_resampling_onto_a_grid(fleet):
         "scale": {"how": "none"}, "resample": {"every": "1s", "how": "mean"}, "missing": {"fill": "linear", "limit": 2},
     }  # fmt: skip
     fleet.job["split"] = {"train": 1, "eval": 0, "test": 0}
-    assert fleet.prepare("windows.stride=1") == 0
+    assert fleet.preprocess("windows.stride=1") == 0
     series = pd.Series(x.astype("f8"), index=pd.to_datetime((seconds * 1e9).astype("i8")))
     grid = series.resample("1s").mean()
     filled = grid.interpolate(limit_area="inside")
@@ -358,7 +358,7 @@ def test_records_as_windows_and_gzip_hold_the_same_windows(new_fleet):
         fleet = new_fleet(name)
         for i in range(3):
             fleet.write(f"m{i}.parquet", make_table(60, seed=i))
-        assert fleet.prepare(*overrides) == 0
+        assert fleet.preprocess(*overrides) == 0
         found.append(all_windows(fleet))
         records = sum(split.records for split in fleet.manifest.splits.values())
         assert records == (3 * 27 if name == "b" else 3)
@@ -369,7 +369,7 @@ def test_records_as_windows_and_gzip_hold_the_same_windows(new_fleet):
 def test_max_assets_takes_the_first_assets(fleet):
     for i in range(8):
         fleet.write(f"m{i}.parquet", make_table(40, seed=i))
-    assert fleet.prepare("source.max_assets=3") == 0
+    assert fleet.preprocess("source.max_assets=3") == 0
     assert all_windows(fleet).keys() == {"m0", "m1", "m2"}
 
 
@@ -382,7 +382,7 @@ def test_turbofan_counts_equal_an_independent_count(new_fleet, data):
             "files": str(files), "time": {"column": "cycle"}, "features": ["sensor_*", "setting_1"], "max_assets": 20,
         }  # fmt: skip
         fleet.job["windows"] = {"length": 30, "stride": 1}
-        assert fleet.prepare() == 0
+        assert fleet.preprocess() == 0
         rows = [pq.read_metadata(data / "turbofan" / f"{name}.parquet").num_rows for name in names]
         assert fleet.manifest.counts.rows_read == sum(rows)
         assert sum(s.windows for s in fleet.manifest.splits.values()) == sum(r - 29 for r in rows)

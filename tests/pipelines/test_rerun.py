@@ -46,7 +46,7 @@ def test_two_runs_at_one_output_exclude_each_other(fleet, start):
     _out, err = second.communicate(timeout=60)
     assert second.returncode == 2
     assert err.startswith(f"output.path: process {first.pid} on ")
-    assert err.endswith(f" is preparing {fleet.output} right now; wait for it, or give another folder\n")
+    assert err.endswith(f" is preprocessing {fleet.output} right now; wait for it, or give another folder\n")
     assert len(err.splitlines()) == 1
     assert first.wait(60) == 0
     assert fleet.manifest.windows.stride == 2
@@ -56,7 +56,7 @@ def test_two_runs_at_one_output_exclude_each_other(fleet, start):
 def test_what_a_run_left_that_was_killed_after_publishing_goes(fleet, capfd):
     for i in range(3):
         fleet.write(f"m{i}.parquet", make_table(100, seed=i))
-    assert fleet.prepare() == 0
+    assert fleet.preprocess() == 0
     clean = files_of(fleet.output)
     data = fleet.manifest.data
     for name in (f"{data}/tmp/train-00000-0", "data-0123/train/part-00000-of-00001.tfrecord", "manifest.json.tmp-1"):
@@ -64,7 +64,7 @@ def test_what_a_run_left_that_was_killed_after_publishing_goes(fleet, capfd):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"left")
     (fleet.output / "lock.json").write_text("{}")
-    assert fleet.prepare() == 0
+    assert fleet.preprocess() == 0
     assert "Nothing to do" in capfd.readouterr().out
     assert files_of(fleet.output) == clean
     assert {path.name for path in fleet.output.iterdir()} == {data, "manifest.json"}
@@ -75,7 +75,7 @@ def test_killed_again_and_again(fleet, start):
     for i in range(6):
         fleet.write(f"m{i}.parquet", make_table(60_000, seed=i), row_group_size=5000)
     fleet.write("broken.parquet", make_table(10)).write_bytes(b"PAR1 this is none PAR1")
-    assert fleet.prepare(f"output.path={fleet.folder}/undisturbed") == 0
+    assert fleet.preprocess(f"output.path={fleet.folder}/undisturbed") == 0
     process = start(f"output.path={fleet.folder}/timed")
     wait_for_lock(process, fleet.folder / "timed")
     began = time.monotonic()

@@ -96,13 +96,13 @@ def test_every_step_tried_again_gives_the_same_files(fleet, spoil, monkeypatch, 
     fleet.write("short.parquet", make_table(3))
     fleet.write("twice.parquet", make_table(60, t=np.r_[0:30, 29:59]))
     overrides = [f"prepare.scale.per={per}", "output.shards=2", "windows.length=64"]
-    assert fleet.prepare(f"output.path={fleet.folder}/spoiled", *overrides) == 0
+    assert fleet.preprocess(f"output.path={fleet.folder}/spoiled", *overrides) == 0
     assert {name.rpartition("/")[2] for name in spoil.names} >= {
         "ReadListing", "ParDo(ScanFile)", "ParDo(_PlanAssets)", "ValidateUnit", "Judge", "TheirMoments", "MakeTable",
         "CopyGraph", "DecideFleet", "PlanShards", "WriteShard", "VerifyShard", "PublishManifest",
     }  # fmt: skip
     monkeypatch.undo()
-    assert fleet.prepare(*overrides) == 0
+    assert fleet.preprocess(*overrides) == 0
     assert len(fleet.rejects()) == 3
     assert fleet.manifest.counts.rejected_assets == 3
     assert files_of(fleet.folder / "spoiled") == files_of(fleet.output)

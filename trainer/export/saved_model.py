@@ -27,7 +27,7 @@ class Serving(tf.Module):
     """The exported module. Its functions are the signatures; docs/serving.md describes them.
 
     Args:
-      model: from prepared windows `[batch, length, features]` to the same shape.
+      model: from preprocessed windows `[batch, length, features]` to the same shape.
       manifest: of the dataset.
       transform: the folder of the dataset's transform graph.
       missing: the job's rule for missing values.
@@ -52,7 +52,10 @@ class Serving(tf.Module):
     def signatures(self) -> dict[str, Callable[..., Outputs]]:
         """The functions to save, by the names of their signatures."""
         windows = tf.TensorSpec([None, self._frame.length, self._features], tf.float32, name="windows")
-        found = {"prepared": _function(self.run_prepared, windows), "features": self.features.get_concrete_function()}
+        found = {
+            "preprocessed": _function(self.run_preprocessed, windows),
+            "features": self.features.get_concrete_function(),
+        }
         if self.transform is not None:
             rows = tf.TensorSpec([None, self._features], tf.float32, name="rows")
             assets = [tf.TensorSpec([None], tf.string, name=ASSET)] if self._per_asset else []
@@ -61,8 +64,8 @@ class Serving(tf.Module):
             found["rows"] = _function(self.run_rows, rows, *asset)
         return found
 
-    def run_prepared(self, windows: tf.Tensor) -> Outputs:
-        """Float32 `[batch, length, features]`, prepared -> reconstruction, score and, with an encoder, latent."""
+    def run_preprocessed(self, windows: tf.Tensor) -> Outputs:
+        """Float32 `[batch, length, features]`, preprocessed -> reconstruction, score and, with an encoder, latent."""
         outputs = {}
         if self._encoder is not None:
             outputs["latent"] = self._encoder(windows, training=False)
@@ -76,8 +79,8 @@ class Serving(tf.Module):
         """Raw windows, float32 `[batch, length, features]`, and strings `[batch]` where each asset has its scale."""
         batch, length = tf.shape(windows)[0], self._frame.length
         names = None if asset is None else tf.repeat(asset, length)
-        prepared = self._prepare(tf.reshape(windows, [-1, self._features]), names)
-        outputs = self.run_prepared(tf.reshape(prepared, [batch, length, self._features]))
+        preprocessed = self._preprocess(tf.reshape(windows, [-1, self._features]), names)
+        outputs = self.run_preprocessed(tf.reshape(preprocessed, [batch, length, self._features]))
         return {**outputs, "reconstruction_raw": self._restore(outputs["reconstruction"], asset)}
 
     def run_rows(self, rows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
@@ -87,16 +90,16 @@ class Serving(tf.Module):
         """
         length, stride = self._frame.length, self._frame.stride
         names = None if asset is None else tf.fill([tf.shape(rows)[0]], asset)
-        prepared = self._prepare(rows, names)
+        preprocessed = self._preprocess(rows, names)
         count = count_windows(tf.shape(rows, tf.int64)[0], length, stride)
         start = first_row(tf.range(count), stride)
-        windows = tf.gather(prepared, start[:, None] + tf.range(length, dtype=tf.int64))
-        outputs = self.run_prepared(windows)
+        windows = tf.gather(preprocessed, start[:, None] + tf.range(length, dtype=tf.int64))
+        outputs = self.run_preprocessed(windows)
         names = None if asset is None else tf.fill([tf.size(start)], asset)
         raw = self._restore(outputs["reconstruction"], names)
         return {**outputs, "reconstruction_raw": raw, "start": start}
 
-    def _prepare(self, rows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
+    def _preprocess(self, rows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
         """Rows `[rows, features]`, scaled; infinity is missing, as it is when files are read."""
         missing = tf.constant(np.nan, tf.float32)
         scaled = self._scale(tf.where(tf.math.is_finite(rows), rows, missing), asset)
@@ -104,7 +107,7 @@ class Serving(tf.Module):
             return scaled
         return tf.where(tf.math.is_nan(scaled), self._constant, scaled)
 
-    def _restore(self, prepared: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
+    def _restore(self, preprocessed: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
         """Windows `[batch, length, features]` in raw units.
 
         The graph is a straight line for each feature: it is turned round by its value
@@ -115,7 +118,7 @@ class Serving(tf.Module):
             tape.watch(zeros)
             at_zero = self._scale(zeros, asset)
         slope = tape.gradient(at_zero, zeros)
-        return (prepared - at_zero[:, None]) / slope[:, None]
+        return (preprocessed - at_zero[:, None]) / slope[:, None]
 
     def _scale(self, rows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
         inputs = {VALUES: rows} if asset is None else {VALUES: rows, ASSET: asset}
@@ -127,7 +130,7 @@ def _function(function: Callable[..., Outputs], *inputs: tf.TensorSpec) -> Calla
 
 
 def constant_of(missing: Missing) -> float | None:
-    """What the job puts for values that no other rule fills, in prepared units; None if it drops their rows."""
+    """What the job puts for values that no other rule fills, in preprocessed units; None if it drops their rows."""
     constant = missing.fill == "constant" or (missing.fill != "drop" and missing.then == "constant")
     return missing.value if constant else None
 

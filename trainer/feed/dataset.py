@@ -8,7 +8,7 @@ A record holds a segment: consecutive rows of one asset. The steps, in order:
     windows    gathered from the rows, about two megabytes at a time, and cut into batches without copying
 
 Windows are indices until the last step, so a round costs its rows and not its
-windows, and no step handles windows one by one. What a step of a training reads
+windows, and no step handles windows one by one. What a step of a training run reads
 depends on manifest, seed, epoch and step alone, so reading can begin anywhere.
 """
 
@@ -233,4 +233,4 @@ def _check_shards(manifest: Manifest, path: str, split: SplitName) -> None:
     found = {stat.path for stat in storage.match(folder, (layout.SHARD_SUFFIX,))}
     for shard in manifest.shard_paths(path, split):
         if shard not in found:
-            raise UserError(f"{shard}: the manifest lists this shard, but it is missing; prepare the dataset again")
+            raise UserError(f"{shard}: the manifest lists this shard, but it is missing; preprocess the data again")

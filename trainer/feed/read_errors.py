@@ -23,12 +23,12 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
     except tf.errors.DataLossError:
         path, reason = find_damage(manifest, output) or (output, "a shard is damaged")
         raise UserError(
-            f"{path}: damaged: {reason}; prepare the dataset again, or set train.feed.skip_corrupt=true"
+            f"{path}: damaged: {reason}; preprocess the data again, or set train.feed.skip_corrupt=true"
         ) from None
     except tf.errors.InvalidArgumentError as error:
         if MISMATCH not in error.message:
             raise
-        raise UserError(f"{output}: {MISMATCH}; prepare the dataset again") from None
+        raise UserError(f"{output}: {MISMATCH}; preprocess the data again") from None
     except tf.errors.NotFoundError as error:
         if output not in error.message:
             raise

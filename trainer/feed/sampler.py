@@ -1,4 +1,4 @@
-"""The order of a training's windows: which of them make up which global batch.
+"""The order of a training run's windows: which of them make up which global batch.
 
 In each epoch the blocks of a split (runs of records, see `beamfeed.contract.dataset.manifest.Blocks`)
 are put in another order, and their windows are thought of as one long line. The

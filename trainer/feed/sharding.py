@@ -3,7 +3,7 @@
 How a batch is distributed is decided here and nowhere else. There is one stream
 of global batches, and each worker takes its own consecutive rows of each: of a
 batch of 10, the second of three workers takes rows 3, 4 and 5. So the global
-batches, and with them the training, do not depend on the number of workers, and
+batches, and with them the training run, do not depend on the number of workers, and
 no worker can have more steps than another. A worker with several replicas (GPUs)
 cuts its rows among them in the same way. Which windows fill these rows, so that a
 worker need not read the others, is in beamfeed.trainer.feed.sampler.

@@ -1,4 +1,4 @@
-"""Checkpoints: the whole state of a training at a step, written by the chief while the training goes on.
+"""Checkpoints: the whole state of a training run at a step, written by the chief while it goes on.
 
     <folder>/step-000001200.data-00000-of-00001  step-000001200.index     the variables
     <folder>/step-000001200.json                                          the state of the run, written last
@@ -27,7 +27,7 @@ Variables = Mapping[str, Any]  # names -> variables of Keras
 
 
 def variables_of(model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None) -> dict[str, Any]:
-    """All variables that a training changes: weights, moving statistics, seeds of random layers, the optimizer's."""
+    """All variables that training changes: weights, moving statistics, seeds of random layers, the optimizer's."""
     groups: dict[str, Sequence[Any]] = {"model": model.variables}
     if optimizer is not None:
         groups["optimizer"] = optimizer.variables

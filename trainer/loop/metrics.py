@@ -1,4 +1,4 @@
-"""What a training tells of itself: metrics.jsonl, TensorBoard and the terminal. Written by the chief alone."""
+"""What a training run tells of itself: metrics.jsonl, TensorBoard and the terminal. Written by the chief alone."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ class Epoch(TypedDict):
 
 
 class MetricsLog:
-    """The epochs of a training so far.
+    """The epochs of a training run so far.
 
     Args:
       names: the files of the run.

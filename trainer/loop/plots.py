@@ -26,7 +26,7 @@ def write_report(
       path: of the file.
       title: the job's name.
       epochs: the lines of metrics.jsonl.
-      window: prepared values, `[time, features]`.
+      window: preprocessed values, `[time, features]`.
       reconstruction: the model's, of the same shape.
       manifest: names the features.
     """
@@ -57,7 +57,7 @@ def _draw_window(axes: Any, window: np.ndarray, reconstruction: np.ndarray, feat
     for color, i in enumerate(liveliest):
         axes.plot(window[:, i], color=f"C{color}", label=features[i])
         axes.plot(reconstruction[:, i], color=f"C{color}", linestyle="--")
-    axes.set(title="a window and its reconstruction (dashed)", xlabel="row", ylabel="prepared value")
+    axes.set(title="a window and its reconstruction (dashed)", xlabel="row", ylabel="preprocessed value")
     axes.legend()
 
 

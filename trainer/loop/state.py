@@ -1,4 +1,4 @@
-"""How far a training is, and what decides when it ends. Pure; no TensorFlow."""
+"""How far a training run is, and what decides when it ends. Pure; no TensorFlow."""
 
 import math
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from beamfeed.contract.config.train import EarlyStopping, Train
 
 
 class TrainingState(NamedTuple):
-    """The state of a training at a step, but for its variables: what a checkpoint keeps of it."""
+    """The state of a training run at a step, but for its variables: what a checkpoint keeps of it."""
 
     epoch: int = 0  # whole epochs run, their evaluation included
     step: int = 0  # steps run
@@ -47,7 +47,7 @@ class TrainingState(NamedTuple):
 
 
 def is_over(epochs: int, stale: int, train: Train) -> bool:
-    """Whether a training that has run so many epochs ends, by their number or early."""
+    """Whether a training run ends after so many epochs, by their number or early."""
     return epochs >= train.epochs or stops_early(stale, train.early_stopping)
 
 

@@ -62,7 +62,7 @@ class Training:
       job: the job; `output.path` is where the dataset is.
       manifest: the dataset's manifest.
       cluster: as `beamfeed.trainer.cluster.strategy.connect` returns it.
-      watchdog: is told that the training goes on.
+      watchdog: is told that the training run goes on.
     """
 
     def __init__(self, job: TrainingJob, manifest: Manifest, cluster: Cluster, watchdog: Watchdog):
@@ -204,7 +204,7 @@ def train_and_evaluate(
       job: the job; `output.path` is where the dataset is.
       manifest: the dataset's manifest.
       cluster: as `beamfeed.trainer.cluster.strategy.connect` returns it.
-      watchdog: is told that the training goes on, and says whether it should stop.
+      watchdog: is told that the training run goes on, and says whether it should stop.
       restart: whether what the working folder holds is removed first.
 
     Raises:
@@ -288,14 +288,14 @@ def describe_epoch(
 
 
 def note_new_data(job: TrainingJob, manifest: Manifest) -> None:
-    """Tells that the dataset was prepared anew; this training goes on with what it began with."""
+    """Tells that the dataset was preprocessed anew; this training run goes on with what it began with."""
     try:
         found = find_manifest(job.output.path)
     except (OSError, UserError):
         found = None
     if found is None or found.fingerprint != manifest.fingerprint:
         print(
-            f"{job.output.path}: was prepared anew while this training runs; it goes on with the data it began with, "
-            "and cannot be started again on the new ones without --restart",
+            f"{job.output.path}: was preprocessed anew while this training runs; it goes on with the data "
+            "it began with, and cannot be started again on the new ones without --restart",
             file=sys.stderr,
         )

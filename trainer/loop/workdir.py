@@ -1,6 +1,8 @@
-"""The rule of the working folder: it holds one training, and says which. No TensorFlow until files are removed.
+"""The rule of the working folder: it holds one training run, and says which.
 
-`run.json` names the training by its fingerprint. Another job in the same folder
+No TensorFlow is loaded until files are removed.
+
+`run.json` names the training run by its fingerprint. Another job in the same folder
 is a mistake, told before anything is read or written.
 """
 
@@ -18,10 +20,10 @@ from beamfeed.trainer.loop.state import is_over
 
 
 def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
-    """The result of this training, if the folder holds one that has run as long as the job asks.
+    """The result of this training run, if the folder holds one that has run as long as the job asks.
 
     Raises:
-      UserError: if the folder holds another training.
+      UserError: if the folder holds another training run.
     """
     names = RunLayout(job.train.workdir)
     fingerprint = run_fingerprint(job.train, manifest.fingerprint)
@@ -55,7 +57,7 @@ def claim(job: TrainingJob, manifest: Manifest, restart: bool) -> None:
 
 
 def remove_run(names: RunLayout) -> None:
-    """Removes what a training wrote, the name of the training last; logs stay."""
+    """Removes what a training run wrote, its name last; logs stay."""
     import tensorflow as tf
 
     folders = [names.checkpoints, names.best, names.saved_model, names.tensorboard]

@@ -69,7 +69,7 @@ def find_encoder(model: keras.Model) -> keras.Layer | None:
 
 
 def _try_out(model: keras.Model, name: str, shape: tuple[int, int, int]) -> None:
-    """Runs the model and its encoder once, and sees whether it can be saved: not only when the training is over.
+    """Runs the model and its encoder once, and sees whether it can be saved: not only when the training run is over.
 
     This also makes the weights of layers that wait for their first input.
     """

@@ -35,7 +35,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parses a command line."""
     parser = argparse.ArgumentParser(
         prog="beamfeed profile",
-        description="Measures how fast a dataset feeds a training.",
+        description="Measures how fast a dataset feeds a training run.",
     )
     parser.add_argument("dataset", help="folder of the dataset, local or gs://")
     parser.add_argument("--job", help="job file; its model's training step is measured too")

@@ -112,7 +112,7 @@ def _active_job(service: DataflowService, name: str, stage: Stage) -> str | None
     key, value = data_label(stage.fingerprint)
     if job_id is not None and labels.get(key, value) != value:
         raise UserError(
-            f"output.path: job {job_id} is preparing {stage.output} from another input or with other settings; "
+            f"output.path: job {job_id} is preprocessing {stage.output} from another input or with other settings; "
             f"wait for it, give another folder, or stop it with `{_cancel_command(service, job_id)}`"
         )
     return job_id

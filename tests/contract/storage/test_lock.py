@@ -50,7 +50,9 @@ def test_names_the_holder_and_is_gone_after_him(holder, tmp_path):
     path = tmp_path / "out" / "lock.json"
     with pytest.raises(UserError) as caught, lock.hold(str(path)):
         pass
-    assert f"process {holder.pid} on {os.uname().nodename} is preparing {tmp_path}/out right now" in str(caught.value)
+    assert f"process {holder.pid} on {os.uname().nodename} is preprocessing {tmp_path}/out right now" in str(
+        caught.value
+    )
     assert "\n" not in str(caught.value)
     holder.communicate()
     assert not path.exists()

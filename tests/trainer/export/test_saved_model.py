@@ -32,7 +32,7 @@ NAMES = ["x0", "x1", "x2"]
 
 @dataclass
 class Served:
-    """A prepared fleet and the export of a model on it."""
+    """A preprocessed fleet and the export of a model on it."""
 
     fleet: Fleet
     job: TrainingJob
@@ -71,7 +71,7 @@ def prepare_fleet(folder, prepare: dict, assets: int = 6, **columns) -> Fleet:
     for i in range(assets):
         fleet.write(f"a{i}.parquet", make_table(60, seed=i, **columns))
     fleet.job["prepare"] = prepare
-    assert fleet.prepare() == 0
+    assert fleet.preprocess() == 0
     return fleet
 
 
@@ -114,12 +114,14 @@ def test_raw_windows_are_scaled_reconstructed_and_scored(served, signatures):
     for asset in ("a0", "a3"):
         raw = served.windows(asset)
         found = numbers(signatures["serving_default"](windows=tf.constant(raw), **served.asset([asset] * len(raw))))
-        prepared = served.scale(raw.reshape(-1, 3), asset).reshape(raw.shape)
-        expected = model.predict(prepared, verbose=0)
+        preprocessed = served.scale(raw.reshape(-1, 3), asset).reshape(raw.shape)
+        expected = model.predict(preprocessed, verbose=0)
         np.testing.assert_allclose(found["reconstruction"], expected, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(found["score"], np.mean((expected - prepared) ** 2, (1, 2)), rtol=1e-5)
-        np.testing.assert_allclose(found["latent"], model.get_layer("encoder").predict(prepared, verbose=0), atol=1e-5)
-        # Scaled once more, the reconstruction in raw units is the one in prepared units.
+        np.testing.assert_allclose(found["score"], np.mean((expected - preprocessed) ** 2, (1, 2)), rtol=1e-5)
+        np.testing.assert_allclose(
+            found["latent"], model.get_layer("encoder").predict(preprocessed, verbose=0), atol=1e-5
+        )
+        # Scaled once more, the reconstruction in raw units is the one in preprocessed units.
         again = served.scale(found["reconstruction_raw"].reshape(-1, 3), asset).reshape(raw.shape)
         np.testing.assert_allclose(again, expected, atol=1e-5)
 
@@ -146,7 +148,7 @@ def test_scores_are_those_of_the_shards(served, signatures):
         for asset, windows in served.fleet.windows(split).items():
             starts = sorted(windows)
             shards = np.stack([windows[start] for start in starts])
-            expected = numbers(signatures["prepared"](windows=tf.constant(shards)))
+            expected = numbers(signatures["preprocessed"](windows=tf.constant(shards)))
             rows = numbers(signatures["rows"](rows=tf.constant(served.rows(asset)), **served.asset(asset)))
             assert rows["start"].tolist() == starts
             for name, value in expected.items():
@@ -186,7 +188,7 @@ def test_it_is_what_tensorflow_serving_expects(served):
     assert {name: sorted(definition.inputs) for name, definition in found.items()} == {
         "serving_default": [*asset, "windows"],
         "rows": [*asset, "rows"],
-        "prepared": ["windows"],
+        "preprocessed": ["windows"],
         "features": [],
     }
     for name, definition in found.items():
@@ -211,7 +213,7 @@ inputs = np.load("inputs.npz")
 model = tf.saved_model.load("saved_model")
 found = model.signatures["serving_default"](**{name: tf.constant(inputs[name]) for name in inputs})
 whole = keras.saving.load_model("model.keras")
-again = whole(tf.constant(np.load("prepared.npy"))).numpy()
+again = whole(tf.constant(np.load("preprocessed.npy"))).numpy()
 assert np.allclose(found["reconstruction"], again, atol=1e-5)
 assert "tensorflow_transform" not in sys.modules
 print(json.dumps(found["score"].numpy().tolist()))
@@ -224,7 +226,7 @@ def test_it_loads_where_nothing_of_ours_is_installed(served, signatures, tmp_pat
     inputs = {"windows": raw, **({"asset": np.array([b"a2"] * 4)} if served.per_asset else {})}
     expected = signatures["serving_default"](**{name: tf.constant(value) for name, value in inputs.items()})
     np.savez(tmp_path / "inputs.npz", **inputs)
-    np.save(tmp_path / "prepared.npy", served.scale(raw.reshape(-1, 3), "a2").reshape(raw.shape))
+    np.save(tmp_path / "preprocessed.npy", served.scale(raw.reshape(-1, 3), "a2").reshape(raw.shape))
     shutil.copytree(served.names.saved_model, tmp_path / "saved_model")
     shutil.copy(served.names.model, tmp_path / "model.keras")
     away = served.fleet.output.with_name("away")
@@ -280,4 +282,4 @@ def test_a_dataset_without_a_transform_graph_leaves_only_prepared(written, tmp_p
     folder = str(tmp_path / "saved_model")
     transform = written.manifest.data_layout(written.output).transform_fn
     save_serving(identity(8, 3), written.manifest, transform, Missing(), folder)
-    assert sorted(tf.saved_model.load(folder).signatures) == ["features", "prepared"]
+    assert sorted(tf.saved_model.load(folder).signatures) == ["features", "preprocessed"]

@@ -88,7 +88,7 @@ def test_the_export_agrees_with_the_model(trained):
     names = RunLayout(job.train.workdir)
     model = exported(job)
     windows = written.windows["test"][:5]
-    served = tf.saved_model.load(names.saved_model).signatures["prepared"](windows=tf.constant(windows))
+    served = tf.saved_model.load(names.saved_model).signatures["preprocessed"](windows=tf.constant(windows))
     np.testing.assert_allclose(served["latent"], model.get_layer("encoder")(windows), atol=1e-6)
     np.testing.assert_allclose(served["reconstruction"], model(windows), atol=1e-6)
     assert served["latent"].shape == (5, 2)
@@ -240,7 +240,7 @@ def test_data_prepared_anew_under_a_running_training_are_told(job, written, caps
     shown = written.manifest.model_copy(update={"fingerprint": "1f" * 32})
     write_manifest(written.output, shown)
     train(job(epochs=1), written)
-    assert "was prepared anew while this training runs" in capsys.readouterr().err
+    assert "was preprocessed anew while this training runs" in capsys.readouterr().err
 
 
 def test_a_checkpoint_of_another_model_is_told(job, written):

@@ -104,7 +104,7 @@ def test_the_page_of_own_models(root, module, helpers, tmp_path, length):
     model.save(tmp_path / "model.keras")
     np.testing.assert_allclose(keras.saving.load_model(tmp_path / "model.keras")(windows), reconstruction, atol=1e-6)
     save_serving(model, written.manifest, str(tmp_path / "absent"), Missing(), str(tmp_path / "saved_model"))
-    served = tf.saved_model.load(str(tmp_path / "saved_model")).signatures["prepared"](windows=tf.constant(windows))
+    served = tf.saved_model.load(str(tmp_path / "saved_model")).signatures["preprocessed"](windows=tf.constant(windows))
     np.testing.assert_allclose(served["reconstruction"], reconstruction, atol=1e-6)
     np.testing.assert_allclose(served["latent"], model.encoder(windows), atol=1e-6)
     np.testing.assert_allclose(served["score"], np.mean((reconstruction - windows) ** 2, (1, 2)), rtol=1e-5)

@@ -43,7 +43,7 @@ class Asset:
 
 @dataclass(frozen=True)
 class Unit:
-    """A run of an asset's rows that one worker reads and prepares: [start, end)."""
+    """A run of an asset's rows that one worker reads and preprocesses: [start, end)."""
 
     asset: Asset
     index: int

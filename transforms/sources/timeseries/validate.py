@@ -39,7 +39,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of an asset: it is prepared, or it is set aside."""
+    """What becomes of an asset: it is preprocessed, or it is set aside."""
 
     asset: Asset
     moments: Moments

@@ -1,4 +1,4 @@
-"""Cuts prepared rows into runs, and runs into segments that hold whole windows.
+"""Cuts preprocessed rows into runs, and runs into segments that hold whole windows.
 
 A window is `length` rows that follow each other: no gap, no dropped row and no
 end of a split among them. It starts at an absolute position (row of the asset, or

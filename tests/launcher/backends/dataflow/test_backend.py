@@ -215,7 +215,7 @@ def test_a_job_that_makes_other_data_at_the_output_is_not_disturbed(bench):
     before = dict(bench.cloud.objects)
     result = bench.beamfeed("--set", "windows.stride=4")
     assert result.returncode == 2, result.stderr
-    assert f"output.path: job {JOB_ID} is preparing gs://made/data from another input or with" in result.stderr
+    assert f"output.path: job {JOB_ID} is preprocessing gs://made/data from another input or with" in result.stderr
     assert f"gcloud dataflow jobs cancel {JOB_ID} --region=europe-west1 --project=a-project" in result.stderr
     assert len(bench.cloud.submitted) == 1
     assert bench.cloud.objects == before
