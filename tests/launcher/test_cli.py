@@ -53,7 +53,9 @@ def test_importing_it_loads_nothing_heavy():
     assert result.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["preprocess"], ["train"], ["inspect"], ["profile"], ["schema"]])
+@pytest.mark.parametrize(
+    "command", [[], ["run"], ["preprocess"], ["train"], ["cancel"], ["inspect"], ["profile"], ["schema"]]
+)
 def test_every_help_has_an_example(command, capsys):
     with pytest.raises(SystemExit, match="0"):
         cli.main([*command, "--help"])
@@ -132,6 +134,34 @@ def test_a_wrong_command_line_is_exit_code_2(arguments):
     result = beamfeed(*arguments)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
+
+
+def without_train(job_path):
+    with open(job_path) as file:
+        text = file.read()
+    with open(job_path, "w") as file:
+        file.write(text[: text.index("train:\n")])
+    return job_path
+
+
+def test_a_job_without_train_can_be_preprocessed_but_not_run(job_path):
+    without_train(job_path)
+    for command in ("run", "train"):
+        result = beamfeed(command, job_path, "--dry-run")
+        assert result.returncode == 2
+        told = f"beamfeed: {job_path}: train: is missing; 'beamfeed preprocess {job_path}' needs none\n"
+        assert result.stderr == told
+    result = beamfeed("preprocess", job_path, "--dry-run", "--max-assets", "2")
+    assert result.returncode == 0, result.stderr
+    assert "preprocess: to do" in result.stdout
+    assert "train: to do" not in result.stdout
+    assert "train.workdir" not in result.stdout
+
+
+def test_cancelling_what_does_not_run_in_a_cloud(job_path):
+    result = beamfeed("cancel", job_path)
+    assert (result.returncode, result.stdout) == (0, "")
+    assert result.stderr == "beamfeed: nothing of this job runs in a cloud\n"
 
 
 def test_schema_is_json_and_allows_no_unknown_key():

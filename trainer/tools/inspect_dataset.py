@@ -8,15 +8,16 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from typing import Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.manifest import Manifest, Shard, read_manifest
+from beamfeed.contract.dataset.verify import ShardFacts, differences, measure_shard
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
 
-CHUNK = 8 << 20  # bytes read at a time for a checksum
 ROWS, COLUMNS = 4, 8  # shown of a window
 
 
@@ -111,12 +112,11 @@ def read_records(path: str, manifest: Manifest) -> Iterator[dict[str, Any]]:
 
 def read_row_counts(path: str, manifest: Manifest) -> Iterator[Any]:
     """How many rows the records of a shard have, int64 `[<= 64]` at a time. Raises as `read_records` does."""
-    import tensorflow as tf
+    from beamfeed.trainer.feed.windowing import parse
 
-    spec = {"values": tf.io.RaggedFeature(tf.float32, row_splits_dtype=tf.int64)}
-    counts = _read(path, manifest, lambda data: data.batch(64).map(lambda s: tf.io.parse_example(s, spec)["values"]))
-    for values in counts:
-        yield values.row_lengths().numpy() // len(manifest.features)
+    features = len(manifest.features)
+    for counts in _read(path, manifest, lambda data: data.batch(64).map(lambda some: parse(some, features)[1])):
+        yield counts.numpy()
 
 
 def _read(path: str, manifest: Manifest, then: Callable[[Any], Any] = lambda data: data) -> Iterator[Any]:
@@ -131,36 +131,25 @@ def _read(path: str, manifest: Manifest, then: Callable[[Any], Any] = lambda dat
         raise UserError(f"{path}: is damaged") from None
 
 
-def differences(path: str, shard: Shard, manifest: Manifest) -> list[str]:
+def verify_shard(path: str, shard: Shard, manifest: Manifest) -> list[str]:
     """How a shard differs from what the manifest says of it, a line each; none if it does not."""
-    import google_crc32c
     import tensorflow as tf
 
-    checksum, size = google_crc32c.Checksum(), 0
+    damage: list[str] = []
+
+    def row_counts() -> Iterator[Any]:
+        try:
+            yield from read_row_counts(path, manifest)
+        except UserError as error:
+            damage.append(str(error))
+
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
-            while chunk := file.read(CHUNK):
-                checksum.update(chunk)
-                size += len(chunk)
+            facts = measure_shard(file, row_counts(), manifest.windows)
     except tf.errors.NotFoundError:
         return [f"{path}: is missing"]
-    found: dict[str, object] = {"bytes": size, "crc32c": checksum.digest().hex()}
-    length, stride = manifest.windows.length, manifest.windows.stride
-    records = windows = rows = 0
-    damage = []
-    try:
-        for counts in read_row_counts(path, manifest):
-            records += len(counts)
-            rows += int(counts.sum())
-            windows += int(((counts - length) // stride + 1).clip(min=0).sum())
-    except UserError as error:
-        damage = [str(error)]
-    found |= {"records": records, "windows": windows, "rows": rows}
-    return damage + [
-        f"{path}: {name} {value}, the manifest says {getattr(shard, name)}"
-        for name, value in found.items()
-        if value != getattr(shard, name)
-    ]
+    told = shard.model_dump(include={field.name for field in fields(ShardFacts)})
+    return damage + [f"{path}: {difference}" for difference in differences(facts, told)]
 
 
 def verify(manifest: Manifest, output: str) -> list[str]:
@@ -168,7 +157,7 @@ def verify(manifest: Manifest, output: str) -> list[str]:
     lines = []
     for split, info in manifest.splits.items():
         for path, shard in zip(manifest.shard_paths(output, split), info.shards, strict=True):
-            lines += differences(path, shard, manifest)
+            lines += verify_shard(path, shard, manifest)
         for name in ("records", "windows", "bytes"):
             total = sum(getattr(shard, name) for shard in info.shards)
             if total != getattr(info, name):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.load import load_job, parse_job
+from beamfeed.contract.config.job import Job, TrainingJob
+from beamfeed.contract.config.load import load_job, parse_as, parse_job
 from beamfeed.contract.errors import JobFailed, UserError, find_job_failure
 
 TEXT = """\
@@ -110,3 +110,39 @@ def test_the_message_of_a_failed_job_is_found_in_a_runners_text():
     text = f"Traceback ...\n  File\nRuntimeError: {JobFailed('3 of 4')} [while running 'Decide']\n\nmore"
     assert find_job_failure(text) == "job failed: 3 of 4"
     assert find_job_failure("Traceback") is None
+
+
+@pytest.mark.parametrize(
+    ("override", "new"),
+    [
+        ("source.prune=5", "source.max_assets"),
+        ("limits.rejected=0.1", "limits.max_rejected_fraction"),
+        ("train.feed.batch=8", "train.feed.batch_size"),
+        ("train.watchdog=1m", "train.worker_timeout"),
+        ("train.optimizer.schedule={name: linear, decay_steps: 5, final: 0.1}",
+         "train.optimizer.schedule.final_fraction"),
+    ],
+)  # fmt: skip
+def test_an_old_key_names_its_new_one(override, new):
+    assert message(TEXT, override).endswith(f"is now called {new}")
+
+
+def test_an_old_key_is_found_at_its_line():
+    text = TEXT.replace("windows: {", "limits:\n  rejected: 0.2\nwindows: {")
+    assert message(text) == "job.yaml:8: limits.rejected: is now called limits.max_rejected_fraction"
+
+
+def test_a_job_that_is_only_preprocessed_needs_no_section_train():
+    text = TEXT[: TEXT.index("train:\n")]
+    assert parse_job(text).train is None
+    with pytest.raises(UserError, match=r"^job.yaml:1: train: is missing$"):
+        parse_as(TrainingJob, text, name="job.yaml")
+
+
+def test_a_stage_passes_over_the_sections_of_backends_but_not_other_keys():
+    job = parse_job(TEXT, ["launch.preprocess.flink={parallelism: 4}"])
+    assert job.launch.preprocess.section("flink") == {"parallelism": 4}
+    found = message(TEXT, "launch.preprocess.worker=4")
+    assert found.endswith(
+        "launch.preprocess: unknown key 'worker' (allowed: backend, workers, and the section of a backend)"
+    )

@@ -1,0 +1,83 @@
+"""The public interface: quick to import, typed, and the same stages as the command line."""
+
+import subprocess
+import sys
+
+import pytest
+
+import beamfeed
+from beamfeed.launcher.api import _job_file
+
+
+def python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_importing_it_loads_nothing_heavy():
+    heavy = ("tensorflow", "apache_beam", "keras", "numpy", "pyarrow", "pydantic", "yaml")
+    assert python(f"import sys, beamfeed; print([m for m in {heavy!r} if m in sys.modules])") == "[]\n"
+
+
+def test_jobs_and_manifests_load_neither_tensorflow_nor_beam():
+    code = (
+        "import sys, beamfeed\n"
+        "beamfeed.load_job, beamfeed.run, beamfeed.read_manifest, beamfeed.Windows, beamfeed.UserError\n"
+        "print([m for m in ('tensorflow', 'apache_beam', 'keras', 'numpy') if m in sys.modules])"
+    )
+    assert python(code) == "[]\n"
+
+
+def test_every_name_is_there_and_no_other():
+    assert sorted(beamfeed._HOMES) == sorted(set(beamfeed.__all__) - {"__version__"})
+    assert set(beamfeed.__all__) <= set(dir(beamfeed))
+    for name in beamfeed.__all__:
+        assert getattr(beamfeed, name) is not None
+    assert beamfeed.__version__ == "0.1.0"
+    with pytest.raises(AttributeError, match="module 'beamfeed' has no attribute 'load_jobs'"):
+        beamfeed.load_jobs  # noqa: B018
+
+
+def test_what_is_typed_is_what_is_loaded(root):
+    """The names under TYPE_CHECKING come from the modules that are asked at run time."""
+    import ast
+
+    tree = ast.parse((root / "beamfeed" / "__init__.py").read_text())
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    typed = {
+        alias.name: node.module.removeprefix("beamfeed.")
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert typed == beamfeed._HOMES
+
+
+def test_a_job_from_memory_is_the_job_of_its_file(pumps):
+    job = beamfeed.load_job("job.yaml", ["split={by: time}", "train.model={class: 'mine:Model'}"])
+    changed = job.model_copy(update={"windows": beamfeed.Windows(length=4)})
+    with _job_file(changed) as path:
+        assert beamfeed.load_job(path) == changed
+        assert path.endswith("/pumps.yaml")
+    with _job_file("job.yaml") as path:
+        assert path == "job.yaml"
+
+
+def test_mistakes_are_errors_of_one_line(pumps):
+    with pytest.raises(beamfeed.UserError, match=r"did you mean 'stride'") as caught:
+        beamfeed.run("job.yaml", ["windows.strid=2"])
+    assert "\n" not in str(caught.value)
+    with pytest.raises(beamfeed.UserError, match="there is no dataset"):
+        beamfeed.read_manifest("nowhere")
+    with pytest.raises(beamfeed.UserError, match="there is no dataset"):
+        beamfeed.load_dataset("nowhere", "train", batch_size=2)
+    with pytest.raises(beamfeed.UserError, match="run 'beamfeed preprocess"):
+        beamfeed.train("job.yaml", ["output.path=nothing/here"])
+
+
+@pytest.mark.slow
+def test_a_stage_that_fails_raises(pumps, capfd):
+    with pytest.raises(beamfeed.UserError, match="job pumps ended with exit code 2"):
+        beamfeed.preprocess("job.yaml", ["source.features=[nothing]", "output.path=out/none"])
+    assert "no column matches 'nothing'" in capfd.readouterr().err
+    with pytest.raises(beamfeed.JobFailed, match="job pumps ended with exit code 1"):
+        beamfeed.preprocess("job.yaml", ["windows.length=100000", "output.path=out/none"])
