@@ -4,7 +4,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from gs.store import Refused, Store
+from cloud.store import Refused, Store
 
 
 @pytest.fixture

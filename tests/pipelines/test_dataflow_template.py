@@ -9,8 +9,8 @@ import sys
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from cloud.dataflow import DATAFLOW, serve
 from fleets import make_table
-from templates.cloud import DATAFLOW, serve
 
 from beamfeed.pipelines.dataflow_template import arguments
 

@@ -1,7 +1,7 @@
 """The calls to Dataflow, and what becomes of their errors."""
 
 import pytest
-from templates.cloud import JOB_ID, serve
+from cloud.dataflow import JOB_ID, serve
 
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import dataflow

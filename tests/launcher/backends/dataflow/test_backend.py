@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from apache_beam.portability.api import beam_runner_api_pb2
+from cloud.dataflow import DATAFLOW, JOB_ID, serve
 from fleets import make_table
 from google.api_core import exceptions
 from google.auth.exceptions import RefreshError
-from templates.cloud import DATAFLOW, JOB_ID, serve
 
 from beamfeed.pipelines.dataflow_template import explain
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from gs.store import Refused, Store, Stored
+from cloud.store import Refused, Store, Stored
 
 FORBIDDEN = "forbidden"  # a bucket that answers 403 to everything
 UPLOAD_STEP = 256 << 10  # what an interrupted upload keeps is a multiple of it

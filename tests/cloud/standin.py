@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gs.api import FORBIDDEN, Api
-from gs.certificates import make_certificates
-from gs.faults import Counts, How, Ledger
-from gs.proxy import HOSTS, Proxy
-from gs.store import Store
+from cloud.certificates import make_certificates
+from cloud.faults import Counts, How, Ledger
+from cloud.proxy import HOSTS, Proxy
+from cloud.storage import FORBIDDEN, Api
+from cloud.store import Store
 
 BUCKET = "beamfeed-test"
 _NOT_INHERITED = ("http_proxy", "all_proxy", "storage_emulator_host", "google_", "gce_", "gcs_", "cloudsdk_", "no_gce")

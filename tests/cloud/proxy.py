@@ -15,8 +15,8 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from gs.api import Api, Request, Response, join_batch, split_batch
-from gs.faults import Ledger
+from cloud.faults import Ledger
+from cloud.storage import Api, Request, Response, join_batch, split_batch
 
 HOSTS = ("storage.googleapis.com", "www.googleapis.com")
 ACCOUNT = "tester@example.com"
