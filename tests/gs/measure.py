@@ -144,7 +144,7 @@ def measure_training(gs, folder: Path) -> None:
 
 
 def main() -> None:
-    from gs.cloud import start_cloud
+    from cloud.standin import start_cloud
 
     with tempfile.TemporaryDirectory() as name, start_cloud(Path(name), ROOT) as gs:
         gs.proxy.latency = LATENCY

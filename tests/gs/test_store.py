@@ -4,7 +4,8 @@ import urllib.error
 import urllib.request
 
 import pytest
-from gs.store import Refused, Store
+from cloud.exchange import Refused
+from cloud.store import Store
 
 
 @pytest.fixture

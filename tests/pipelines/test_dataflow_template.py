@@ -2,15 +2,15 @@
 
 import io
 import json
-import os
 import subprocess
 import sys
 
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from cloud.dataflow import ENDPOINT
+from cloud.standin import start_cloud
 from fleets import make_table
-from templates.cloud import DATAFLOW, serve
 
 from beamfeed.pipelines.dataflow_template import arguments
 
@@ -26,12 +26,12 @@ OBJECT = "gs://staging/template_launches/1/job_object"
 
 
 @pytest.fixture
-def cloud(tmp_path):
-    with serve(tmp_path) as cloud:
+def cloud(root, tmp_path):
+    with start_cloud(tmp_path, root, buckets=("made", "raw", "staging"), submits=True) as cloud:
         table = io.BytesIO()
         pq.write_table(make_table(200), table)
-        cloud.objects["raw/fleet/one.parquet"] = table.getvalue()
-        cloud.objects["made/jobs/small.yaml"] = yaml.safe_dump(JOB).encode()
+        cloud.store.put("raw", "fleet/one.parquet", table.getvalue())
+        cloud.store.put("made", "jobs/small.yaml", yaml.safe_dump(JOB).encode())
         yield cloud
 
 
@@ -51,11 +51,11 @@ def launch(cloud, tmp_path, root):
             "--temp_location=gs://staging/tmp",
             f"--template_location={OBJECT}",
             '--labels={"goog-dataflow-provided-template-type": "flex"}',
-            f"--dataflow_endpoint={DATAFLOW}",
+            f"--dataflow_endpoint={ENDPOINT}",
             "--an_option_of_a_later_launcher=1",
             *(f"--{name}={value}" for name, value in parameters.items()),
         ]
-        env = {**os.environ, **cloud.environment(tmp_path), **TEMPLATE}
+        env = {**cloud.env, **TEMPLATE}
         return subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
 
     return run
@@ -64,18 +64,18 @@ def launch(cloud, tmp_path, root):
 def test_it_writes_the_job_that_the_service_then_starts(cloud, launch):
     result = launch(job="gs://made/jobs/small.yaml", set="windows.stride=4; output.path=gs://made/data")
     assert result.returncode == 0, result.stderr
-    assert cloud.submitted == []  # the service does it
-    job = json.loads(cloud.object_ending("template_launches/1/job_object"))
+    assert cloud.dataflow.submitted == []  # the service does it
+    job = json.loads(cloud.read_ending("template_launches/1/job_object"))
     assert job["name"] == "a-launch"
     assert job["labels"] == {"goog-dataflow-provided-template-type": "flex"}
     (pool,) = job["environment"]["workerPools"]
     assert pool["workerHarnessContainerImage"] == "repo/image:1"
     assert [package["name"] for package in pool["packages"]] == ["submission_environment_dependencies.txt"]
-    assert b"__main__" not in cloud.object_ending("/pipeline.pb")
+    assert b"__main__" not in cloud.read_ending("/pipeline.pb")
     options = job["environment"]["sdkPipelineOptions"]["options"]
     assert options["overrides"] == ["windows.stride=4", "output.path=gs://made/data"]
-    assert any(name.startswith("made/data/data-") for name in cloud.objects)
-    assert not any(name.startswith("made/elsewhere") for name in cloud.objects)
+    assert any(name.startswith("data/data-") for name in cloud.store.names("made"))
+    assert not any(name.startswith("elsewhere") for name in cloud.store.names("made"))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_mistake_is_one_line(cloud, launch, parameters, told):
     assert result.returncode == 2, result.stderr
     assert told in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
-    assert cloud.submitted == []
+    assert cloud.dataflow.submitted == []
 
 
 def test_the_image_of_the_template_is_the_workers_unless_told_otherwise():

@@ -1,7 +1,8 @@
 """The calls to Dataflow, and what becomes of their errors."""
 
 import pytest
-from templates.cloud import JOB_ID, serve
+from cloud.dataflow import ENDPOINT, JOB_ID
+from cloud.standin import start_cloud
 
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends.dataflow import backend as dataflow
@@ -11,9 +12,11 @@ from beamfeed.launcher.stage import Stage
 
 
 @pytest.fixture
-def cloud(tmp_path):
-    with serve(tmp_path) as cloud:
-        cloud.states = ["JOB_STATE_RUNNING"]
+def cloud(root, tmp_path, monkeypatch):
+    with start_cloud(tmp_path, root) as cloud:
+        for name, value in cloud.env.items():
+            monkeypatch.setenv(name, value)
+        cloud.dataflow.states = ["JOB_STATE_RUNNING"]
         yield cloud
 
 
@@ -24,7 +27,7 @@ def flags(cloud):
         "--region=europe-west1",
         "--job_name=a-name",
         "--no_auth",
-        f"--dataflow_endpoint={cloud.url}",
+        f"--dataflow_endpoint={ENDPOINT}",
     ]
 
 
@@ -35,16 +38,16 @@ def service(flags):
 
 def test_a_running_job_is_found_by_its_name(cloud, service):
     assert service.active_job("a-name") is None
-    cloud.active = [{"id": "1", "name": "another"}, {"id": "2", "name": "a-name"}]
+    cloud.dataflow.active = [{"id": "1", "name": "another"}, {"id": "2", "name": "a-name"}]
     assert service.active_job("a-name") == "2"
-    path = cloud.requests[-1][1]
-    assert path.startswith("/v1b3/projects/a-project/locations/europe-west1/jobs?")
-    assert "filter=ACTIVE" in path
+    target = cloud.dataflow.requests[-1].target
+    assert target.startswith("/v1b3/projects/a-project/locations/europe-west1/jobs?")
+    assert "filter=ACTIVE" in target
 
 
 def test_state_messages_and_metrics(cloud, service):
-    cloud.messages = [("JOB_MESSAGE_ERROR", "bad")]
-    cloud.metrics = [{"scalar": 1}]
+    cloud.dataflow.messages = [("JOB_MESSAGE_ERROR", "bad")]
+    cloud.dataflow.metrics = [{"scalar": 1}]
     assert service.state(JOB_ID) == "JOB_STATE_RUNNING"
     assert [(one.importance, one.text) for one in service.messages(JOB_ID)] == [("JOB_MESSAGE_ERROR", "bad")]
     assert service.metrics(JOB_ID) == [{"scalar": 1}]
@@ -52,14 +55,14 @@ def test_state_messages_and_metrics(cloud, service):
 
 @pytest.mark.parametrize("code", [429, 500, 503])
 def test_what_may_pass(cloud, service, code):
-    cloud.states = [code]
+    cloud.dataflow.states = [code]
     with pytest.raises(Unreachable, match=f"{code} come back later"):
         service.state(JOB_ID)
 
 
 @pytest.mark.parametrize(("code", "told"), [(403, "roles/dataflow.developer"), (404, "project and region")])
 def test_what_will_not_pass_is_the_users_to_change(cloud, service, code, told):
-    cloud.states = [code]
+    cloud.dataflow.states = [code]
     with pytest.raises(UserError, match=told):
         service.state(JOB_ID)
 
@@ -70,10 +73,10 @@ def test_nobody_listens(flags):
 
 
 def test_another_launcher_that_was_faster(cloud, flags, monkeypatch, capsys):
-    cloud.states = ["JOB_STATE_CANCELLED"]
+    cloud.dataflow.states = ["JOB_STATE_CANCELLED"]
 
     def refused(stage):
-        cloud.active = [{"id": JOB_ID, "name": "a-name"}]
+        cloud.dataflow.active = [{"id": JOB_ID, "name": "a-name"}]
         return 1, None
 
     monkeypatch.setattr(dataflow, "_submit", refused)
@@ -85,7 +88,7 @@ def test_another_launcher_that_was_faster(cloud, flags, monkeypatch, capsys):
 
 
 def test_a_job_that_can_no_longer_be_seen_is_left_alone(cloud, flags, capsys):
-    cloud.active, cloud.states = [{"id": JOB_ID, "name": "a-name"}], [403]
+    cloud.dataflow.active, cloud.dataflow.states = [{"id": JOB_ID, "name": "a-name"}], [403]
     stage = Stage("preprocess", tuple(flags), "dataflow", 1, "logs", False, "")
     with pytest.raises(UserError, match="403"):
         run_stage(stage)

@@ -3,7 +3,6 @@
 import importlib.metadata
 import io
 import json
-import os
 import re
 import signal
 import subprocess
@@ -14,14 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from apache_beam.portability.api import beam_runner_api_pb2
+from cloud.dataflow import ENDPOINT, JOB_ID
+from cloud.standin import start_cloud
 from fleets import make_table
 from google.api_core import exceptions
 from google.auth.exceptions import RefreshError
-from templates.cloud import DATAFLOW, JOB_ID, serve
 
 from beamfeed.pipelines.dataflow_template import explain
 
 NAME = re.compile(r"beamfeed-made-data-[0-9a-f]{12}")
+BUCKETS = ("made", "raw")
 JOB = {
     "name": "Small_job",
     "source": {"kind": "timeseries", "files": "gs://raw/fleet/*.parquet", "time": {"column": "t"}, "features": ["x*"]},
@@ -55,19 +56,18 @@ class Bench:
     """A cloud with a small fleet in it, and the command line before it."""
 
     def __init__(self, cloud, folder):
-        self.cloud = cloud
+        self.cloud, self.dataflow, self.env = cloud, cloud.dataflow, cloud.env
         self.folder = folder
-        self.env = {**os.environ, **cloud.environment(folder)}
         table = io.BytesIO()
         pq.write_table(make_table(200), table)
-        cloud.objects["raw/fleet/one.parquet"] = table.getvalue()
-        cloud.states = ["JOB_STATE_DONE"]
+        cloud.store.put("raw", "fleet/one.parquet", table.getvalue())
+        self.dataflow.states = ["JOB_STATE_DONE"]
         self.job = folder / "job.yaml"
         train = {"model": {"name": "recurrent_autoencoder"}, "workdir": str(folder / "model")}
         self.job.write_text(yaml.safe_dump({**JOB, "train": train}))
 
     def command(self, *args, command="run"):
-        at = f"launch.preprocess.dataflow.options.dataflow_endpoint={DATAFLOW}"
+        at = f"launch.preprocess.dataflow.options.dataflow_endpoint={ENDPOINT}"
         return [sys.executable, "-m", "beamfeed.launcher.cli", command, str(self.job), "--set", at, *args]
 
     def beamfeed(self, *args, env=None, **options):
@@ -77,16 +77,16 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path):
-    with serve(tmp_path) as cloud:
+def bench(root, tmp_path):
+    with start_cloud(tmp_path, root, buckets=BUCKETS, submits=True) as cloud:
         yield Bench(cloud, tmp_path)
 
 
 @pytest.fixture(scope="module")
-def submitted(tmp_path_factory):
+def submitted(root, tmp_path_factory):
     """One job that was submitted, ended at once and left no dataset."""
     folder = tmp_path_factory.mktemp("submitted")
-    with serve(folder) as cloud:
+    with start_cloud(folder, root, buckets=BUCKETS, submits=True) as cloud:
         bench = Bench(cloud, folder)
         yield bench, bench.beamfeed()
 
@@ -94,14 +94,14 @@ def submitted(tmp_path_factory):
 @pytest.fixture
 def request_of(submitted):
     bench, result = submitted
-    assert bench.cloud.submitted, result.stderr
-    return bench.cloud.submitted[0]
+    assert bench.dataflow.submitted, result.stderr
+    return bench.dataflow.submitted[0]
 
 
 @pytest.fixture
 def graph(submitted):
     pipeline = beam_runner_api_pb2.Pipeline()
-    pipeline.ParseFromString(submitted[0].cloud.object_ending("/pipeline.pb"))
+    pipeline.ParseFromString(submitted[0].cloud.read_ending("/pipeline.pb"))
     return pipeline
 
 
@@ -112,7 +112,7 @@ def test_a_job_that_ends_without_a_dataset_is_not_trained_on(submitted):
     assert "the job ended, but gs://made/data holds no dataset of this job" in result.stderr
     assert "Traceback" not in result.stderr
     assert not (bench.folder / "model").exists()
-    assert not any(name.endswith("manifest.json") for name in bench.cloud.objects)
+    assert not any(name.endswith("manifest.json") for name in bench.cloud.store.names("made"))
 
 
 def test_the_request_names_workers_and_image(request_of):
@@ -135,12 +135,12 @@ def test_the_request_names_workers_and_image(request_of):
 def test_nothing_is_installed_on_the_workers_when_they_start(submitted, request_of):
     staged = [package["name"] for package in request_of["environment"]["workerPools"][0]["packages"]]
     assert staged == ["submission_environment_dependencies.txt"]  # no main session, no packages
-    assert not any("pickled" in name for name in submitted[0].cloud.objects)
-    assert b"__main__" not in submitted[0].cloud.object_ending("/pipeline.pb")  # all code is in the image
+    assert not any("pickled" in name for name in submitted[0].cloud.store.names("made"))
+    assert b"__main__" not in submitted[0].cloud.read_ending("/pipeline.pb")  # all code is in the image
 
 
 def test_the_versions_are_those_of_the_lock(submitted, request_of, root):
-    told = submitted[0].cloud.object_ending("/submission_environment_dependencies.txt").decode().replace("\\n", "\n")
+    told = submitted[0].cloud.read_ending("/submission_environment_dependencies.txt").decode().replace("\\n", "\n")
     lock = (root / "requirements.lock").read_text().splitlines()
     for package in ("apache-beam", "tensorflow", "tensorflow-transform", "pyarrow", "numpy"):
         (line,) = [line for line in lock if line.startswith(f"{package}==")]
@@ -175,14 +175,13 @@ def test_no_path_of_this_machine_is_in_the_options(submitted, request_of):
 
 def test_the_requests_are_signed(submitted):
     bench, _ = submitted
-    calls = [headers for method, path, headers in bench.cloud.requests if "/v1b3/" in path]
-    assert all(
-        headers.get("authorization", headers.get("Authorization", "")).startswith("Bearer ") for headers in calls
-    )
+    calls = bench.dataflow.requests
+    assert all(call.headers.get("authorization", "").startswith("Bearer ") for call in calls)
+    assert calls
 
 
 def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(bench):
-    bench.cloud.states = ["JOB_STATE_RUNNING"]
+    bench.dataflow.states = ["JOB_STATE_RUNNING"]
     first = subprocess.Popen(bench.command(), env=bench.env, stderr=subprocess.PIPE, text=True)
     lines = []
     for line in first.stderr:
@@ -194,36 +193,36 @@ def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(bench):
     assert first.returncode == 130, lines
     assert "run the same command again to follow it" in rest
     assert f"gcloud dataflow jobs cancel {JOB_ID} --region=europe-west1 --project=a-project" in rest
-    (request,) = bench.cloud.submitted
-    assert not any(method in ("PUT", "POST") and JOB_ID in path for method, path, _ in bench.cloud.requests)
+    (request,) = bench.dataflow.submitted
+    assert not any(call.method in ("PUT", "POST") and JOB_ID in call.path for call in bench.dataflow.requests)
 
-    bench.cloud.active = [{"id": JOB_ID, "currentState": "JOB_STATE_RUNNING", **request}]
-    bench.cloud.states = ["JOB_STATE_CANCELLED"]
+    bench.dataflow.active = [{"id": JOB_ID, "currentState": "JOB_STATE_RUNNING", **request}]
+    bench.dataflow.states = ["JOB_STATE_CANCELLED"]
     began = time.monotonic()
     second = bench.beamfeed()
     assert time.monotonic() - began < 10
     assert second.returncode == 1
     assert f"job {request['name']} is in the cloud already, following it" in second.stderr
     assert "the job was cancelled before it was done" in second.stderr
-    assert len(bench.cloud.submitted) == 1
+    assert len(bench.dataflow.submitted) == 1
 
 
 def test_a_job_that_makes_other_data_at_the_output_is_not_disturbed(bench):
     bench.beamfeed()
-    (request,) = bench.cloud.submitted
-    bench.cloud.active = [{"id": JOB_ID, "currentState": "JOB_STATE_RUNNING", **request}]
-    before = dict(bench.cloud.objects)
+    (request,) = bench.dataflow.submitted
+    bench.dataflow.active = [{"id": JOB_ID, "currentState": "JOB_STATE_RUNNING", **request}]
+    before = bench.cloud.store.objects()
     result = bench.beamfeed("--set", "windows.stride=4")
     assert result.returncode == 2, result.stderr
     assert f"output.path: job {JOB_ID} is preprocessing gs://made/data from another input or with" in result.stderr
     assert f"gcloud dataflow jobs cancel {JOB_ID} --region=europe-west1 --project=a-project" in result.stderr
-    assert len(bench.cloud.submitted) == 1
-    assert bench.cloud.objects == before
+    assert len(bench.dataflow.submitted) == 1
+    assert bench.cloud.store.objects() == before
 
 
 def test_a_job_that_fails(bench):
-    bench.cloud.states = ["JOB_STATE_FAILED"]
-    bench.cloud.messages = [("JOB_MESSAGE_ERROR", "Workflow failed. Causes: Quota 'CPUS' exceeded.")]
+    bench.dataflow.states = ["JOB_STATE_FAILED"]
+    bench.dataflow.messages = [("JOB_MESSAGE_ERROR", "Workflow failed. Causes: Quota 'CPUS' exceeded.")]
     result = bench.beamfeed()
     assert result.returncode == 1
     assert "preprocess: quota: Workflow failed. Causes: Quota 'CPUS' exceeded.; lower launch" in result.stderr
@@ -231,12 +230,12 @@ def test_a_job_that_fails(bench):
 
 
 def test_a_submission_that_is_refused_is_one_line(bench):
-    bench.cloud.refuse = (429, "RESOURCE_EXHAUSTED", "Project a-project has too many running jobs")
+    bench.dataflow.refuse = (429, "RESOURCE_EXHAUSTED", "Project a-project has too many running jobs")
     result = bench.beamfeed()
     assert result.returncode == 1, result.stderr
     (line,) = result.stderr.splitlines()[1:]
     assert line.startswith("Dataflow: quota: Project a-project has too many running jobs; wait for other jobs to end")
-    assert not any(name.endswith("manifest.json") for name in bench.cloud.objects)
+    assert not any(name.endswith("manifest.json") for name in bench.cloud.store.names("made"))
 
 
 @pytest.mark.parametrize(
@@ -275,7 +274,7 @@ def test_a_wrong_option_is_one_line_and_nothing_is_submitted(bench, option, told
     assert result.returncode == 2, result.stderr
     assert told in result.stderr.splitlines()[-1]
     assert len(result.stderr.splitlines()) == 2
-    assert bench.cloud.submitted == []
+    assert bench.dataflow.submitted == []
 
 
 def test_a_local_output_is_one_line(bench):
@@ -285,9 +284,9 @@ def test_a_local_output_is_one_line(bench):
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_no_credentials_are_told_at_once(bench, tmp_path):
+def test_no_credentials_are_told_at_once(bench):
     env = {name: value for name, value in bench.env.items() if name != "GOOGLE_APPLICATION_CREDENTIALS"}
-    env |= {"CLOUDSDK_CONFIG": str(tmp_path / "none"), "NO_GCE_CHECK": "true"}
+    env["NO_GCE_CHECK"] = "true"
     began = time.monotonic()
     result = bench.beamfeed(env=env)
     assert time.monotonic() - began < 10
@@ -301,7 +300,7 @@ def test_dry_run_shows_the_submission(bench):
     assert result.returncode == 0, result.stderr
     (line,) = [line for line in result.stdout.splitlines() if "-m beamfeed.pipelines.dataflow_template" in line]
     assert "--runner=DataflowRunner --project=a-project --region=europe-west1 --job_name=beamfeed-made-data-" in line
-    assert bench.cloud.submitted == []
+    assert bench.dataflow.submitted == []
 
 
 @pytest.mark.long
@@ -309,8 +308,8 @@ def test_training_goes_on_when_the_dataset_is_there(bench):
     for i in range(4):
         table = io.BytesIO()
         pq.write_table(make_table(200, i), table)
-        bench.cloud.objects[f"raw/fleet/{i}.parquet"] = table.getvalue()
-    bench.cloud.states = ["JOB_STATE_RUNNING"]
+        bench.cloud.store.put("raw", f"fleet/{i}.parquet", table.getvalue())
+    bench.dataflow.states = ["JOB_STATE_RUNNING"]
     small = ["train.epochs=1", "train.model.units=[4]", "train.model.latent=2"]
     launched = subprocess.Popen(
         bench.command(*(part for one in small for part in ("--set", one))),
@@ -328,15 +327,15 @@ def test_training_goes_on_when_the_dataset_is_there(bench):
     command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(bench.job)]
     worked = subprocess.run(command, env=bench.env, capture_output=True, text=True, timeout=200)
     assert worked.returncode == 0, worked.stderr
-    bench.cloud.states = ["JOB_STATE_DONE"]
+    bench.dataflow.states = ["JOB_STATE_DONE"]
     told, rest = launched.communicate(timeout=200)
     assert launched.returncode == 0, "".join(seen) + rest
     assert "preprocess: job is done" in rest
     assert "train loss" in told
     assert (bench.folder / "model" / "model.keras").exists()
-    assert len(bench.cloud.submitted) == 1
+    assert len(bench.dataflow.submitted) == 1
 
     again = bench.beamfeed(*(part for one in small for part in ("--set", one)))
     assert again.returncode == 0, again.stderr
     assert "preprocess: complete, nothing to do" in again.stderr
-    assert len(bench.cloud.submitted) == 1
+    assert len(bench.dataflow.submitted) == 1

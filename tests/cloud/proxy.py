@@ -1,4 +1,4 @@
-"""An HTTPS proxy that plays Cloud Storage and the metadata server of a machine, on a loopback port.
+"""An HTTPS proxy that plays Google's servers and the metadata server of a machine, on a loopback port.
 
 Clients keep their hard-wired host names: they are told to use a proxy and to trust a
 throw-away authority. Every other host is refused with 403, so that a leak fails at once.
@@ -15,11 +15,13 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from gs.api import Api, Request, Response, join_batch, split_batch
-from gs.faults import Ledger
+from cloud import accounts
+from cloud.dataflow import DATAFLOW_HOST, Dataflow
+from cloud.exchange import Request, Response
+from cloud.faults import Ledger
+from cloud.storage import STORAGE_HOSTS, Storage, join_batch, split_batch
 
-HOSTS = ("storage.googleapis.com", "www.googleapis.com")
-ACCOUNT = "tester@example.com"
+HOSTS = (*STORAGE_HOSTS, *accounts.ACCOUNT_HOSTS, DATAFLOW_HOST)
 _STEP = 64 << 10  # bytes sent at a time: what a client that hangs up does not take is not counted
 
 
@@ -28,9 +30,9 @@ class Proxy(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = 128
 
-    def __init__(self, api: Api, ledger: Ledger, certificate: Path):
+    def __init__(self, storage: Storage, dataflow: Dataflow, ledger: Ledger, certificate: Path):
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.api, self.ledger = api, ledger
+        self.storage, self.dataflow, self.ledger = storage, dataflow, ledger
         self.latency = 0.0  # seconds that every request to the bucket takes, for measuring
         self.refused: list[str] = []  # hosts that a client asked for and did not get
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -82,10 +84,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         if not self.tunnel:
-            self._send(_metadata(self.path))
+            self._send(accounts.metadata(self.path))
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = Request(self.command, self.tunnel, self.path, headers, self._body())
+        if self.tunnel == DATAFLOW_HOST:
+            self._send(self.server.dataflow.answer(request))
+            return
+        if accounts.concerns(request):
+            self._send(accounts.answer(request))
+            return
         if request.kind == "batch":
             self._send(join_batch([self._one(inner)[0] for inner in split_batch(request)]))
             return
@@ -103,9 +111,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "cut" and request.kind == "write":
             half = Request(request.method, request.host, request.target, request.headers,
                            request.body[: len(request.body) // 2], whole=False)  # fmt: skip
-            self.server.api.answer(half)
+            self.server.storage.answer(half)
             return Response(), True
-        return self.server.api.answer(request), fault == "cut"
+        return self.server.storage.answer(request), fault == "cut"
 
     def _body(self) -> bytes:
         if "chunked" not in self.headers.get("Transfer-Encoding", ""):
@@ -139,17 +147,3 @@ class _Handler(BaseHTTPRequestHandler):
             sent(len(part))
         if cut:
             self.connection.shutdown(socket.SHUT_RDWR)
-
-
-def _metadata(path: str) -> Response:
-    """What the metadata server of a machine with a service account says."""
-    flavor = {"Metadata-Flavor": "Google"}
-    if "/token" in path:
-        token = {"access_token": "throw-away", "expires_in": 3600, "token_type": "Bearer"}
-        return Response.json(token, **flavor)
-    if "recursive=true" in path:
-        about = {"email": ACCOUNT, "aliases": ["default"], "scopes": ["https://www.googleapis.com/auth/cloud-platform"]}
-        return Response.json(about, **flavor)
-    text = {"/email": ACCOUNT, "/project-id": "test-project", "/universe-domain": "googleapis.com"}
-    found = next((value for end, value in text.items() if end in path.replace("_", "-")), "")
-    return Response(200, found.encode(), {"Content-Type": "application/text", **flavor})

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from gs.api import Request
+from cloud.exchange import Request
 
 How = Literal["503", "cut"]
 

@@ -1,19 +1,21 @@
-"""The stand-in for Cloud Storage that the tests of gs:// paths run against."""
+"""The stand-in for Google Cloud that tests run against: Cloud Storage, Dataflow, and the accounts for both."""
 
 import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gs.api import FORBIDDEN, Api
-from gs.certificates import make_certificates
-from gs.faults import Counts, How, Ledger
-from gs.proxy import HOSTS, Proxy
-from gs.store import Store
+from cloud.accounts import write_key
+from cloud.certificates import make_certificates
+from cloud.dataflow import Dataflow
+from cloud.faults import Counts, How, Ledger
+from cloud.proxy import HOSTS, Proxy
+from cloud.storage import FORBIDDEN, Storage
+from cloud.store import Store
 
 BUCKET = "beamfeed-test"
 _NOT_INHERITED = ("http_proxy", "all_proxy", "storage_emulator_host", "google_", "gce_", "gcs_", "cloudsdk_", "no_gce")
@@ -21,15 +23,16 @@ _NOT_INHERITED = ("http_proxy", "all_proxy", "storage_emulator_host", "google_",
 
 @dataclass(frozen=True)
 class Cloud:
-    """A bucket, and how to reach it.
+    """A bucket, Dataflow, and how to reach them.
 
     Attributes:
-      env: the whole environment of a subprocess to which gs:// is this stand-in.
+      env: the whole environment of a subprocess to which gs:// and Dataflow are this stand-in.
       bucket: the name of an empty bucket; `forbidden` that of one that answers 403.
     """
 
     env: dict[str, str]
     store: Store
+    dataflow: Dataflow
     ledger: Ledger
     proxy: Proxy
     root: Path
@@ -64,8 +67,13 @@ class Cloud:
     def read(self, name: str) -> bytes:
         return self.store.get(self.bucket, name).data
 
+    def read_ending(self, suffix: str) -> bytes:
+        """The one object, of any bucket, whose name ends so."""
+        (found,) = [stored for stored in self.store.objects() if stored.name.endswith(suffix)]
+        return found.data
+
     def reset(self) -> None:
-        """Empties the bucket, sets the counts to zero and forgets faults."""
+        """Empties the bucket, sets the counts to zero and forgets faults; Dataflow is left as it is."""
         for name in self.store.names(self.bucket):
             self.store.delete(self.bucket, name)
         self.ledger.reset()
@@ -100,23 +108,33 @@ class Cloud:
 
 
 @contextmanager
-def start_cloud(folder: Path, root: Path) -> Iterator[Cloud]:
-    """Runs the stand-in; `folder` takes its certificates, `root` is where the subprocesses run."""
+def start_cloud(
+    folder: Path, root: Path, *, buckets: Sequence[str] = (BUCKET,), submits: bool = False
+) -> Iterator[Cloud]:
+    """Runs the stand-in; `folder` takes its certificates, `root` is where the subprocesses run.
+
+    The subprocesses use the account that the metadata server tells of. With `submits`
+    they have a key file instead, and may look at buckets: Beam does so before it
+    uploads the files of a Dataflow job.
+    """
     authority, certificate = make_certificates(folder, HOSTS)
-    store, ledger = Store(BUCKET), Ledger()
-    with Proxy(Api(store), ledger, certificate) as proxy:
-        yield Cloud(environment(proxy.address, authority, folder), store, ledger, proxy, root)
+    key = write_key(folder) if submits else None
+    store, dataflow, ledger = Store(*buckets), Dataflow(), Ledger()
+    with Proxy(Storage(store, shows_buckets=submits), dataflow, ledger, certificate) as proxy:
+        env = environment(proxy.address, authority, folder, key)
+        yield Cloud(env, store, dataflow, ledger, proxy, root, buckets[0])
 
 
-def environment(address: str, authority: Path, home: Path) -> dict[str, str]:
-    """What a process needs to take the proxy at `address` for Google's servers."""
-    inherited = {key: value for key, value in os.environ.items() if not key.lower().startswith(_NOT_INHERITED)}
+def environment(address: str, authority: Path, home: Path, key: Path | None) -> dict[str, str]:
+    """What a process needs to take the proxy at `address` for Google's servers; `key` is a key file, if it has one."""
+    inherited = {name: value for name, value in os.environ.items() if not name.lower().startswith(_NOT_INHERITED)}
     metadata = dict.fromkeys(("GCE_METADATA_HOST", "GCE_METADATA_IP", "GCE_METADATA_ROOT"), address)
     trusted = dict.fromkeys(("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"), str(authority))
     return {
         **inherited,
         **metadata,
         **trusted,
+        **({"GOOGLE_APPLICATION_CREDENTIALS": str(key)} if key else {}),
         "CLOUDSDK_CONFIG": str(home / "gcloud"),  # absent: a developer's own credentials stay out
         "https_proxy": f"http://{address}",
         "HTTPS_PROXY": f"http://{address}",

@@ -8,66 +8,14 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
-from gs.store import Refused, Store, Stored
+from cloud.exchange import Refused, Request, Response
+from cloud.store import Store, Stored
 
+STORAGE_HOSTS = ("storage.googleapis.com", "www.googleapis.com")
 FORBIDDEN = "forbidden"  # a bucket that answers 403 to everything
 UPLOAD_STEP = 256 << 10  # what an interrupted upload keeps is a multiple of it
-
-
-@dataclass(frozen=True)
-class Request:
-    method: str
-    host: str
-    target: str
-    headers: Mapping[str, str]  # names in lower case
-    body: bytes = b""
-    whole: bool = True  # False: the connection broke in the middle of the body
-
-    @property
-    def path(self) -> str:
-        """Still quoted: an object's name may hold a slash."""
-        return urlsplit(self.target).path
-
-    @property
-    def params(self) -> dict[str, str]:
-        return dict(parse_qsl(urlsplit(self.target).query, keep_blank_values=True))
-
-    @property
-    def kind(self) -> str:
-        """What the request is counted as."""
-        if self.path.startswith("/upload/"):
-            return "write"
-        if self.path.startswith("/batch"):
-            return "batch"
-        if self.method == "DELETE":
-            return "delete"
-        if re.search(r"/o/[^/]+/(rewriteTo|copyTo|moveTo|compose)\b", self.path):
-            return "copy"
-        if self.path.endswith("/o"):
-            return "list"
-        if self.params.get("alt") == "media" or not re.match(r"/storage/v1/", self.path):
-            return "read"
-        return "metadata"
-
-
-@dataclass
-class Response:
-    status: int = 200
-    body: bytes = b""
-    headers: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def json(cls, value: Any, status: int = 200, **headers: str) -> "Response":
-        return cls(status, json.dumps(value).encode(), {"Content-Type": "application/json", **headers})
-
-    @classmethod
-    def error(cls, refused: Refused) -> "Response":
-        reason = {401: "required", 403: "forbidden", 404: "notFound", 412: "conditionNotMet"}.get(refused.status, "")
-        errors = [{"message": refused.message, "domain": "global", "reason": reason}]
-        return cls.json({"error": {"code": refused.status, "message": refused.message, "errors": errors}},
-                        refused.status)  # fmt: skip
 
 
 @dataclass
@@ -82,9 +30,15 @@ class Upload:
     done: Stored | None = None
 
 
-class Api:
-    def __init__(self, store: Store):
-        self.store = store
+class Storage:
+    """Answers for the buckets of a store.
+
+    Attributes:
+      shows_buckets: whether the caller may look at a bucket itself; most may only use its objects.
+    """
+
+    def __init__(self, store: Store, *, shows_buckets: bool = False):
+        self.store, self.shows_buckets = store, shows_buckets
         self._uploads: dict[str, Upload] = {}
         self._lock = threading.Lock()
 
@@ -113,8 +67,10 @@ class Api:
         if found := re.fullmatch(r"/storage/v1/b/([^/]+)/storageLayout", path):
             self.store.check_bucket(found[1])
             return Response.json({"bucket": found[1], "hierarchicalNamespace": {"enabled": False}})
-        if found := re.fullmatch(r"/storage/v1/b/([^/]+)", path):  # as for most: permissions on objects alone
+        if found := re.fullmatch(r"/storage/v1/b/([^/]+)", path):
             self.store.check_bucket(found[1])
+            if self.shows_buckets:
+                return Response.json({"kind": "storage#bucket", "id": found[1], "name": found[1], "location": "EU"})
             raise Refused(403, "tester@example.com does not have storage.buckets.get access to the bucket.")
         if found := re.fullmatch(r"/([^/]+)/(.+)", path):  # the XML API
             return self._media(request, self.store.get(found[1], unquote(found[2])))

@@ -12,14 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import google_crc32c
-
-
-class Refused(Exception):
-    """An answer other than success."""
-
-    def __init__(self, status: int, message: str):
-        super().__init__(message)
-        self.status, self.message = status, message
+from cloud.exchange import Refused
 
 
 @dataclass(frozen=True)
@@ -154,6 +147,11 @@ class Store:
     def names(self, bucket: str) -> list[str]:
         with self._bucket(bucket) as objects:
             return sorted(objects)
+
+    def objects(self) -> list[Stored]:
+        """What all buckets hold."""
+        with self._lock:
+            return [objects[name] for _, objects in sorted(self._buckets.items()) for name in sorted(objects)]
 
 
 def check_preconditions(found: Stored | None, params: Mapping[str, str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 _DAY = datetime.timedelta(days=1)
@@ -34,11 +34,17 @@ def make_certificates(folder: Path, hosts: Sequence[str]) -> tuple[Path, Path]:
         .sign(authority_key, hashes.SHA256())
     )
     pem = serialization.Encoding.PEM
-    private = server_key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     authority_path, server_path = folder / "authority.pem", folder / "server.pem"
     authority_path.write_bytes(authority.public_bytes(pem))
-    server_path.write_bytes(private + server.public_bytes(pem))
+    server_path.write_bytes(private_pem(server_key) + server.public_bytes(pem))
     return authority_path, server_path
+
+
+def private_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
+    """A private key as text."""
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
