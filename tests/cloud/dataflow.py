@@ -28,6 +28,7 @@ class Dataflow:
     states: list[str | int] = field(default_factory=list)  # one for each look, the last stays; int: HTTP error
     messages: list[tuple[str, str]] = field(default_factory=list)  # importance, text
     metrics: list[dict[str, Any]] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)  # ids
     refuse: tuple[int, str, str] | None = None  # what submitting answers: code, status, message
 
     def answer(self, request: Request) -> Response:
@@ -41,6 +42,8 @@ class Dataflow:
                     return self._jobs(request.params)
                 case "GET", job_id, None:
                     return self._job(job_id, request.params)
+                case "PUT", job_id, None:
+                    return self._cancel(job_id, json.loads(request.body))
                 case "GET", _, "messages":
                     return self._messages()
                 case "GET", _, "metrics":
@@ -66,6 +69,15 @@ class Dataflow:
         if isinstance(state, int):
             return _error(state, "UNAVAILABLE", "come back later")
         return Response.json({"id": job_id, "name": "any", "currentState": state, "createTime": STARTED})
+
+    def _cancel(self, job_id: str, change: dict[str, Any]) -> Response:
+        if change != {"requestedState": "JOB_STATE_CANCELLED"}:
+            return _error(400, "INVALID_ARGUMENT", f"this stand-in does not know {change}")
+        if not any(job["id"] == job_id for job in self.active):
+            return _error(404, "NOT_FOUND", f"there is no active job {job_id}")
+        self.active = [job for job in self.active if job["id"] != job_id]
+        self.cancelled.append(job_id)
+        return Response.json({"id": job_id, "requestedState": "JOB_STATE_CANCELLED"})
 
     def _messages(self) -> Response:
         told = [

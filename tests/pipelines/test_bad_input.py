@@ -144,7 +144,7 @@ def test_bad_data_is_set_aside_and_the_job_goes_on(good, case):
     name, make, place, reason = CASES[case]
     path = good.files / name
     make(path)
-    assert good.prepare("limits.sort_memory_mb=1") == 0
+    assert good.preprocess("limits.sort_memory_mb=1") == 0
     (reject,) = good.rejects()
     assert reject["asset"] == "bad"
     assert reject["file"] == str(path)
@@ -160,7 +160,7 @@ def test_bad_data_is_set_aside_and_the_job_goes_on(good, case):
 def test_unreadable_file(good):
     path = good.write("bad.parquet", make_table(40))
     path.chmod(0)
-    assert good.prepare() == 0
+    assert good.preprocess() == 0
     (reject,) = good.rejects()
     assert (reject["asset"], reject["reason"]) == ("bad", "no permission to read it")
 
@@ -169,7 +169,7 @@ def test_unreadable_file(good):
 def test_a_path_that_leads_nowhere(good, target, reason):
     (good.files / "bad.parquet").symlink_to(target)
     os.mkfifo(good.files / "pipe.parquet")  # not a file: not part of the listing
-    assert good.prepare() == 0
+    assert good.preprocess() == 0
     (reject,) = good.rejects()
     assert (reject["asset"], reject["place"]) == ("bad", "file")
     assert reason in reject["reason"]
@@ -182,7 +182,7 @@ def test_a_bad_file_of_many_assets_is_rejected_without_a_name(good):
         good.write(f"m{i}.parquet", table.append_column("machine", pa.array([f"a{i}"] * 40)))
     (good.files / "bad.parquet").write_text("no")
     good.job["source"]["asset"] = {"column": "machine"}
-    assert good.prepare() == 0
+    assert good.preprocess() == 0
     (reject,) = good.rejects()
     assert reject["asset"] is None
     assert reject["file"].endswith("bad.parquet")
@@ -190,7 +190,7 @@ def test_a_bad_file_of_many_assets_is_rejected_without_a_name(good):
 
 def test_over_the_limit_nothing_is_published(good, capfd):
     truncated(good.files / "bad.parquet")
-    assert good.prepare("limits.max_rejected_fraction=0.1") == 1
+    assert good.preprocess("limits.max_rejected_fraction=0.1") == 1
     error = capfd.readouterr().err.strip()
     assert len(error.splitlines()) == 1
     assert "20.0% of the assets were rejected, limits.max_rejected_fraction is 10.0%" in error
@@ -213,7 +213,7 @@ MISTAKES = {
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_mistake_is_one_line_and_exit_2_before_any_work(good, capfd, case):
     overrides, message = MISTAKES[case]
-    assert good.prepare(*overrides) == 2
+    assert good.preprocess(*overrides) == 2
     error = capfd.readouterr().err.strip()
     assert len(error.splitlines()) == 1
     assert message in error
@@ -223,7 +223,7 @@ def test_a_mistake_is_one_line_and_exit_2_before_any_work(good, capfd, case):
 def test_an_output_that_holds_something_else_is_left_alone(good, capfd):
     good.output.mkdir()
     (good.output / "thesis.tex").write_text("years of work")
-    assert good.prepare() == 2
+    assert good.preprocess() == 2
     assert "holds something else (thesis.tex)" in capfd.readouterr().err
     assert [path.name for path in good.output.iterdir()] == ["thesis.tex"]
 

@@ -106,8 +106,8 @@ def test_rejected_assets_leave_no_trace_in_the_others(new_fleet):
             fleet.write(f"m{i}.parquet", make_table(60, seed=i))
     time = np.r_[0:30, 29:59]
     dirty.write("twice.parquet", make_table(60, seed=99, t=time, x0=np.full(60, 1e6, "f4")))
-    assert clean.prepare() == 0
-    assert dirty.prepare() == 0
+    assert clean.preprocess() == 0
+    assert dirty.preprocess() == 0
     assert [r["asset"] for r in dirty.rejects()] == ["twice"]
     assert clean.shard_bytes() == dirty.shard_bytes()
 
@@ -173,8 +173,8 @@ def test_an_asset_may_be_several_files_in_any_order(new_fleet):
         for part, (low, high) in {"c": (0, 20), "a": (20, 65), "b": (65, 90)}.items():
             split.write(f"m{i}/{part}.parquet", table.slice(low, high - low))
     split.job["source"]["asset"] = {"from": "path", "pattern": r"(?P<asset>m\d+)/"}
-    assert whole.prepare() == 0
-    assert split.prepare() == 0
+    assert whole.preprocess() == 0
+    assert split.preprocess() == 0
     assert whole.shard_bytes() == split.shard_bytes()
 
 
@@ -194,8 +194,8 @@ def test_a_file_may_hold_several_assets(new_fleet, layout):
         table = pa.Table.from_pandas(part, preserve_index=False)
         mixed.write(f"{name}.{suffix}", table, **({} if layout == "csv" else {"row_group_size": 37}))
     mixed.job["source"]["asset"] = {"column": "machine"}
-    assert whole.prepare() == 0
-    assert mixed.prepare() == 0
+    assert whole.preprocess() == 0
+    assert mixed.preprocess() == 0
     assert_same_windows(all_windows(mixed), all_windows(whole), rtol=0)
 
 
@@ -206,8 +206,8 @@ def test_unsorted_rows_are_sorted_and_give_the_same_windows(new_fleet):
         ordered.write(f"m{i}.parquet", table)
         order = np.random.default_rng(i).permutation(80)
         shuffled.write(f"m{i}.parquet", table.take(pa.array(order)), row_group_size=16)
-    assert ordered.prepare() == 0
-    assert shuffled.prepare() == 0
+    assert ordered.preprocess() == 0
+    assert shuffled.preprocess() == 0
     assert shuffled.rejects() == []
     assert_same_windows(all_windows(shuffled), all_windows(ordered), atol=1e-6)
 

@@ -7,7 +7,8 @@ from cloud.standin import start_cloud
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends.dataflow import backend as dataflow
 from beamfeed.launcher.backends.dataflow.api import DataflowService, Unreachable
-from beamfeed.launcher.run import run_stage
+from beamfeed.launcher.plan import Plan
+from beamfeed.launcher.run import cancel_plan, run_stage
 from beamfeed.launcher.stage import Stage
 
 
@@ -101,3 +102,19 @@ def test_nothing_to_follow(flags, monkeypatch):
     assert run_stage(stage) == 2
     monkeypatch.setattr(dataflow, "_submit", lambda _: (0, None))  # published by another in the meantime
     assert run_stage(stage) == 0
+
+
+def test_a_running_job_can_be_cancelled_and_no_other(cloud, flags, capsys):
+    cloud.dataflow.active = [{"id": "1", "name": "another"}, {"id": JOB_ID, "name": "a-name"}]
+    stage = Stage("preprocess", tuple(flags), "dataflow", 1, "logs", False, "")
+    plan = Plan(None, "job.yaml", (stage,))
+    assert cancel_plan(plan) == 1
+    assert cloud.dataflow.cancelled == [JOB_ID]
+    assert f"preprocess: job {JOB_ID} is asked to stop" in capsys.readouterr().err
+    assert cancel_plan(plan) == 0
+    assert cloud.dataflow.active == [{"id": "1", "name": "another"}]
+
+
+def test_a_job_that_cannot_be_cancelled_is_told(cloud, service):
+    with pytest.raises(UserError, match=f"404 there is no active job {JOB_ID}"):
+        service.cancel(JOB_ID)
