@@ -52,11 +52,11 @@ class PreprocessPipeline:
             | "Listing" >> beam.Create([self.layout.listing])
             | "ReadListing" >> beam.FlatMap(read_listing)
             | "SpreadFiles" >> beam.Reshuffle()
-            | "ScanFile" >> beam.ParDo(inspect).with_outputs(ScanFile.REJECTS, main="parts")
+            | "ScanFile" >> beam.ParDo(inspect).with_outputs(ScanFile.REJECTS, main="slices")
         )
         planned = _single(pipeline, "Plan") | "PlanAssets" >> beam.ParDo(
             _PlanAssets(self.spec, progress),
-            beam.pvalue.AsList(inspected["parts"]),
+            beam.pvalue.AsList(inspected["slices"]),
             beam.pvalue.AsList(inspected[ScanFile.REJECTS]),
         ).with_outputs(_PlanAssets.REJECTS, main="units")
         verdicts = (
@@ -140,16 +140,16 @@ def read_listing(path: str) -> Iterator[str]:
 
 
 class _PlanAssets(beam.DoFn):
-    """All parts and rejects of inspecting, as side inputs -> Unit; tagged 'rejects' -> Reject."""
+    """All slices and rejects of scanning, as side inputs -> Unit; tagged 'rejects' -> Reject."""
 
     REJECTS = "rejects"
 
     def __init__(self, spec: PreprocessSpec, progress: Progress):
         self._recipe, self._progress = spec, progress
 
-    def process(self, _: None, parts: list[FileSlice], rejects: list[Reject]) -> Iterator[Any]:
+    def process(self, _: None, slices: list[FileSlice], rejects: list[Reject]) -> Iterator[Any]:
         spec = self._recipe
-        assets, more = plan_assets(parts, rejects, spec.job, spec.schema.time_units)
+        assets, more = plan_assets(slices, rejects, spec.job, spec.schema.time_units)
         self._progress.total("analyze", len(assets), sum(asset.rows for asset in assets))
         for reject in more:
             yield beam.pvalue.TaggedOutput(self.REJECTS, reject)

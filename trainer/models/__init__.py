@@ -4,7 +4,7 @@ import keras
 
 from beamfeed.contract.config.model import CustomModel
 from beamfeed.contract.config.model import RecurrentAutoencoder as RecurrentAutoencoderSection
-from beamfeed.trainer.models.custom import build_own, find_encoder
+from beamfeed.trainer.models.custom import build_custom, find_encoder
 from beamfeed.trainer.models.recurrent_autoencoder import recurrent_autoencoder
 
 
@@ -26,7 +26,7 @@ def build(section: RecurrentAutoencoderSection | CustomModel, length: int, featu
     keras.utils.set_random_seed(seed)
     match section:
         case CustomModel():
-            return build_own(section, length, features)
+            return build_custom(section, length, features)
         case RecurrentAutoencoderSection():
             return recurrent_autoencoder(length, features, section.units, section.latent, section.cell)
 

@@ -15,7 +15,7 @@ from beamfeed.contract.errors import UserError
 CLASS, ARGS = "train.model.class", "train.model.args"
 
 
-def build_own(section: CustomModel, length: int, features: int) -> keras.Model:
+def build_custom(section: CustomModel, length: int, features: int) -> keras.Model:
     """Builds `Class(length=length, features=features, **args)` and tries it on windows of zeros.
 
     Returns:

@@ -20,7 +20,7 @@ class Asset:
     """One asset of the fleet and how its rows fall into splits."""
 
     name: str
-    parts: tuple[FileSlice, ...]  # in order of time
+    slices: tuple[FileSlice, ...]  # in order of time
     split: SplitName | None  # of the whole asset; None where its rows are split
     cuts: tuple[int, int] | None = None  # with split: {by: time}: where eval and test start, in ticks
     sort: bool = False  # its rows are not in order of time: sort them in memory
@@ -28,7 +28,7 @@ class Asset:
     @property
     def rows(self) -> int:
         """Rows of all its files."""
-        return sum(part.rows for part in self.parts)
+        return sum(piece.rows for piece in self.slices)
 
     @property
     def splits(self) -> tuple[SplitName, ...]:
@@ -38,7 +38,7 @@ class Asset:
     @property
     def files(self) -> str:
         """The paths of its files, for messages."""
-        return ", ".join(part.path for part in self.parts)
+        return ", ".join(piece.path for piece in self.slices)
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,15 @@ class Unit:
 
 
 def plan_assets(
-    parts: Iterable[FileSlice], rejects: Iterable[Reject], job: Job, time_units: TimeUnits
+    slices: Iterable[FileSlice], rejects: Iterable[Reject], job: Job, time_units: TimeUnits
 ) -> tuple[list[Asset], list[Reject]]:
     """Groups parts by asset, assigns splits, and sets aside the assets that cannot give a window.
 
     Returns the accepted assets in order of name, and the further rejects.
     """
     by_asset: dict[str, list[FileSlice]] = defaultdict(list)
-    for part in parts:
-        by_asset[part.asset].append(part)
+    for piece in slices:
+        by_asset[piece.asset].append(piece)
     broken = {reject.asset for reject in rejects if reject.asset is not None}
     # A rejected asset still has its place in the order, so that --max-assets and the splits do not hang on it.
     names = sorted(by_asset.keys() | broken)[: job.source.max_assets]
@@ -79,14 +79,14 @@ def plan_assets(
     for name in names:
         if name in broken:
             continue
-        ordered = tuple(sorted(by_asset[name], key=lambda part: (part.first, part.path)))
-        rows = sum(part.rows for part in ordered)
+        ordered = tuple(sorted(by_asset[name], key=lambda piece: (piece.first, piece.path)))
+        rows = sum(piece.rows for piece in ordered)
         if job.prepare.resample is None and rows < job.windows.length:
             reason = f"has {rows} rows, a window needs {job.windows.length}"
             more.append(Reject(name, Asset(name, ordered, None).files, "file", reason))
             continue
         asset = Asset(name, ordered, assigned.get(name))
-        values = sorted({part.split_value for part in ordered if part.split_value is not None})
+        values = sorted({piece.split_value for piece in ordered if piece.split_value is not None})
         if len(values) > 1:
             reason = f"the path puts it into more than one split: {job.split.column} is {' and '.join(values)}"
             more.append(Reject(name, asset.files, "path", reason))
@@ -107,10 +107,10 @@ def time_cuts(asset: Asset, job: Job, time_units: TimeUnits) -> tuple[int, int]:
     Fractions of the asset's span of time. On a resampled grid they are moved to a
     step's start, so that no step gets rows of two splits.
     """
-    first = min(part.first for part in asset.parts)
-    span = max(part.last for part in asset.parts) - first + 1
+    first = min(piece.first for piece in asset.slices)
+    span = max(piece.last for piece in asset.slices) - first + 1
     share = float(job.split.train), float(job.split.train) + float(job.split.eval)  # type: ignore[arg-type]
-    cuts = [first + round(span * min(part, 1.0)) for part in share]
+    cuts = [first + round(span * min(piece, 1.0)) for piece in share]
     if job.prepare.resample is not None:
         every = time_units.duration(job.prepare.resample.every, "prepare.resample.every")
         cuts = [-(-cut // every) * every for cut in cuts]
@@ -125,7 +125,7 @@ def cut_units(asset: Asset, windowing: Windowing, features: int) -> Iterator[Uni
     streamed all the same.
     """
     step = windowing.block * max(1, UNIT_BYTES // (4 * features * windowing.block))
-    divisible = not asset.sort and not windowing.resampled and all(part.can_seek for part in asset.parts)
+    divisible = not asset.sort and not windowing.resampled and all(piece.can_seek for piece in asset.slices)
     step = step if divisible else asset.rows
     for index, start in enumerate(range(0, asset.rows, step)):
         yield Unit(asset, index, start, min(start + step, asset.rows))

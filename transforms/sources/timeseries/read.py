@@ -48,51 +48,51 @@ def read_chunks(
     """
     end = asset.rows if end is None else min(end, asset.rows)
     offset = 0
-    for part in asset.parts:
-        low, high = max(start - offset, 0), min(end - offset, part.rows)
+    for piece in asset.slices:
+        low, high = max(start - offset, 0), min(end - offset, piece.rows)
         if low < high:
-            yield from _read_part(part, schema, low, high, offset, values)
-        offset += part.rows
+            yield from _read_slice(piece, schema, low, high, offset, values)
+        offset += piece.rows
 
 
-def _read_part(
-    part: FileSlice, schema: SeriesSchema, low: int, high: int, offset: int, values: bool
+def _read_slice(
+    piece: FileSlice, schema: SeriesSchema, low: int, high: int, offset: int, values: bool
 ) -> Iterator[Chunk]:
-    """Rows [low, high) of a part; `offset` is the position of its first row."""
+    """Rows [low, high) of a piece; `offset` is the position of its first row."""
     names = schema.names if values else [n for n in (schema.time, schema.asset, schema.split) if n]
     row, groups = 0, None
-    if part.row_groups:
-        row, groups = _groups_between(part, low, high)
+    if piece.row_groups:
+        row, groups = _groups_between(piece, low, high)
     file_row = row  # differs from row where other assets' rows lie between
-    for batch in iter_batches(part.path, schema, names, groups):
+    for batch in iter_batches(piece.path, schema, names, groups):
         size = batch.num_rows
-        if not part.whole:
-            batch = _only(batch, part, schema, file_row)
+        if not piece.whole:
+            batch = _only(batch, piece, schema, file_row)
         first, last = max(low - row, 0), min(high - row, batch.num_rows)
         if first < last:
-            yield _chunk(part.path, file_row + first, offset + row + first, batch.slice(first, last - first), schema,
+            yield _chunk(piece.path, file_row + first, offset + row + first, batch.slice(first, last - first), schema,
                          schema.features if values else ())  # fmt: skip
         row += batch.num_rows
         file_row += size
-        if row >= high and part.can_seek:
+        if row >= high and piece.can_seek:
             return
-    if row < high or (row > part.rows and not part.can_seek):
-        raise BadInput(part.path, "file", f"held {part.rows} rows when it was planned and {row} when it was read")
+    if row < high or (row > piece.rows and not piece.can_seek):
+        raise BadInput(piece.path, "file", f"held {piece.rows} rows when it was planned and {row} when it was read")
 
 
-def _groups_between(part: FileSlice, low: int, high: int) -> tuple[int, Sequence[int]]:
-    """The row groups that hold rows [low, high) of a part, and the part's row that the first starts at."""
-    if not part.whole:
-        return 0, part.row_groups
-    starts = np.cumsum((0, *part.group_rows))
+def _groups_between(piece: FileSlice, low: int, high: int) -> tuple[int, Sequence[int]]:
+    """The row groups that hold rows [low, high) of a piece, and the piece's row that the first starts at."""
+    if not piece.whole:
+        return 0, piece.row_groups
+    starts = np.cumsum((0, *piece.group_rows))
     first = int(np.searchsorted(starts, low, "right")) - 1
     last = int(np.searchsorted(starts, high, "left"))
-    return int(starts[first]), part.row_groups[first:last]
+    return int(starts[first]), piece.row_groups[first:last]
 
 
-def _only(batch: pa.RecordBatch, part: FileSlice, schema: SeriesSchema, file_row: int) -> pa.RecordBatch:
-    names = asset_names(part.path, batch.column(schema.asset), file_row)
-    return batch.filter(pc.equal(names, part.asset))
+def _only(batch: pa.RecordBatch, piece: FileSlice, schema: SeriesSchema, file_row: int) -> pa.RecordBatch:
+    names = asset_names(piece.path, batch.column(schema.asset), file_row)
+    return batch.filter(pc.equal(names, piece.asset))
 
 
 def _chunk(

@@ -58,12 +58,12 @@ def scan_file(path: str, asset: AssetFrom, schema: SeriesSchema, split_column: s
     if split_column and split_value is None:
         raise BadInput(path, "path", f"source.asset.pattern finds no {split_column!r} in it")
     if schema.asset is not None:
-        return _parts_by_column(path, schema, split_value)
+        return _slices_by_column(path, schema, split_value)
     name = asset_of_path(path, asset)
     if name is None:
         raise BadInput(path, "path", "source.asset.pattern finds no 'asset' in it")
     if is_parquet(path):
-        return [_parquet_part(path, name, schema, split_value)]
+        return [_parquet_slice(path, name, schema, split_value)]
     rows, lows, highs = 0, [], []
     for batch in iter_batches(path, schema, [schema.time]):
         if batch.num_rows:
@@ -85,7 +85,7 @@ def read_ticks(path: str, column: pa.Array, time_units: TimeUnits, row: int) -> 
         raise BadInput(path, f"row {row + int(first.removeprefix('row '))}", reason) from None
 
 
-def _parquet_part(path: str, name: str, schema: SeriesSchema, split_value: str | None) -> FileSlice:
+def _parquet_slice(path: str, name: str, schema: SeriesSchema, split_value: str | None) -> FileSlice:
     with open_parquet(path) as file:
         schema.check(path, file.schema_arrow)
         metadata = file.metadata
@@ -127,8 +127,8 @@ def _stored_type(type_: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def _parts_by_column(path: str, schema: SeriesSchema, split_value: str | None) -> list[FileSlice]:
-    """One part for each value of the asset column, with the row groups that hold it."""
+def _slices_by_column(path: str, schema: SeriesSchema, split_value: str | None) -> list[FileSlice]:
+    """One piece for each value of the asset column, with the row groups that hold it."""
     assert schema.asset is not None
     groups: list[int | None] = [None]
     if is_parquet(path):

@@ -124,8 +124,8 @@ def _disorder(ordered: list[Report]) -> tuple[Disorder | None, Disorder | None]:
     found: list[Disorder] = []
     for i, report in enumerate(ordered):
         if i and report.first_time <= ordered[i - 1].last_time:
-            part = _part_at(report.unit)
-            found.append(Disorder(report.first_time < ordered[i - 1].last_time, part[0], part[1]))
+            piece = _slice_at(report.unit)
+            found.append(Disorder(report.first_time < ordered[i - 1].last_time, piece[0], piece[1]))
         found.extend(d for d in (report.decrease, report.repeat) if d is not None)
     return (
         next((d for d in found if d.decreases), None),
@@ -133,14 +133,14 @@ def _disorder(ordered: list[Report]) -> tuple[Disorder | None, Disorder | None]:
     )
 
 
-def _part_at(unit: Unit) -> tuple[str, int]:
+def _slice_at(unit: Unit) -> tuple[str, int]:
     """The file and its row that a unit starts at."""
     offset = 0
-    for part in unit.asset.parts:
-        if unit.start < offset + part.rows:
-            return part.path, unit.start - offset
-        offset += part.rows
-    return unit.asset.parts[-1].path, unit.asset.parts[-1].rows
+    for piece in unit.asset.slices:
+        if unit.start < offset + piece.rows:
+            return piece.path, unit.start - offset
+        offset += piece.rows
+    return unit.asset.slices[-1].path, unit.asset.slices[-1].rows
 
 
 def _repeat_after_sorting(asset: Asset, schema: SeriesSchema) -> Disorder | None:
