@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long bench lint format lock clean template template-run
+.PHONY: help setup demo test test-fast test-long bench docs lint format lock clean template template-run
 
 help:
 	@echo "make demo       simulate a fleet, preprocess it, train on it with two workers (a few minutes)"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-long  workers that are killed, and a bucket on this machine, in eighteen minutes"
 	@echo "make test-fast  all tests but the slow ones"
 	@echo "make bench      ours against the alternatives, SIZE=small (10 minutes) or SIZE=large (writes docs/benchmarks.md)"
+	@echo "make docs       the documentation as a site, with a page for every module, in out/docs (under a minute)"
 	@echo "make template   build the Dataflow template: PROJECT=... REGION=... BUCKET=... (docs/dataflow.md)"
 	@echo "make template-run  launch it: JOB=gs://... [SET='key=value; ...'] [JOB_NAME=...] with the same variables"
 	@echo "make lint       ruff, mypy, import-linter"
@@ -54,6 +55,18 @@ bench: $(BENCH_READY)
 $(BENCH_READY): $(READY) requirements-bench.lock
 	$(BIN)/pip install --quiet --require-hashes --requirement requirements-bench.lock
 	touch $(BENCH_READY)
+
+DOCS_READY := $(VENV)/.docs-ready
+
+# Every warning is an error, also a name in a docstring that is not found.
+docs: $(DOCS_READY)
+	rm -rf out/docs out/doctrees
+	$(BIN)/sphinx-build -q -n -W --keep-going -d out/doctrees docs out/docs
+	@echo "out/docs/index.html"
+
+$(DOCS_READY): $(READY) requirements-docs.lock
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements-docs.lock
+	touch $(DOCS_READY)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -107,6 +120,7 @@ lock:
 	$(LOCK) --extra dev --upgrade --output-file requirements-dev.lock
 	$(LOCK) --constraint requirements-dev.lock --output-file requirements.lock
 	$(LOCK) --extra dev --extra bench --constraint requirements-dev.lock --output-file requirements-bench.lock
+	$(LOCK) --extra dev --extra docs --constraint requirements-dev.lock --output-file requirements-docs.lock
 
 clean:
 	rm -rf out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -41,6 +41,12 @@ BENCH = [
     "grain>=0.2.10,<1",
     "pandas>=2.2,<4",
 ]
+# What `make docs` builds the site with.
+DOCS = [
+    "furo>=2025.12",
+    "myst-parser>=5,<6",
+    "sphinx>=9,<10",
+]
 
 HERE = Path(__file__).parent
 URL = "https://github.com/beamfeed/beamfeed"
@@ -82,6 +88,6 @@ setup(
     package_dir={"beamfeed": "beamfeed", **PACKAGES},
     package_data={"beamfeed": ["py.typed"]},
     install_requires=CORE,
-    extras_require={"dev": DEV, "bench": BENCH},
+    extras_require={"dev": DEV, "bench": BENCH, "docs": DOCS},
     entry_points={"console_scripts": ["beamfeed=beamfeed.launcher.cli:main"]},
 )
