@@ -10,8 +10,8 @@ from beamfeed.contract.config.section import Section
 class RecurrentAutoencoder(Section):
     """Beamfeed's own model: recurrent layers down to a latent state and up again."""
 
-    name: Literal["recurrent_autoencoder"]
-    cell: Literal["lstm", "gru"] = "lstm"
+    name: Literal["recurrent_autoencoder"] = Field(description="Says that it is this model.")
+    cell: Literal["lstm", "gru"] = Field("lstm", description="The kind of recurrent layer.")
     units: list[Annotated[int, Field(ge=1)]] = Field([64], min_length=1, description="Units of each layer.")
     latent: Annotated[int, Field(ge=1)] = Field(16, description="Size of the state that a window is compressed to.")
 

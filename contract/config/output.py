@@ -16,7 +16,9 @@ class Output(Section):
         description="segments: a record is a run of rows that the trainer frames into windows (smaller, faster). "
         "windows: one record per window, for readers that expect it.",
     )
-    compression: Literal["none", "gzip"] = "none"
+    compression: Literal["none", "gzip"] = Field(
+        "none", description="Of the shards. gzip costs a copy on the trainer's machine."
+    )
     shards: Literal["auto"] | Annotated[int, Field(ge=1, le=100_000)] = Field(
         "auto", description="Files per split. auto: about 128 MB each and enough to share among workers."
     )

@@ -36,7 +36,9 @@ class Resample(Section):
 class Scale(Section):
     """How values are scaled."""
 
-    how: Literal["standard", "minmax", "none"] = "standard"
+    how: Literal["standard", "minmax", "none"] = Field(
+        "standard", description="standard: mean 0, deviation 1. minmax: from 0 to 1. none: as they are."
+    )
     per: Literal["fleet", "asset"] = Field(
         "fleet", description="fleet: statistics of all training rows. asset: of each asset's own rows."
     )

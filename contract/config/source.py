@@ -58,7 +58,10 @@ class TimeseriesSource(Section):
 
     kind: Literal["timeseries"] = Field(description="What the files hold.")
     files: str = Field(description="Local or gs:// file, glob (** crosses folders) or folder; .parquet .csv .csv.gz")
-    asset: AssetFrom = Field(default_factory=lambda: AssetFrom(**{"from": "path"}))
+    asset: AssetFrom = Field(
+        default_factory=lambda: AssetFrom(**{"from": "path"}),
+        description="If left out, {from: path}: a file is an asset.",
+    )
     time: TimeColumn
     features: list[str] = Field(min_length=1, description="Names and globs of the numeric columns to train on.")
     max_assets: Annotated[int, Field(ge=1)] | None = Field(None, description="Only the first N assets: a smoke test.")

@@ -22,7 +22,7 @@ class Split(Section):
     train: Fraction | list[str] = Field(0.8, description="A fraction; with by: column, a list of values.")
     eval: Fraction | list[str] = Field(0.1, description="A fraction; with by: column, a list of values.")
     test: Fraction | list[str] = Field(0.1, description="A fraction; with by: column, a list of values.")
-    seed: int = 7
+    seed: int = Field(7, description="Another seed deals the assets out differently.")
 
     @model_validator(mode="after")
     def _fits(self) -> "Split":

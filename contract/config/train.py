@@ -16,13 +16,15 @@ class Feed(Section):
     shuffle: Annotated[int, Field(ge=0)] = Field(
         10_000, description="Windows mixed at a time, as far as their rows fit in 64 MB; 0 keeps the order."
     )
-    cache: Literal["none", "memory", "file"] = "none"
+    cache: Literal["none", "memory", "file"] = Field(
+        "none", description="memory: reads the split into memory first. file: copies its shards to this machine first."
+    )
     lanes: Annotated[int, Field(ge=1)] = Field(
         16,
         description="Places of the data that each batch is drawn from; more workers than lanes read some data twice.",
     )
     skip_corrupt: bool = Field(False, description="Pass over a damaged rest of a shard instead of stopping.")
-    seed: int = 7
+    seed: int = Field(7, description="Seed of the order of the windows.")
     renamed: ClassVar[dict[str, str]] = {"batch": "batch_size"}
 
 
@@ -50,7 +52,7 @@ class Schedule(Section):
 class Optimizer(Section):
     """How the weights follow the gradients."""
 
-    name: Literal["adam", "adamw", "sgd", "rmsprop"] = "adam"
+    name: Literal["adam", "adamw", "sgd", "rmsprop"] = Field("adam", description="The optimizer of Keras.")
     learning_rate: Annotated[float, Field(gt=0)] = Field(0.001, description="The highest, if there is a schedule.")
     schedule: Schedule | None = None
     weight_decay: Annotated[float, Field(ge=0)] | None = Field(
@@ -65,7 +67,9 @@ class EarlyStopping(Section):
     """When a training run ends before its last epoch."""
 
     patience: Annotated[int, Field(ge=1)] = Field(3, description="Epochs without a better eval loss before stopping.")
-    min_delta: Annotated[float, Field(ge=0)] = 0.0
+    min_delta: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="An eval loss counts as better if it is lower by more than this."
+    )
 
 
 class Checkpoint(Section):
@@ -81,7 +85,9 @@ class Checkpoint(Section):
 class Devices(Section):
     """How the trainer uses its processors."""
 
-    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
+        "float32", description="What layers compute in; weights stay float32."
+    )
     xla: bool = Field(False, description="Compile each step with XLA.")
     collectives: Literal["auto", "ring", "nccl"] = Field("auto", description="How workers exchange gradients.")
     deterministic: bool = Field(False, description="Only operations that give the same bits each time (slow on GPUs).")
@@ -92,7 +98,7 @@ class Train(Section):
 
     model: RecurrentAutoencoder | CustomModel
     feed: Feed = Feed()
-    epochs: Annotated[int, Field(ge=1)] = 20
+    epochs: Annotated[int, Field(ge=1)] = Field(20, description="How often the train split is read, at most.")
     optimizer: Optimizer = Optimizer()
     early_stopping: EarlyStopping | None = None
     checkpoint: Checkpoint = Checkpoint()

@@ -41,18 +41,28 @@ def make_train_steps(
     strategy: tf.distribute.Strategy,
     model: keras.Model,
     optimizer: keras.optimizers.Optimizer,
-    batch: int,
+    batch_size: int,
     clip_norm: float | None = None,
     xla: bool = False,
 ) -> Callable[[Any, tf.Tensor, Totals, tf.Tensor], tuple[Totals, tf.Tensor]]:
     """Returns run(batches, steps, totals, sent) -> (totals, received).
 
-    Args of what is returned:
-      batches: distributed iterator of global batches, `[batch, time, features]`.
-      steps: int32 scalar, how many to run.
-      totals: of the steps before.
-      sent: float32 `[n]`, what this worker has to say; the sum of what all of
-        them said comes back. It travels with the gradients of the last step.
+    Args:
+      strategy: under which the model and the optimizer were made.
+      model: from windows `[batch, time, features]` to the same shape.
+      optimizer: applies gradients as they are.
+      batch_size: windows in a global batch.
+      clip_norm: scales the gradients of a step down to this norm.
+      xla: compiles each step.
+
+    Returns:
+      The function `run`. Its arguments:
+
+      - `batches`: distributed iterator of global batches, `[batch, time, features]`.
+      - `steps`: int32 scalar, how many to run.
+      - `totals`: of the steps before.
+      - `sent`: float32 `[n]`, what this worker has to say. `received` is the sum of
+        what all workers sent. It travels with the gradients of the last step.
     """
     scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
 
@@ -60,7 +70,7 @@ def make_train_steps(
     def differentiate(windows: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         with tf.GradientTape() as tape:
             losses = window_losses(windows, model(windows, training=True))
-            loss = tf.nn.compute_average_loss(losses, global_batch_size=batch)
+            loss = tf.nn.compute_average_loss(losses, global_batch_size=batch_size)
             target = optimizer.scale_loss(loss) if scaled else loss
         gradients = tape.gradient(target, model.trainable_variables, unconnected_gradients="zero")
         return loss, gradients

@@ -17,8 +17,9 @@ def recurrent_autoencoder(
 
     Returns:
       A model `[batch, length, features]` -> the same shape, of two layers:
-        encoder: `[batch, length, features]` -> `[batch, latent]`
-        decoder: `[batch, latent]` -> `[batch, length, features]`
+
+      - encoder: `[batch, length, features]` -> `[batch, latent]`
+      - decoder: `[batch, latent]` -> `[batch, length, features]`
     """
     layer = CELLS[cell]
     *deeper, last = units

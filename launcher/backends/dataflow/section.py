@@ -27,7 +27,7 @@ class DataflowSection(Section):
     service_account: str | None = Field(
         None, pattern=r"^[^@\s]+@[^@\s]+$", description="E-mail address of the account that the workers act as."
     )
-    network: str | None = None
+    network: str | None = Field(None, description="The VPC network of the workers.")
     subnetwork: str | None = Field(None, description="regions/REGION/subnetworks/NAME, or the full URL.")
     public_ips: bool | None = Field(None, description="false: workers have private addresses only.")
     labels: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")], str] = Field({}, description="Of the job.")
