@@ -67,21 +67,22 @@ def script(name: str, *options: str, workers: bool = True) -> Callable[[Path, Pa
 ALTERNATIVES = (
     Alternative(
         "floor",
-        "one process and no framework: pyarrow reads everything into memory, NumPy standardizes, bare floats are "
-        "written in TFRecord framing. Nothing is checked, described or read back: what no way can do without.",
+        "one process and no framework: pyarrow reads everything into memory, NumPy standardizes, and bare floats are "
+        "written in TFRecord framing. Nothing is checked, described or read back. The least that preprocessing "
+        "must do.",
         script("prepare_floor.py", workers=False),
         repeats=3,
     ),
     Alternative(
         OURS,
-        "`python -m beamfeed.pipelines.preprocess`, end to end: every row is checked, then scaled and cut; "
+        "`python -m beamfeed.pipelines.preprocess`, end to end: every row is checked, then preprocessed; "
         "segments are written, every shard is read back, the manifest is published.",
         ours(),
         repeats=3,
     ),
     Alternative(
         f"{OURS}, records: windows",
-        "the same with one Example per window, for readers that expect it.",
+        "the same with one Example per window, for readers that expect that.",
         ours("windows"),
     ),
     Alternative(
@@ -97,14 +98,14 @@ ALTERNATIVES = (
     ),
     Alternative(
         "Dask, gathered",
-        "Dask maps files to lists of serialized Examples, one per window; the caller gathers and writes them. On "
-        "threads: between processes the gathering costs more than it wins.",
+        "Dask maps files to lists of serialized Examples, one per window; the caller gathers and writes them. It uses "
+        "threads: with processes, gathering costs more than it gains.",
         script("prepare_dask.py", "--write", "gathered", "--scheduler", "threads"),
         needs="dask",
     ),
     Alternative(
         "Dask, tasks write",
-        "the same, but each task writes a file of its own and nothing is gathered; one process per core.",
+        "the same, but each task writes its own file and nothing is gathered; one process per core.",
         script("prepare_dask.py", "--write", "tasks", "--scheduler", "processes"),
         needs="dask",
     ),

@@ -1,6 +1,6 @@
 """The text of the report, a pure function of the results.
 
-What it claims, it reads off the figures, and where ours comes second it says so.
+Its claims follow from the figures, also where Beamfeed is not the best.
 """
 
 from collections.abc import Iterator, Sequence
@@ -67,8 +67,8 @@ def case_lines(case: dict, start_up: dict) -> Iterator[str]:
     yield ""
     yield f"{case['windows']:,} windows, {number(case['raw_bytes'] / 2**20)} MB of raw float32."
     yield ""
-    header = ("", "seconds", "to ours", "net of start-up", "to ours", "CPU seconds", "peak RSS, MB", "windows/s",
-              "disk to raw", "files")  # fmt: skip
+    header = ("", "seconds", "vs Beamfeed", "without start-up", "vs Beamfeed", "CPU seconds", "peak RSS, MB",
+              "windows/s", "disk vs raw", "files")  # fmt: skip
     rows = []
     for name, entry in entries.items():
         net = net_seconds(name, entry, start_up)
@@ -84,7 +84,7 @@ def case_lines(case: dict, start_up: dict) -> Iterator[str]:
         yield from ["Not measured:", "", *missing, ""]
     remarks = list(shortfalls(entries, base_net, start_up))
     if remarks:
-        yield from ["Where ours falls short:", "", *remarks, ""]
+        yield from ["Where Beamfeed is not the best:", "", *remarks, ""]
 
 
 def shortfalls(entries: dict[str, dict], base_net: float | None, start_up: dict) -> Iterator[str]:
@@ -95,21 +95,21 @@ def shortfalls(entries: dict[str, dict], base_net: float | None, start_up: dict)
     floor = entries.get(FLOOR)
     if floor is not None:
         net = net_seconds(FLOOR, floor, start_up)
-        line = f"- It takes {times(base['seconds'], floor['seconds'])} the floor"
+        line = f"- It takes {times(base['seconds'], floor['seconds'])} the time of the floor"
         if base_net is not None and net is not None:
-            line += f", {times(base_net, net)} with start-up taken off both"
+            line += f", {times(base_net, net)} without the start-up of both"
         yield f"{line}."
     for name, entry in entries.items():
         if name == FLOOR or name.startswith(OURS):
             continue
         worse = [
-            f"{what} ({number(entry[key])} {unit} to {number(base[key])} {unit})"
-            for key, what, unit in (("seconds", "faster", "s"), ("peak_rss_mb", "smaller in memory", "MB"),
-                                    ("bytes", "smaller on disk", "bytes"))
+            f"{what} ({number(entry[key])} {unit} against {number(base[key])} {unit})"
+            for key, what, unit in (("seconds", "is faster", "s"), ("peak_rss_mb", "uses less memory", "MB"),
+                                    ("bytes", "uses less disk", "bytes"))
             if entry[key] < base[key]
         ]  # fmt: skip
         if worse:
-            yield f"- {name} is {' and '.join(worse)}."
+            yield f"- {name} {' and '.join(worse)}."
 
 
 def memory_lines(axis: str, points: Sequence[dict]) -> Iterator[str]:
@@ -122,15 +122,15 @@ def memory_lines(axis: str, points: Sequence[dict]) -> Iterator[str]:
     highest, where = max(grown)
     verdict = "within" if part <= MEMORY_AIM else "**over**"
     yield (
-        f"{factor}x the {axis} move peak memory by {part:+.1%}, {verdict} the {MEMORY_AIM:.0%} aimed at "
-        f"(the highest: {highest:+.1%} at {where}x)."
+        f"With {factor}x the {axis}, peak memory changes by {part:+.1%}, {verdict} the target of {MEMORY_AIM:.0%} "
+        f"(highest: {highest:+.1%} at {where}x)."
     )
 
 
 def growth_lines(axis: str, growth: dict) -> Iterator[str]:
     """Table, slope and memory of one axis."""
     points = growth["points"]
-    yield f"### {'One asset of more and more rows' if axis == 'rows' else 'More and more assets'}"
+    yield f"### {'One asset, more rows' if axis == 'rows' else 'More assets'}"
     yield ""
     header = ("", "assets", "rows of each", "seconds", "CPU seconds", "peak RSS, MB")
     yield from table(header, [
@@ -145,7 +145,7 @@ def growth_lines(axis: str, growth: dict) -> Iterator[str]:
     fitted = growth["fit"]
     if fitted:
         yield (
-            f"Fitted to 1x to 8x: {fitted['seconds_per_million_rows']:.3f} s per million rows and "
+            f"A straight line through 1x to 8x: {fitted['seconds_per_million_rows']:.3f} s per million rows and "
             f"{number(fitted['seconds_at_zero'])} s to start (R² {fitted['r2']:.3f})."
         )
     yield from memory_lines(axis, points)
@@ -162,14 +162,14 @@ def feed_lines(feed: dict) -> Iterator[str]:
     entries = ran(feed["results"])
     ours = feed_baseline(entries)
     base = entries[ours]["windows_per_second"] if ours else None
-    yield from table(("", "windows/s", "to ours", "peak RSS, MB"), [
+    yield from table(("", "windows/s", "vs Beamfeed", "peak RSS, MB"), [
         (f"**{name}**" if name == ours else name, number(entry["windows_per_second"]),
          times(entry["windows_per_second"], base), number(entry["peak_rss_mb"]))
         for name, entry in entries.items()
     ])  # fmt: skip
     faster = [name for name, entry in entries.items() if base and entry["windows_per_second"] > base]
     if faster:
-        yield from ["", f"Faster than ours: {', '.join(faster)}."]
+        yield from ["", f"Faster than Beamfeed: {', '.join(faster)}."]
     missing = list(left_out(feed["results"]))
     if missing:
         yield from ["", "Not measured:", "", *missing]
@@ -177,7 +177,7 @@ def feed_lines(feed: dict) -> Iterator[str]:
 
 def files_lines(files: dict) -> Iterator[str]:
     """Table of the fleets of small files."""
-    yield from [f"### Many small files, of {files['rows']} rows each", ""]
+    yield from [f"### Many small files of {files['rows']} rows each", ""]
     points = [point for point in files["points"] if "seconds" in point]
     rows = [
         (f"{p['files']:,}", number(p["seconds"]), number(p["peak_rss_mb"]), str(p["files_written"])) for p in points
@@ -205,12 +205,12 @@ def train_lines(train: dict) -> Iterator[str]:
     yield from [
         "![Windows per second of each](images/bench-train.png)",
         "",
-        f"{train['model']}, global batches of {train['batch']}; the same dataset, the same feed. Two workers are two "
-        "processes that share the cores of this machine and exchange gradients after every step, so they show what "
-        "the exchange costs, not what a second machine brings.",
+        f"{train['model']}, global batches of {train['batch']}. All read the same dataset with the same feed. The two "
+        "workers are two processes that share the cores of this machine and exchange gradients after every step. So "
+        "they show the cost of the exchange, not the gain from a second machine.",
         "",
     ]
-    yield from table(("", "windows/s", "steps/s", "to fit"), [
+    yield from table(("", "windows/s", "steps/s", "vs fit"), [
         (f"**{name}**" if name.startswith(OURS) else name, number(entry["windows_per_second"]),
          number(entry["steps_per_second"]), times(entry["windows_per_second"], base))
         for name, entry in entries.items()
@@ -243,12 +243,12 @@ def _lines(results: dict) -> Iterator[str]:
         f"    {results['command']}",
         "",
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB memory, {machine['system']}; "
-        f"Python {machine['python']}, {versions}. Load of the machine before the start: {machine['load_before']}.",
+        f"Python {machine['python']}, {versions}. Load average before the start: {machine['load_before']}.",
         "",
         "## Preprocessing",
         "",
-        f"A timestamp and 8 float32 sensors per row, Parquet, standardized and cut into windows of "
-        f"{windows['length']} rows, one every {windows['stride']}. All write the same windows; a test "
+        "The input is Parquet with a timestamp and 8 float32 sensors per row. It is standardized and cut into windows "
+        f"of {windows['length']} rows, one every {windows['stride']}. All alternatives write the same windows; a test "
         "(`tests/benchmarks/test_prepare.py`) compares them one by one.",
         "",
         "![Seconds and peak memory of each](images/bench-prepare.png)",
@@ -261,8 +261,8 @@ def _lines(results: dict) -> Iterator[str]:
     yield from [
         "### Start-up",
         "",
-        "One asset of 1,000 rows: what each takes to import, to start its workers and to end. *Net of start-up* above "
-        "is without these seconds; it is left out where the difference is within 5 % of the whole.",
+        "One asset of 1,000 rows: the time to import, to start workers and to end. The column *without start-up* above "
+        "subtracts these seconds; it shows `-` where what remains is within 5 % of the whole.",
         "",
     ]
     yield from table(("", "seconds", "peak RSS, MB"), [
@@ -273,7 +273,7 @@ def _lines(results: dict) -> Iterator[str]:
         "",
         "## Growth",
         "",
-        "Peak memory is set by the unit of work and the number of workers. So the smallest fleet here already keeps "
+        "Peak memory depends on the unit of work and the number of workers. So the smallest fleet here already keeps "
         f"all {results['workers']} workers busy.",
         "",
         "![Seconds and peak memory over rows](images/bench-growth.png)",
@@ -298,10 +298,10 @@ def _lines(results: dict) -> Iterator[str]:
     yield from [
         "## How it is measured",
         "",
-        "Each run is a process of its own, one after the other; the load above says whether the machine had something "
-        "else to do. The input is in the page cache for all of them, and pages that an earlier run wrote are flushed "
-        "first. Seconds are wall time from start to exit, imports included; of several runs (the floor and ours run "
-        "three times) the median stands here. Peak RSS is the highest sum over the tree of processes, sampled every "
-        "50 ms; pages that two processes share count twice. Bytes on disk are all that was written, also what "
-        "describes the records.",
+        "Each run is a separate process, one after the other. The load average above shows whether the machine was "
+        "busy. The input is in the page cache for all of them, and pages that an earlier run wrote are flushed first. "
+        "Seconds are wall time from start to exit, imports included. Of several runs (the floor and Beamfeed run three "
+        "times) the median is shown. Peak RSS is the highest sum over the process tree, sampled every 50 ms; pages "
+        "that two processes share count twice. Bytes on disk are everything that was written, including what describes "
+        "the records.",
     ]

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 def cancel(args: argparse.Namespace) -> int:
     """Stops what a job runs in a cloud."""
     if not cancel_plan(make_plan(args.job, args.set, names=(PREPROCESS,))):
-        print("beamfeed: nothing of this job runs in a cloud", file=sys.stderr)
+        print("beamfeed: no cloud job of this job file is running", file=sys.stderr)
     return 0
 
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TextIO
 SUFFIX = ".jsonl"
 POLL_SECONDS = 0.3
 KEYS = ("assets", "rows", "total_assets", "total_rows")
-COUNTED = {"inspect": "files", "verify": "shards"}  # what "assets" counts in steps that handle something else
+COUNTED = {"scan": "files", "verify": "shards"}  # what "assets" counts in steps that handle something else
 
 
 class ProgressReader:
@@ -58,7 +58,7 @@ def parse_event(line: bytes) -> dict[str, Any] | None:
 
 @dataclass
 class Step:
-    """What is known of one step of the preprocessing (inspect, analyze, write, verify)."""
+    """What is known of one step of the preprocessing (scan, validate, write, verify)."""
 
     name: str
     assets: int = 0

@@ -150,7 +150,7 @@ class _PlanAssets(beam.DoFn):
     def process(self, _: None, slices: list[FileSlice], rejects: list[Reject]) -> Iterator[Any]:
         spec = self._recipe
         assets, more = plan_assets(slices, rejects, spec.job, spec.schema.time_units)
-        self._progress.total("analyze", len(assets), sum(asset.rows for asset in assets))
+        self._progress.total("validate", len(assets), sum(asset.rows for asset in assets))
         for reject in more:
             yield beam.pvalue.TaggedOutput(self.REJECTS, reject)
         for asset in assets:

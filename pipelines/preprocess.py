@@ -132,7 +132,7 @@ def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) 
     spec = PreprocessSpec.of(job, resolve_schema(job, files))
     layout = DataLayout.of(job.output.path, fingerprint)
     progress = Progress(options.view_as(JobOptions).progress_dir)
-    progress.total("inspect", len(files))
+    progress.total("scan", len(files))
     pipeline = beam.Pipeline(choose_runner(options, job.launch.preprocess.workers), options=options)
     if is_local(options):
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on

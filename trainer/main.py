@@ -34,7 +34,11 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m beamfeed.trainer.main", description="Trains a model on a dataset.")
     parser.add_argument("--job", required=True, help="job file, local or gs://")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
-    parser.add_argument("--restart", action="store_true", help="remove what train.workdir holds and start anew")
+    parser.add_argument(
+        "--restart",
+        action="store_true",
+        help="remove the checkpoints and results in train.workdir and start from the beginning",
+    )
     return parser.parse_args(argv)
 
 

@@ -12,7 +12,7 @@ class Progress:
     folder: str | None = None
 
     def add(self, stage: str, assets: int = 0, rows: int = 0) -> None:
-        """Says that so many more assets (files, when inspecting) and rows are done."""
+        """Says that so many more assets (files, when scanning) and rows are done."""
         self._append({"stage": stage, "assets": assets, "rows": rows})
 
     def total(self, stage: str, assets: int, rows: int = 0) -> None:

@@ -29,7 +29,7 @@ class CustomModel(Section):
     def _only_class_and_args(cls, value: Any) -> Any:
         if isinstance(value, dict):
             if "name" in value:
-                raise ValueError("give either 'name', for a model of ours, or 'class', for one of your own")
+                raise ValueError("give either 'name', for the built-in model, or 'class', for your own")
             if unknown := [str(key) for key in value if key not in ("class", "args")]:
                 raise ValueError(f"unknown key {', '.join(unknown)} beside 'class' (allowed: class, args)")
         return value

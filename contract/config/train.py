@@ -23,7 +23,7 @@ class Feed(Section):
         16,
         description="Places of the data that each batch is drawn from; more workers than lanes read some data twice.",
     )
-    skip_corrupt: bool = Field(False, description="Pass over a damaged rest of a shard instead of stopping.")
+    skip_corrupt: bool = Field(False, description="Skip the damaged rest of a block instead of stopping.")
     seed: int = Field(7, description="Seed of the order of the windows.")
     renamed: ClassVar[dict[str, str]] = {"batch": "batch_size"}
 
@@ -36,7 +36,7 @@ class Schedule(Section):
     )
     warmup_steps: Annotated[int, Field(ge=0)] = Field(0, description="Steps in which the rate rises from 0.")
     decay_steps: Annotated[int, Field(ge=1)] | None = Field(None, description="Steps in which it falls; then it stays.")
-    final_fraction: Fraction = Field(0.01, description="What is left of the rate in the end.")
+    final_fraction: Fraction = Field(0.01, description="Fraction of the rate that is left at the end.")
     renamed: ClassVar[dict[str, str]] = {"final": "final_fraction"}
 
     @model_validator(mode="after")
@@ -104,7 +104,7 @@ class Train(Section):
     checkpoint: Checkpoint = Checkpoint()
     devices: Devices = Devices()
     worker_timeout: Duration = Field("2m", description="How long a worker waits for the others before it gives up.")
-    seed: int = Field(7, description="Seed of the first weights.")
+    seed: int = Field(7, description="Seed of the initial weights.")
     workdir: str = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")
 
     renamed: ClassVar[dict[str, str]] = {"watchdog": "worker_timeout"}

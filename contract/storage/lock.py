@@ -53,7 +53,7 @@ def _busy(path: str, holder: dict[str, Any], more: str = "") -> UserError:
     who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
     folder = path.rpartition("/")[0]
     return UserError(
-        f"output.path: {who} is preprocessing {folder} right now; wait for it{more}, or give another folder"
+        f"output.path: {who} is preprocessing into {folder} right now; wait for it{more}, or choose another folder"
     )
 
 
@@ -220,9 +220,9 @@ class _Lease:
                     self._write()
                 except PreconditionFailed:
                     if not self._is_mine():
-                        _stop(f"{self._path}: another run has taken the place of this one, which was silent")
+                        _stop(f"{self._path}: another run has taken the lock, because this one had not renewed it")
             except Exception as error:  # the next time it may be reached
-                print(f"{self._path}: not renewed: {str(error).splitlines()[0]}", file=sys.stderr)
+                print(f"{self._path}: the lock could not be renewed: {str(error).splitlines()[0]}", file=sys.stderr)
 
     def give_back(self) -> None:
         from google.api_core.exceptions import GoogleAPICallError

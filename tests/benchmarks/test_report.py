@@ -107,11 +107,11 @@ def test_it_names_machine_versions_and_command(results):
 
 def test_it_says_where_ours_falls_short(results):
     text = report.render(results)
-    assert "- It takes 4.0x the floor, 3.0x with start-up taken off both." in text
-    assert "- Beam is smaller in memory (800 MB to 900 MB) and smaller on disk" not in text
-    assert "- Beam is smaller in memory (800 MB to 900 MB)." in text
+    assert "- It takes 4.0x the time of the floor, 3.0x without the start-up of both." in text
+    assert "- Beam uses less memory (800 MB against 900 MB) and uses less disk" not in text
+    assert "- Beam uses less memory (800 MB against 900 MB)." in text
     results["prepare"][0]["results"]["Beam"]["seconds"] = 9.0
-    assert "- Beam is faster (9.0 s to 10 s) and smaller in memory" in report.render(results)
+    assert "- Beam is faster (9.0 s against 10 s) and uses less memory" in report.render(results)
 
 
 def test_it_says_what_was_not_measured(results):
@@ -122,14 +122,17 @@ def test_it_says_what_was_not_measured(results):
 
 def test_memory_over_the_aim_is_called_so(results):
     text = report.render(results)
-    assert "10x the rows move peak memory by +5.0%, within the 10% aimed at (the highest: +5.0% at 10x)." in text
-    assert "10x the assets move peak memory by +20.0%, **over** the 10% aimed at (the highest: +20.0% at 10x)." in text
+    assert "With 10x the rows, peak memory changes by +5.0%, within the target of 10% (highest: +5.0% at 10x)." in text
+    assert (
+        "With 10x the assets, peak memory changes by +20.0%, **over** the target of 10% (highest: +20.0% at 10x)."
+        in text
+    )
 
 
 def test_a_peak_on_the_way_is_not_hidden(results):
     results["growth"]["rows"] = growth((900, 905, 1080, 910, 909))
     text = report.render(results)
-    assert "10x the rows move peak memory by +1.0%, within the 10% aimed at (the highest: +20.0% at 4x)." in text
+    assert "With 10x the rows, peak memory changes by +1.0%, within the target of 10% (highest: +20.0% at 4x)." in text
 
 
 def test_growth_that_failed_has_no_line(results, tmp_path):
@@ -141,7 +144,7 @@ def test_growth_that_failed_has_no_line(results, tmp_path):
 
 def test_a_faster_feed_is_named(results):
     results["feed"]["results"]["grain"]["windows_per_second"] = 600_000.0
-    assert "Faster than ours: grain." in report.render(results)
+    assert "Faster than Beamfeed: grain." in report.render(results)
 
 
 def test_it_is_a_function_of_the_results_alone(results):

@@ -55,17 +55,17 @@ def test_a_step_is_done_when_all_that_was_announced_is():
 
 
 def test_a_step_without_rows_counts_assets():
-    step = Step("inspect", started=1.0)
+    step = Step("scan", started=1.0)
     step.add({"total_assets": 4, "total_rows": 0}, 1.0)
     step.add({"assets": 3}, 2.0)
     assert step.measure() == (3, 4, "files")
-    assert step.summary() == "inspect: 3 files in 0.0 s"
+    assert step.summary() == "scan: 3 files in 0.0 s"
 
 
 def test_a_log_gets_one_line_for_each_step():
     stream = io.StringIO()
     display = Lines(stream)
-    steps = [Step("inspect", started=1.0), Step("write", started=2.0)]
+    steps = [Step("scan", started=1.0), Step("write", started=2.0)]
     display.show(steps)
     assert stream.getvalue() == ""
     steps[0].add({"assets": 2, "total_assets": 2}, 2.0)
@@ -74,7 +74,7 @@ def test_a_log_gets_one_line_for_each_step():
     steps[1].add({"assets": 1, "rows": 5}, 3.0)
     display.close(steps)
     lines = stream.getvalue().splitlines()
-    assert [line.split(":")[0] for line in lines] == ["inspect", "write"]
+    assert [line.split(":")[0] for line in lines] == ["scan", "write"]
 
 
 def test_a_terminal_gets_a_bar_for_each_step():
@@ -96,8 +96,8 @@ def test_a_terminal_gets_a_bar_for_each_step():
 def test_watching_draws_what_came_last(tmp_path):
     stream = io.StringIO()
     with watching(str(tmp_path), stream):
-        append(tmp_path / "a.jsonl", {"stage": "inspect", "assets": 2, "total_assets": 2})
+        append(tmp_path / "a.jsonl", {"stage": "scan", "assets": 2, "total_assets": 2})
         append(tmp_path / "a.jsonl", {"stage": "verify", "assets": 2, "rows": 30})
     text = stream.getvalue()
-    assert "inspect: 2 files" in text
+    assert "scan: 2 files" in text
     assert "verify: 2 shards, 30 rows" in text

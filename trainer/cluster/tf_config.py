@@ -39,7 +39,7 @@ def from_tf_config(environ: Mapping[str, str]) -> WorkerInfo | None:
         _wrong(f"cluster must be a mapping of chief and worker to lists of host:port, not {cluster!r}")
     groups = {kind: found for kind, entries in cluster.items() if (found := _entries(kind, entries))}
     if "ps" in groups:
-        _wrong(f"cluster.ps is {groups['ps']}: there is no use for parameter servers, leave them out of the job")
+        _wrong(f"cluster.ps is {groups['ps']}: parameter servers are not supported; leave them out of the job")
     if unknown := sorted(set(groups) - {"chief", "master", "worker", "evaluator"}):
         _wrong(f"cluster holds {unknown}; it may hold chief (or master), worker and evaluator")
     chiefs = groups.get("chief", []) + groups.get("master", [])  # master is the old name of chief

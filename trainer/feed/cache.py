@@ -54,7 +54,7 @@ def _copy(source: str, target: str, compression: str) -> None:
             while chunk := stream.read(CHUNK_BYTES):
                 out.write(chunk)
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-            raise UserError(f"{source}: damaged: {error}; preprocess the data again") from None
+            raise UserError(f"{source}: damaged: {error}; preprocess again") from None
     os.replace(part, target)
 
 

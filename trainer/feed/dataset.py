@@ -233,4 +233,4 @@ def _check_shards(manifest: Manifest, path: str, split: SplitName) -> None:
     found = {stat.path for stat in storage.match(folder, (layout.SHARD_SUFFIX,))}
     for shard in manifest.shard_paths(path, split):
         if shard not in found:
-            raise UserError(f"{shard}: the manifest lists this shard, but it is missing; preprocess the data again")
+            raise UserError(f"{shard}: the manifest lists this shard, but it is missing; preprocess again")

@@ -22,17 +22,15 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
         yield
     except tf.errors.DataLossError:
         path, reason = find_damage(manifest, output) or (output, "a shard is damaged")
-        raise UserError(
-            f"{path}: damaged: {reason}; preprocess the data again, or set train.feed.skip_corrupt=true"
-        ) from None
+        raise UserError(f"{path}: damaged: {reason}; preprocess again, or set train.feed.skip_corrupt=true") from None
     except tf.errors.InvalidArgumentError as error:
         if MISMATCH not in error.message:
             raise
-        raise UserError(f"{output}: {MISMATCH}; preprocess the data again") from None
+        raise UserError(f"{output}: {MISMATCH}; preprocess again") from None
     except tf.errors.NotFoundError as error:
         if output not in error.message:
             raise
-        raise UserError(f"{output}: a shard has gone: {_short(error)}") from None
+        raise UserError(f"{output}: a shard is missing: {_short(error)}") from None
 
 
 def find_damage(manifest: Manifest, output: str) -> tuple[str, str] | None:

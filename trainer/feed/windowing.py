@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from beamfeed.contract.dataset.windows import count_windows, first_row
 
-MISMATCH = "the shards hold other windows than the manifest says"
+MISMATCH = "the windows in the shards differ from the manifest"
 
 
 class Frame(NamedTuple):

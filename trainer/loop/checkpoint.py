@@ -59,7 +59,7 @@ def restore(folder: str, step: int, variables: Variables) -> TrainingState:
     shapes = reader.get_variable_to_shape_map()
     wanted = {name: tuple(variable.shape) for name, variable in variables.items()}
     if {name: tuple(shape) for name, shape in shapes.items() if name in wanted} != wanted:
-        raise UserError(f"{prefix}: is of another model or optimizer; start anew with --restart")
+        raise UserError(f"{prefix}: belongs to another model or optimizer; start again with --restart")
     for name, variable in variables.items():
         variable.assign(tf.constant(reader.get_tensor(name), dtype=variable.dtype))
     return TrainingState(**json.loads(storage.read_text(prefix + ".json")))

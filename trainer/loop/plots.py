@@ -57,7 +57,7 @@ def _draw_window(axes: Any, window: np.ndarray, reconstruction: np.ndarray, feat
     for color, i in enumerate(liveliest):
         axes.plot(window[:, i], color=f"C{color}", label=features[i])
         axes.plot(reconstruction[:, i], color=f"C{color}", linestyle="--")
-    axes.set(title="a window and its reconstruction (dashed)", xlabel="row", ylabel="preprocessed value")
+    axes.set(title="a window and its reconstruction (dashed)", xlabel="row", ylabel="scaled value")
     axes.legend()
 
 

@@ -30,8 +30,8 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
     run = _read_json(names.run)
     if run is not None and run.get("fingerprint") != fingerprint:
         raise UserError(
-            f"{names.workdir}: holds another training (of other data, model, feed, optimizer or seed); "
-            "choose another train.workdir, or start anew with --restart"
+            f"{names.workdir}: holds another training run (with other data, model, feed, optimizer or seed); "
+            "choose another train.workdir, or start again with --restart"
         )
     result = read_result(names.workdir)
     if run is None or result is None or result.fingerprint != fingerprint:
@@ -80,5 +80,5 @@ def _read_json(path: str) -> dict[str, Any] | None:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise UserError(f"{path}: cannot be understood; start anew with --restart")
+        raise UserError(f"{path}: cannot be parsed; start again with --restart")
     return value

@@ -42,7 +42,7 @@ class DataflowBackend:
         service, name = DataflowService(stage.command), option(stage.command, "job_name") or ""
         job_id, code = _active_job(service, name, stage), 0
         if job_id is not None:
-            _say(stage, f"job {name} is in the cloud already, following it")
+            _say(stage, f"job {name} is already running; following it")
         else:
             code, job_id = _submit(stage)
             if code:
@@ -89,7 +89,10 @@ class DataflowRun:
 
     def leave(self) -> None:
         if self._job_id is not None:
-            _say(self._stage, "the job goes on in the cloud; run the same command again to follow it, or stop it with")
+            _say(
+                self._stage,
+                "the job keeps running in the cloud; run the same command again to follow it, or stop it with",
+            )
             _say(self._stage, f"  {_cancel_command(self._service, self._job_id)}")
 
     def cancel(self) -> None:
@@ -112,8 +115,8 @@ def _active_job(service: DataflowService, name: str, stage: Stage) -> str | None
     key, value = data_label(stage.fingerprint)
     if job_id is not None and labels.get(key, value) != value:
         raise UserError(
-            f"output.path: job {job_id} is preprocessing {stage.output} from another input or with other settings; "
-            f"wait for it, give another folder, or stop it with `{_cancel_command(service, job_id)}`"
+            f"output.path: job {job_id} is preprocessing into {stage.output} with other input or settings; "
+            f"wait for it, choose another folder, or stop it with `{_cancel_command(service, job_id)}`"
         )
     return job_id
 

@@ -1,4 +1,4 @@
-"""What a job file says of DataflowSection, as Beam's options. Pure functions."""
+"""What a job file says of Dataflow, as Beam's options. Pure functions."""
 
 import hashlib
 import re
@@ -18,7 +18,7 @@ def check_paths(job: Job) -> None:
     for key, path in (("source.files", job.source.files), ("output.path", job.output.path)):
         if not storage.is_remote(path):
             raise UserError(
-                f"{key}: {path} is on this machine, where the workers of DataflowSection cannot reach it; "
+                f"{key}: {path} is on this machine, where Dataflow's workers cannot reach it; "
                 "give a gs:// path, or set launch.preprocess.backend=local"
             )
 
@@ -26,7 +26,7 @@ def check_paths(job: Job) -> None:
 def job_name(output: str) -> str:
     """The name of a job that writes to this folder: by it a running job is found again.
 
-    DataflowSection allows a name only one running job, so two launchers cannot both write to one output.
+    Dataflow allows a name only one running job, so two launchers cannot both write to one output.
     """
     where = output.removeprefix("gs://").rstrip("/")
     words = re.sub(r"[^a-z0-9]+", "-", where.lower())[-LONGEST_NAME:].strip("-")

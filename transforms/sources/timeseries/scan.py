@@ -191,7 +191,7 @@ class ScanFile(beam.DoFn):
 
     def process(self, path: str) -> Iterable[Any]:
         yield from self._inspect(path)
-        self._progress.add("inspect", assets=1)
+        self._progress.add("scan", assets=1)
 
     def _inspect(self, path: str) -> Iterator[Any]:
         try:

@@ -166,5 +166,5 @@ class ValidateUnit(beam.DoFn):
     def process(self, unit: Unit) -> Iterator[tuple[str, Report]]:
         report = validate_unit(unit, self._schema, self._job)
         self._rows.inc(unit.rows)
-        self._progress.add("analyze", assets=int(unit.is_last), rows=unit.rows)
+        self._progress.add("validate", assets=int(unit.is_last), rows=unit.rows)
         yield unit.asset.name, report

@@ -93,7 +93,7 @@ def test_a_job_that_can_no_longer_be_seen_is_left_alone(cloud, flags, capsys):
     stage = Stage("preprocess", tuple(flags), "dataflow", 1, "logs", False, "")
     with pytest.raises(UserError, match="403"):
         run_stage(stage)
-    assert "the job goes on in the cloud; run the same command again to follow it" in capsys.readouterr().err
+    assert "the job keeps running in the cloud; run the same command again to follow it" in capsys.readouterr().err
 
 
 def test_nothing_to_follow(flags, monkeypatch):
