@@ -13,7 +13,7 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.launcher.job import job_model
 from beamfeed.launcher.plan import make_plan
 from beamfeed.launcher.processes import Process, run_together
-from beamfeed.launcher.run import cancel_plan, describe_plan, run_plan
+from beamfeed.launcher.run import cancel_job, describe_plan, run_plan
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 from beamfeed.launcher.summary import summary
 
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 def cancel(args: argparse.Namespace) -> int:
     """Stops what a job runs in a cloud."""
-    if not cancel_plan(make_plan(args.job, args.set, names=(PREPROCESS,))):
+    if not cancel_job(args.job, args.set):
         print("beamfeed: no cloud job of this job file is running", file=sys.stderr)
     return 0
 

@@ -2,11 +2,13 @@
 
 import sys
 import time
+from collections.abc import Sequence
 
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import backends
+from beamfeed.launcher.job import load_launch_job
 from beamfeed.launcher.plan import Plan
-from beamfeed.launcher.stage import Stage
+from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
 
 
 def run_plan(plan: Plan) -> tuple[int, dict[str, float]]:
@@ -42,9 +44,18 @@ def run_stage(stage: Stage) -> int:
         raise
 
 
-def cancel_plan(plan: Plan) -> int:
-    """Cancels what runs of the plan without a launcher; returns how many jobs that were."""
-    found = [backends()[stage.backend].find(stage) for stage in plan.stages if not stage.complete]
+def cancel_job(job_path: str, overrides: Sequence[str] = ()) -> int:
+    """Cancels what a job runs without a launcher, whatever its input is by now; returns how many runs that were.
+
+    Raises:
+      UserError: if the job file is wrong, or a backend does not answer.
+    """
+    job = load_launch_job(job_path, overrides)
+    found = []
+    for name, launch in ((PREPROCESS, job.launch.preprocess), (TRAIN, job.launch.train)):
+        backend = backends()[launch.backend]
+        command = backend.command(name, job, (), fingerprint="")
+        found.append(backend.find(Stage(name, command, launch.backend, 1, "", False, "")))
     running = [submission for submission in found if submission is not None]
     for submission in running:
         submission.cancel()

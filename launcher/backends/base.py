@@ -58,4 +58,4 @@ class Backend(Protocol):
         """Starts the stage, or finds it running."""
 
     def find(self, stage: Stage) -> Submission | None:
-        """The stage where it runs already, if it outlives its launcher; else None."""
+        """The run that writes to the place of this stage, if it outlives its launcher; else None."""

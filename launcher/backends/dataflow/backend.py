@@ -53,8 +53,11 @@ class DataflowBackend:
         return DataflowRun(stage, service, job_id, code)
 
     def find(self, stage: Stage) -> "DataflowRun | None":
-        service, name = DataflowService(stage.command), option(stage.command, "job_name") or ""
-        job_id = _active_job(service, name, stage)
+        service = DataflowService(stage.command)
+        try:
+            job_id = service.active_job(option(stage.command, "job_name") or "")
+        except Unreachable as error:
+            raise UserError(f"Dataflow does not answer: {error}") from None
         return None if job_id is None else DataflowRun(stage, service, job_id)
 
 

@@ -5,10 +5,11 @@ from cloud.dataflow import ENDPOINT, JOB_ID
 from cloud.standin import start_cloud
 
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher import cli
 from beamfeed.launcher.backends.dataflow import backend as dataflow
 from beamfeed.launcher.backends.dataflow.api import DataflowService, Unreachable
-from beamfeed.launcher.plan import Plan
-from beamfeed.launcher.run import cancel_plan, run_stage
+from beamfeed.launcher.backends.dataflow.options import job_name
+from beamfeed.launcher.run import run_stage
 from beamfeed.launcher.stage import Stage
 
 
@@ -104,14 +105,32 @@ def test_nothing_to_follow(flags, monkeypatch):
     assert run_stage(stage) == 0
 
 
-def test_a_running_job_can_be_cancelled_and_no_other(cloud, flags, capsys):
-    cloud.dataflow.active = [{"id": "1", "name": "another"}, {"id": JOB_ID, "name": "a-name"}]
-    stage = Stage("preprocess", tuple(flags), "dataflow", 1, "logs", False, "")
-    plan = Plan(None, "job.yaml", (stage,))
-    assert cancel_plan(plan) == 1
+JOB = """
+name: small
+source: {{kind: timeseries, files: gs://raw/*.parquet, time: {{column: t}}, features: [x]}}
+windows: {{length: 8}}
+output: {{path: gs://made/data}}
+launch:
+  preprocess:
+    backend: dataflow
+    dataflow:
+      {{project: a-project, region: europe-west1, temp_location: gs://temp/t, image: i,
+        options: {{dataflow_endpoint: {endpoint}, no_auth: true}}}}
+"""
+
+
+def test_a_running_job_can_be_cancelled_and_no_other(cloud, tmp_path, capsys):
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB.format(endpoint=ENDPOINT))
+    name = job_name("gs://made/data")
+    # By the place that it writes to: its input may have changed since.
+    labels = {"beamfeed-data": "of another input"}
+    cloud.dataflow.active = [{"id": "1", "name": "another"}, {"id": JOB_ID, "name": name, "labels": labels}]
+    assert cli.main(["cancel", str(path)]) == 0
     assert cloud.dataflow.cancelled == [JOB_ID]
     assert f"preprocess: job {JOB_ID} is asked to stop" in capsys.readouterr().err
-    assert cancel_plan(plan) == 0
+    assert cli.main(["cancel", str(path)]) == 0
+    assert "no cloud job of this job file is running" in capsys.readouterr().err
     assert cloud.dataflow.active == [{"id": "1", "name": "another"}]
 
 
