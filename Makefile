@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 .PHONY: help setup demo test test-fast test-long bench docs lint format lock clean template template-run
 
 help:
-	@echo "make demo       simulate a fleet, preprocess it, train on it with two workers (a few minutes)"
+	@echo "make demo       simulate a fleet, preprocess it, train on it with two workers (half a minute after the install)"
 	@echo "make test       the tests, in ten minutes"
 	@echo "make test-long  workers that are killed, and a bucket on this machine, in eighteen minutes"
 	@echo "make test-fast  all tests but the slow ones"
@@ -115,7 +115,7 @@ format: $(READY)
 
 LOCK := $(BIN)/uv pip compile setup.py --python-version 3.11 --no-header --no-annotate --generate-hashes --quiet
 
-lock:
+lock: $(READY)
 	$(BIN)/python -m pip install --quiet uv
 	$(LOCK) --extra dev --upgrade --output-file requirements-dev.lock
 	$(LOCK) --constraint requirements-dev.lock --output-file requirements.lock

@@ -15,18 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from beamfeed.contract.config.job import Job
-    from beamfeed.contract.config.load import load_job
     from beamfeed.contract.config.prepare import Missing, Windows
     from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+    from beamfeed.contract.dataset.result import TrainResult
     from beamfeed.contract.errors import JobFailed, UserError
     from beamfeed.launcher.api import RunResult, preprocess, run, train
+    from beamfeed.launcher.job import load_job
     from beamfeed.trainer.feed.dataset import Tuning, load_dataset
     from beamfeed.trainer.feed.sharding import Distribution
+    from beamfeed.transforms.rejects import BadInput
     from beamfeed.transforms.steps import EncodeWindows, ReadTimeseries, SeriesBlock
 
     __version__: str
 
 __all__ = [
+    "BadInput",
     "Distribution",
     "EncodeWindows",
     "Job",
@@ -36,6 +39,7 @@ __all__ = [
     "ReadTimeseries",
     "RunResult",
     "SeriesBlock",
+    "TrainResult",
     "Tuning",
     "UserError",
     "Windows",
@@ -49,6 +53,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BadInput": "transforms.rejects",
     "Distribution": "trainer.feed.sharding",
     "EncodeWindows": "transforms.steps",
     "Job": "contract.config.job",
@@ -58,11 +63,12 @@ _HOMES = {
     "ReadTimeseries": "transforms.steps",
     "RunResult": "launcher.api",
     "SeriesBlock": "transforms.steps",
+    "TrainResult": "contract.dataset.result",
     "Tuning": "trainer.feed.dataset",
     "UserError": "contract.errors",
     "Windows": "contract.config.prepare",
     "load_dataset": "trainer.feed.dataset",
-    "load_job": "contract.config.load",
+    "load_job": "launcher.job",
     "preprocess": "launcher.api",
     "read_manifest": "contract.dataset.manifest",
     "run": "launcher.api",
@@ -84,4 +90,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -63,8 +63,6 @@ restored = keras.saving.load_model(f"{job.train.workdir}/model.keras")
 padded = beamfeed.load_dataset(job.output.path, "test", batch_size=128, remainder="pad")
 errors = [
     np.mean((restored.predict(x, verbose=0) - x) ** 2, axis=(1, 2))[weights > 0]
-    for x, weights in beamfeed.load_dataset(
-        job.output.path, "test", batch_size=128, remainder="pad"
-    ).as_numpy_iterator()
+    for x, weights in padded.as_numpy_iterator()
 ]
 print("windows of the test split", sum(map(len, errors)), "mean error", np.concatenate(errors).mean().round(4))

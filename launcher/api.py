@@ -33,7 +33,11 @@ class RunResult:
 
 
 def run(
-    job: str | Job, overrides: Sequence[str] = (), *, max_assets: int | None = None, restart: bool = False
+    job: str | os.PathLike[str] | Job,
+    overrides: Sequence[str] = (),
+    *,
+    max_assets: int | None = None,
+    restart: bool = False,
 ) -> RunResult:
     """Preprocesses and trains; what is complete already is skipped.
 
@@ -61,7 +65,9 @@ def run(
     return _run(job, overrides, (PREPROCESS, TRAIN), max_assets, restart)
 
 
-def preprocess(job: str | Job, overrides: Sequence[str] = (), *, max_assets: int | None = None) -> Manifest:
+def preprocess(
+    job: str | os.PathLike[str] | Job, overrides: Sequence[str] = (), *, max_assets: int | None = None
+) -> Manifest:
     """Writes the dataset of a job, unless it is complete already. Arguments and errors as of `run`.
 
     Returns:
@@ -76,7 +82,11 @@ def preprocess(job: str | Job, overrides: Sequence[str] = (), *, max_assets: int
 
 
 def train(
-    job: str | Job, overrides: Sequence[str] = (), *, max_assets: int | None = None, restart: bool = False
+    job: str | os.PathLike[str] | Job,
+    overrides: Sequence[str] = (),
+    *,
+    max_assets: int | None = None,
+    restart: bool = False,
 ) -> TrainResult:
     """Trains on the dataset of a job, which must be complete. Arguments and errors as of `run`.
 
@@ -94,10 +104,19 @@ def train(
 
 
 def _run(
-    job: str | Job, overrides: Sequence[str], stages: Sequence[str], max_assets: int | None, restart: bool = False
+    job: str | os.PathLike[str] | Job,
+    overrides: Sequence[str],
+    stages: Sequence[str],
+    max_assets: int | None,
+    restart: bool = False,
 ) -> RunResult:
     with _job_file(job) as path:
-        plan = make_plan(path, overrides, stages, max_assets, restart)
+        try:
+            plan = make_plan(path, overrides, stages, max_assets, restart)
+        except UserError as error:
+            # The advice of the command line, in Python; a temporary file is not the caller's.
+            told = str(error).replace(f"'beamfeed preprocess {path}'", "beamfeed.preprocess(job)")
+            raise UserError(told.replace(path, job.name) if isinstance(job, Job) else told) from None
         code, _ = run_plan(plan)
     if code:
         text = f"job {plan.job.name} ended with exit code {code}; what went wrong was printed above"
@@ -107,10 +126,10 @@ def _run(
 
 
 @contextmanager
-def _job_file(job: str | Job) -> Iterator[str]:
+def _job_file(job: str | os.PathLike[str] | Job) -> Iterator[str]:
     """The path of a job file; a job from memory is written to a temporary one."""
     if not isinstance(job, Job):
-        yield job
+        yield os.fspath(job)
         return
     with tempfile.TemporaryDirectory(prefix="beamfeed-job-") as folder:
         path = os.path.join(folder, f"{job.name}.yaml")

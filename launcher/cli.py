@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 def cancel(args: argparse.Namespace) -> int:
     """Stops what a job runs in a cloud."""
-    if not cancel_job(args.job, args.set):
+    if not cancel_job(args.job, args.set, args.max_assets):
         print("beamfeed: no cloud job of this job file is running", file=sys.stderr)
     return 0
 
@@ -152,6 +152,7 @@ def build_parser() -> argparse.ArgumentParser:
     stop = _command(commands, "cancel", cancel, "stop what a job runs in a cloud", "beamfeed cancel job.yaml")
     stop.add_argument("job", metavar="JOB", help="the job file, local or gs://")
     stop.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as in beamfeed run")
+    _max_assets(stop)
 
     look = _command(commands, "inspect", inspect, "show what is in a dataset", "beamfeed inspect out/data --windows 2")
     look.add_argument("dataset", metavar="DATASET", help="the folder that holds manifest.json (output.path of the job)")
@@ -199,13 +200,29 @@ def _job_command(
         help="put another value in the place of the job file's, such as windows.stride=4; may be repeated",
     )
     command.add_argument("--dry-run", action="store_true", help="print what would be run, and run nothing")
+    _max_assets(command)
+    return command
+
+
+def _max_assets(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--max-assets",
         type=_positive,
         metavar="N",
         help="a smoke test on N assets, in folders of its own: ...-N-assets",
     )
-    return command
+    command.add_argument("--prune", action=_Renamed, new="--max-assets", help=argparse.SUPPRESS)
+
+
+class _Renamed(argparse.Action):
+    """An option that has a new name."""
+
+    def __init__(self, *args: Any, new: str, **options: Any):
+        super().__init__(*args, **options)
+        self._new = new
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        parser.error(f"{self.option_strings[0]} is now called {self._new}")
 
 
 def _command(commands: Any, name: str, call: Any, about: str, example: str) -> argparse.ArgumentParser:

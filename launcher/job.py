@@ -1,5 +1,6 @@
 """The job file as the launcher reads it: with the sections of all backends, checked strictly."""
 
+import os
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
@@ -13,13 +14,22 @@ from beamfeed.launcher.backends import backends
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 
 
-def load_launch_job(path: str, overrides: Sequence[str] = ()) -> Job:
-    """Reads a job file as `contract.config.load.load_job` does, and checks the sections of its backends.
+def load_job(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Job:
+    """Reads a job file and applies `key=value` overrides.
+
+    Args:
+      path: the job file, local or gs://
+      overrides: such as `windows.stride=4`; the value is YAML.
 
     Raises:
       UserError: with one line per mistake.
+
+    Example:
+      >>> job = beamfeed.load_job("job.yaml", ["windows.stride=2"])
+      >>> job.windows
+      Windows(length=8, stride=2)
     """
-    return load_as(job_model(), path, overrides)
+    return load_as(job_model(), os.fspath(path), overrides)
 
 
 @cache
@@ -53,7 +63,7 @@ def _stage_model(stage: str, base: type[StageLaunch]) -> tuple[Any, Any]:
     """The model of a stage's section with its backends, and its default."""
     able = {name: backend for name, backend in backends().items() if stage in backend.stages}
     fields: dict[str, Any] = {
-        name: (backend.section | None, Field(None, description=f"Needed by backend: {name}."))
+        name: (backend.section | None, Field(default=None, description=f"Needed by backend: {name}."))
         for name, backend in able.items()
         if backend.section
     }
@@ -62,7 +72,7 @@ def _stage_model(stage: str, base: type[StageLaunch]) -> tuple[Any, Any]:
         base.__name__,
         __base__=(base, _Strict),  # the last one decides on unknown keys
         __doc__=base.__doc__,
-        backend=(names, Field("local", description="What runs the stage.")),
+        backend=(names, Field(default="local", description="What runs the stage.")),
         **fields,
     )
     return model, model()

@@ -21,7 +21,7 @@ from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.launcher.backends import backends
-from beamfeed.launcher.job import load_launch_job
+from beamfeed.launcher.job import load_job
 from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
 
 
@@ -55,10 +55,7 @@ def make_plan(
     Raises:
       UserError: if the job file is wrong or nothing matches its input.
     """
-    job = load_launch_job(job_path, overrides)
-    if max_assets is not None:
-        overrides = [*overrides, *smoke_test_overrides(job, max_assets)]
-        job = load_launch_job(job_path, overrides)
+    job, overrides = load_for_plan(job_path, overrides, max_assets)
     if TRAIN in names and job.train is None:
         raise UserError(f"{job_path}: train: is missing; 'beamfeed preprocess {job_path}' needs none")
     for launch in (job.launch.preprocess if name == PREPROCESS else job.launch.train for name in names):
@@ -81,6 +78,15 @@ def make_plan(
     if TRAIN in names and job.train is not None:
         stages.append(train_stage(job, job.train, arguments, data, restart))
     return Plan(job, job_path, tuple(stages))
+
+
+def load_for_plan(job_path: str, overrides: Sequence[str], max_assets: int | None) -> tuple[Job, list[str]]:
+    """The job, of a smoke test if so many assets are asked for, and all overrides that make it."""
+    job = load_job(job_path, overrides)
+    if max_assets is None:
+        return job, list(overrides)
+    every = [*overrides, *smoke_test_overrides(job, max_assets)]
+    return load_job(job_path, every), every
 
 
 def smoke_test_overrides(job: Job, assets: int) -> list[str]:

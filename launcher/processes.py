@@ -1,7 +1,7 @@
 """Runs a group of local processes that stand and fall together.
 
 One that fails ends all the others, and none outlives the launcher: every way
-out of `started` ends whatever is still running.
+out of `run_together` ends whatever is still running.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import IO
 
@@ -67,24 +68,21 @@ class Running:
             os.killpg(self._popen.pid, number)
 
 
-def run_together(name: str, processes: Sequence[Process]) -> int:
-    """Runs all processes to their end and returns the exit code of the first that failed, or 0."""
-    with started(name, processes) as running:
-        return settle(running, wait(running))
-
-
-def settle(running: Sequence[Running], first: Running | None) -> int:
-    """Ends the group and returns its exit code.
+def run_together(name: str, processes: Sequence[Process], watch: AbstractContextManager[None] | None = None) -> int:
+    """Runs all processes to their end and returns the exit code of the first that failed, or 0.
 
     The first process is the chief: its output goes to the terminal. Of another
-    one that fails, the end of its log is shown on stderr.
-
-    Args:
-      running: the group.
-      first: the process that failed first, as `wait` returns it.
+    one that fails, the end of its log is shown on stderr. `watch` is entered
+    while they run.
     """
-    if first is None:
-        return 0
+    with _started(name, processes) as running:
+        with watch or contextlib.nullcontext():
+            first = _wait(running)
+        return 0 if first is None else _settle(running, first)
+
+
+def _settle(running: Sequence[Running], first: Running) -> int:
+    """Ends a group of which `first` has failed, tells what failed, and returns the exit code."""
     _wait_for_all(running, SETTLE_SECONDS)
     failed = [first, *(one for one in running if one.code and one is not first)]
     end_all(running)
@@ -117,7 +115,7 @@ def end_all(running: Sequence[Running], grace: float = GRACE_SECONDS) -> None:
 
 
 @contextlib.contextmanager
-def started(name: str, processes: Sequence[Process]) -> Iterator[list[Running]]:
+def _started(name: str, processes: Sequence[Process]) -> Iterator[list[Running]]:
     """Starts the processes; whatever is left of them at the end is ended."""
     running: list[Running] = []
     before_exec = _death_signal()
@@ -168,7 +166,7 @@ def _death_signal() -> Callable[[], None] | None:
     return before_exec
 
 
-def wait(running: Sequence[Running]) -> Running | None:
+def _wait(running: Sequence[Running]) -> Running | None:
     """Returns the first process seen to fail, or None when all have ended well."""
     while True:
         ended = [one.ended() for one in running]

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import backends
-from beamfeed.launcher.job import load_launch_job
-from beamfeed.launcher.plan import Plan
+from beamfeed.launcher.plan import Plan, load_for_plan
 from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
 
 
@@ -44,13 +43,13 @@ def run_stage(stage: Stage) -> int:
         raise
 
 
-def cancel_job(job_path: str, overrides: Sequence[str] = ()) -> int:
+def cancel_job(job_path: str, overrides: Sequence[str] = (), max_assets: int | None = None) -> int:
     """Cancels what a job runs without a launcher, whatever its input is by now; returns how many runs that were.
 
     Raises:
       UserError: if the job file is wrong, or a backend does not answer.
     """
-    job = load_launch_job(job_path, overrides)
+    job, _ = load_for_plan(job_path, overrides, max_assets)
     found = []
     for name, launch in ((PREPROCESS, job.launch.preprocess), (TRAIN, job.launch.train)):
         backend = backends()[launch.backend]

@@ -46,18 +46,18 @@ class PreprocessPipeline:
         """Adds the whole job to a pipeline."""
         job, schema, progress = self.spec.job, self.spec.schema, self.progress
         features = len(schema.features)
-        inspect = ScanFile(job.source.asset, schema, self._split_column(), progress)
-        inspected = (
+        scan = ScanFile(job.source.asset, schema, self._split_column(), progress)
+        scanned = (
             pipeline
             | "Listing" >> beam.Create([self.layout.listing])
             | "ReadListing" >> beam.FlatMap(read_listing)
             | "SpreadFiles" >> beam.Reshuffle()
-            | "ScanFile" >> beam.ParDo(inspect).with_outputs(ScanFile.REJECTS, main="slices")
+            | "ScanFile" >> beam.ParDo(scan).with_outputs(ScanFile.REJECTS, main="slices")
         )
         planned = _single(pipeline, "Plan") | "PlanAssets" >> beam.ParDo(
             _PlanAssets(self.spec, progress),
-            beam.pvalue.AsList(inspected["slices"]),
-            beam.pvalue.AsList(inspected[ScanFile.REJECTS]),
+            beam.pvalue.AsList(scanned["slices"]),
+            beam.pvalue.AsList(scanned[ScanFile.REJECTS]),
         ).with_outputs(_PlanAssets.REJECTS, main="units")
         verdicts = (
             planned["units"]
@@ -70,7 +70,7 @@ class PreprocessPipeline:
         transform_fn = table | "BuildTransform" >> BuildTransform(job.prepare.scale, features)
         transform_written = transform_fn | "WriteTransformFn" >> WriteTransformFn(self.layout.root)
         outcome = verdicts | "DropMoments" >> beam.Map(lambda v: replace(v, moments=Moments.zero(features)))
-        early = (inspected[ScanFile.REJECTS], planned[_PlanAssets.REJECTS]) | "EarlyRejects" >> beam.Flatten()
+        early = (scanned[ScanFile.REJECTS], planned[_PlanAssets.REJECTS]) | "EarlyRejects" >> beam.Flatten()
         fleet = _single(pipeline, "Decide") | "DecideFleet" >> beam.ParDo(
             _DecideFleet(self), beam.pvalue.AsList(outcome), beam.pvalue.AsList(early)
         )
@@ -145,10 +145,10 @@ class _PlanAssets(beam.DoFn):
     REJECTS = "rejects"
 
     def __init__(self, spec: PreprocessSpec, progress: Progress):
-        self._recipe, self._progress = spec, progress
+        self._spec, self._progress = spec, progress
 
     def process(self, _: None, slices: list[FileSlice], rejects: list[Reject]) -> Iterator[Any]:
-        spec = self._recipe
+        spec = self._spec
         assets, more = plan_assets(slices, rejects, spec.job, spec.schema.time_units)
         self._progress.total("validate", len(assets), sum(asset.rows for asset in assets))
         for reject in more:

@@ -56,7 +56,7 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerI
 
 
 def train(job: TrainingJob, manifest: Manifest, worker: WorkerInfo, restart: bool) -> TrainResult:
-    """Joins the workers, trains and exports; see `trainer.loop.train` and `trainer.export`.
+    """Joins the workers, trains and exports; see `beamfeed.trainer.loop.train` and `beamfeed.trainer.export`.
 
     Raises:
       Lost: if another worker has gone.

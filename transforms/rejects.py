@@ -22,6 +22,9 @@ class BadInput(Exception):
         super().__init__(file, place, reason)
         self.file, self.place, self.reason = file, place, reason
 
+    def __str__(self) -> str:
+        return f"{self.file}: {self.place}: {self.reason}"
+
     def reject(self, asset: str | None) -> Reject:
         return Reject(asset, self.file, self.place, self.reason)
 

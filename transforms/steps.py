@@ -5,22 +5,27 @@ shards of one size that are the same in every run, verification and a manifest.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 
+from beamfeed.contract.config.duration import NANOSECONDS
 from beamfeed.contract.config.prepare import Missing, Windows
-from beamfeed.contract.config.source import AssetFrom, TimeColumn, TimeseriesSource
+from beamfeed.contract.config.source import AssetFrom
 from beamfeed.contract.config.split import Split
+from beamfeed.contract.errors import UserError
 from beamfeed.transforms.records.example_encoder import encode_examples
-from beamfeed.transforms.sources.readers import read_schema
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers import read_schema, require_columns
 from beamfeed.transforms.sources.timeseries.impute import impute, reach
 from beamfeed.transforms.sources.timeseries.plan import Asset
-from beamfeed.transforms.sources.timeseries.read import read_chunks, to_rows
+from beamfeed.transforms.sources.timeseries.read import Chunk, read_chunks, to_rows
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.scan import scan_file
-from beamfeed.transforms.sources.timeseries.schema import schema_of
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
+from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
 from beamfeed.transforms.sources.timeseries.windowing import Windowing, find_segments, iter_blocks
 
 
@@ -43,26 +48,41 @@ class SeriesBlock:
         """float32 `[rows, features]`; NaN is missing."""
         return self.rows.values
 
+    @property
+    def time(self) -> np.ndarray:
+        """int64 `[rows]`, in ticks: nanoseconds where the times have a unit, else as they are."""
+        return self.rows.time
+
     def with_values(self, values: np.ndarray) -> "SeriesBlock":
-        """The block with other values, float32 `[rows, features]`, of as many features as you like."""
-        rows = Rows(self.rows.position, self.rows.time, np.asarray(values, np.float32), self.rows.gap)
-        return SeriesBlock(self.asset, rows, self.own)
+        """The block with other values.
+
+        Args:
+          values: float32 `[rows, features]`: as many rows as before, of as many features as you like.
+
+        Raises:
+          ValueError: if the number of rows is another one.
+        """
+        values = np.asarray(values, np.float32)
+        if values.ndim != 2 or len(values) != len(self.rows) or not values.shape[1]:
+            raise ValueError(f"values has the shape {list(values.shape)}, it must be [{len(self.rows)}, features]")
+        return SeriesBlock(self.asset, replace(self.rows, values=values), self.own)
 
 
 class ReadTimeseries(beam.PTransform):
     """PCollection of paths -> PCollection of SeriesBlock, the rows of the files in blocks.
 
-    A file holds one asset, which its name names. Parquet and CSV, local or gs://
+    A file holds one asset, which its name names, in order of time. Parquet and CSV, local or gs://
 
     Args:
-      time: the column that orders the rows.
-      features: names and globs of numeric columns.
+      time: the column that orders the rows; its values must increase.
+      features: names of numeric columns, which every file must have.
       windows: that will be cut from the blocks.
       missing: how missing values will be filled.
       time_unit: of a numeric time column: ns, us, ms, s, m, h or d.
 
     Raises:
-      BadInput: where a file breaks, or lacks a column. The pipeline stops.
+      UserError: if an argument is wrong.
+      BadInput: where a file breaks, lacks a column, or is out of order. The pipeline stops.
 
     Example:
       >>> import apache_beam as beam
@@ -71,7 +91,7 @@ class ReadTimeseries(beam.PTransform):
       ...     _ = (
       ...         pipeline
       ...         | beam.Create(["fleet/pump-00.parquet"])
-      ...         | beamfeed.ReadTimeseries(time="timestamp", features=["*_bar"], windows=windows)
+      ...         | beamfeed.ReadTimeseries(time="timestamp", features=["inlet_bar", "outlet_bar"], windows=windows)
       ...         | beam.Map(lambda block: print(block.asset, block.values.shape))
       ...     )
       pump-00 (200, 2)
@@ -86,23 +106,52 @@ class ReadTimeseries(beam.PTransform):
         time_unit: str | None = None,
     ):
         super().__init__()
-        column = TimeColumn.model_validate({"column": time, "unit": time_unit})
-        self._source = TimeseriesSource(kind="timeseries", files="", time=column, features=list(features))
-        self._windows, self._missing = windows, missing
+        if isinstance(features, str) or not features:
+            raise UserError(f"features is {features!r}, it must be a list of names of columns")
+        if time_unit is not None and time_unit not in NANOSECONDS:
+            raise UserError(f"time_unit is {time_unit!r}, it must be one of {', '.join(NANOSECONDS)}")
+        self._time, self._time_unit, self._features = time, time_unit, tuple(features)
+        self.windowing = _windowing(windows, missing, len(features))  # the sizes of blocks
 
     def expand(self, paths: beam.PCollection) -> beam.PCollection:
-        return paths | beam.FlatMap(read_blocks, self._source, self._windows, self._missing)
+        return paths | beam.FlatMap(read_blocks, self._time, self._time_unit, self._features, self.windowing)
 
 
-def read_blocks(path: str, source: TimeseriesSource, windows: Windows, missing: Missing) -> Iterator[SeriesBlock]:
+def read_blocks(
+    path: str, time: str, time_unit: str | None, features: Sequence[str], windowing: Windowing
+) -> Iterator[SeriesBlock]:
     """The blocks of one file, see `ReadTimeseries`."""
     found = read_schema(path)
-    schema = schema_of(dict(zip(found.names, found.types, strict=True)), source)
-    (part,) = scan_file(path, AssetFrom.model_validate({"from": "path"}), schema, None)
-    asset = Asset(part.asset, (part,), "train")
-    rows = to_rows(read_chunks(asset, schema), asset, "train", Split(), max_gap=None)
-    for block, own in iter_blocks(rows, _windowing(windows, missing, len(schema.features)), start=None):
+    require_columns(path, [time, *features], found.names)
+    type_ = found.field(time).type
+    units = TimeUnits.of(type_, time_unit)
+    if units is None:
+        raise BadInput(path, f"column {time}", f"is {type_}, it must be timestamp, integer or float")
+    booleans = frozenset(name for name in features if pa.types.is_boolean(found.field(name).type))
+    schema = SeriesSchema(time, type_, units, tuple(features), asset=None, split=None, booleans=booleans)
+    schema.check(path, found)
+    (piece,) = scan_file(path, AssetFrom.model_validate({"from": "path"}), schema, None)
+    asset = Asset(piece.asset, (piece,), "train")
+    rows = to_rows(_in_order(read_chunks(asset, schema)), asset, "train", Split(), max_gap=None)
+    for block, own in iter_blocks(rows, windowing, start=None):
         yield SeriesBlock(asset.name, block, own)
+
+
+def _in_order(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """The chunks as they are.
+
+    Raises:
+      BadInput: where the time does not increase.
+    """
+    last: int | None = None
+    for chunk in chunks:
+        step = np.diff(chunk.time, prepend=chunk.time[0] - 1 if last is None else last)
+        if (step <= 0).any():
+            raise BadInput(
+                chunk.path, f"row {chunk.file_row + int((step <= 0).argmax())}", "the time does not increase"
+            )
+        last = int(chunk.time[-1])
+        yield chunk
 
 
 class EncodeWindows(beam.PTransform):
@@ -121,7 +170,7 @@ class EncodeWindows(beam.PTransform):
       ...     _ = (
       ...         pipeline
       ...         | beam.Create(["fleet/pump-00.parquet"])
-      ...         | beamfeed.ReadTimeseries(time="timestamp", features=["*_bar"], windows=windows)
+      ...         | beamfeed.ReadTimeseries(time="timestamp", features=["inlet_bar", "outlet_bar"], windows=windows)
       ...         | beam.Map(lambda block: block.with_values(block.values / 10))
       ...         | beamfeed.EncodeWindows(windows)
       ...         | beam.combiners.Count.Globally()

@@ -1,4 +1,4 @@
-"""The whole job file: its sections, one strict model each. `contract.config.load` reads it from YAML.
+"""The whole job file: its sections, one strict model each. `beamfeed.contract.config.load` reads it from YAML.
 
 Every model forbids unknown keys, is frozen, and says in each field's description
 what `beamfeed schema` tells an editor.
@@ -25,7 +25,7 @@ class Job(Section):
     split: Split = Split()
     output: Output
     limits: Limits = Limits()
-    train: Train | None = Field(None, description="May be left out where the job is only preprocessed.")
+    train: Train | None = Field(default=None, description="May be left out where the job is only preprocessed.")
     launch: Launch = Launch()
 
     @model_validator(mode="after")

@@ -5,6 +5,7 @@ What a backend wants to know of its own stands in a section of its name, such as
 sections; a stage that is started by hand passes them over.
 """
 
+import difflib
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -17,14 +18,16 @@ class StageLaunch(Section):
 
     model_config = ConfigDict(extra="allow")
 
-    backend: str = Field("local", description="What runs the stage.")
+    backend: str = Field(default="local", description="What runs the stage.")
 
     @model_validator(mode="after")
     def _only_sections_beside_the_keys(self) -> "StageLaunch":
         for key, value in (self.model_extra or {}).items():
             if value is not None and not isinstance(value, dict | Section):
-                allowed = ", ".join(type(self).model_fields)
-                raise ValueError(f"unknown key {key!r} (allowed: {allowed}, and the section of a backend)")
+                allowed = list(type(self).model_fields)
+                near = difflib.get_close_matches(key, allowed, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise ValueError(f"unknown key {key!r}{hint} (allowed: {', '.join(allowed)}, the section of a backend)")
         return self
 
     def section(self, backend: str) -> Any:
@@ -36,16 +39,18 @@ class PreprocessLaunch(StageLaunch):
     """Where preprocessing runs."""
 
     workers: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
-        "auto", description="Threads of a local run; auto: one for each core."
+        default="auto", description="Threads of a local run; auto: one for each core."
     )
 
 
 class TrainLaunch(StageLaunch):
     """Where training runs."""
 
-    workers: Annotated[int, Field(ge=1, le=1024)] = Field(2, description="Processes that train one model together.")
+    workers: Annotated[int, Field(ge=1, le=1024)] = Field(
+        default=2, description="Processes that train one model together."
+    )
     restarts: Annotated[int, Field(ge=0)] = Field(
-        3, description="How often a training run that lost a worker is started again, from its last checkpoint."
+        default=3, description="How often a training run that lost a worker is started again, from its last checkpoint."
     )
 
 

@@ -22,7 +22,9 @@ Places = dict[Key, str]
 
 
 def load_job(path: str, overrides: Sequence[str] = ()) -> Job:
-    """Reads the job file at `path` (local or gs://) and applies `key=value` overrides.
+    """Reads the job file at `path` (local or gs://) and applies `key=value` overrides, as a stage does.
+
+    The sections of backends are passed over: the launcher checks them (`beamfeed.launcher.job`).
 
     Args:
       path: the job file.
@@ -30,11 +32,6 @@ def load_job(path: str, overrides: Sequence[str] = ()) -> Job:
 
     Raises:
       UserError: with one line per mistake.
-
-    Example:
-      >>> job = beamfeed.load_job("job.yaml", ["windows.stride=2"])
-      >>> job.windows
-      Windows(length=8, stride=2)
     """
     return load_as(Job, path, overrides)
 

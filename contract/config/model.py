@@ -11,9 +11,11 @@ class RecurrentAutoencoder(Section):
     """Beamfeed's own model: recurrent layers down to a latent state and up again."""
 
     name: Literal["recurrent_autoencoder"] = Field(description="Says that it is this model.")
-    cell: Literal["lstm", "gru"] = Field("lstm", description="The kind of recurrent layer.")
-    units: list[Annotated[int, Field(ge=1)]] = Field([64], min_length=1, description="Units of each layer.")
-    latent: Annotated[int, Field(ge=1)] = Field(16, description="Size of the state that a window is compressed to.")
+    cell: Literal["lstm", "gru"] = Field(default="lstm", description="The kind of recurrent layer.")
+    units: list[Annotated[int, Field(ge=1)]] = Field(default=[64], min_length=1, description="Units of each layer.")
+    latent: Annotated[int, Field(ge=1)] = Field(
+        default=16, description="Size of the state that a window is compressed to."
+    )
 
 
 class CustomModel(Section):
@@ -22,7 +24,7 @@ class CustomModel(Section):
     class_: str = Field(
         alias="class", description="package.module:Class, built as Class(length=..., features=..., **args)."
     )
-    args: dict[str, Any] = Field({}, description="Further keyword arguments of the class.")
+    args: dict[str, Any] = Field(default={}, description="Further keyword arguments of the class.")
 
     @model_validator(mode="before")
     @classmethod

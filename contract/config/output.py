@@ -12,15 +12,15 @@ class Output(Section):
 
     path: str = Field(min_length=1, description="The folder of the dataset, local or gs://")
     records: Literal["segments", "windows"] = Field(
-        "segments",
+        default="segments",
         description="segments: a record is a run of rows that the trainer frames into windows (smaller, faster). "
         "windows: one record per window, for readers that expect it.",
     )
     compression: Literal["none", "gzip"] = Field(
-        "none", description="Of the shards. gzip costs a copy on the trainer's machine."
+        default="none", description="Of the shards. gzip costs a copy on the trainer's machine."
     )
     shards: Literal["auto"] | Annotated[int, Field(ge=1, le=100_000)] = Field(
-        "auto", description="Files per split. auto: about 128 MB each and enough to share among workers."
+        default="auto", description="Files per split. auto: about 128 MB each and enough to share among workers."
     )
 
 
@@ -28,9 +28,9 @@ class Limits(Section):
     """When a job gives up."""
 
     max_rejected_fraction: Fraction = Field(
-        0.01, description="The fraction of assets that may be set aside before the job fails."
+        default=0.01, description="The fraction of assets that may be set aside before the job fails."
     )
     sort_memory_mb: Annotated[int, Field(ge=0)] = Field(
-        512, description="An asset whose rows are not in order of time is sorted in memory up to this size."
+        default=512, description="An asset whose rows are not in order of time is sorted in memory up to this size."
     )
     renamed: ClassVar[dict[str, str]] = {"rejected": "max_rejected_fraction"}

@@ -12,23 +12,25 @@ class Missing(Section):
     """What happens to missing values, NaN and infinity."""
 
     fill: Literal["forward", "linear", "constant", "drop"] = Field(
-        "forward",
+        default="forward",
         description="forward repeats the last value, linear draws a line between neighbours, constant puts 'value', "
         "drop leaves the row out.",
     )
     limit: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        5,
+        default=5,
         description="forward fills at most this many rows of a run of missing ones; linear fills only runs up to it.",
     )
-    then: Literal["drop", "constant"] = Field("drop", description="What happens to rows still missing a value.")
-    value: float = Field(0.0, description="The constant, in scaled units.", allow_inf_nan=False)
+    then: Literal["drop", "constant"] = Field(default="drop", description="What happens to rows still missing a value.")
+    value: float = Field(default=0.0, description="The constant, in scaled units.", allow_inf_nan=False)
 
 
 class Resample(Section):
     """Puts irregular rows on a regular grid of time."""
 
     every: Duration = Field(description="The step of the regular time grid: 1s, 250ms, or a number.")
-    how: Literal["mean", "first", "last", "min", "max"] = Field("mean", description="One row from those in a step.")
+    how: Literal["mean", "first", "last", "min", "max"] = Field(
+        default="mean", description="One row from those in a step."
+    )
 
     _every = field_validator("every")(checked_duration)
 
@@ -37,10 +39,10 @@ class Scale(Section):
     """How values are scaled."""
 
     how: Literal["standard", "minmax", "none"] = Field(
-        "standard", description="standard: mean 0, deviation 1. minmax: from 0 to 1. none: as they are."
+        default="standard", description="standard: mean 0, deviation 1. minmax: from 0 to 1. none: as they are."
     )
     per: Literal["fleet", "asset"] = Field(
-        "fleet", description="fleet: statistics of all training rows. asset: of each asset's own rows."
+        default="fleet", description="fleet: statistics of all training rows. asset: of each asset's own rows."
     )
 
 
@@ -49,7 +51,7 @@ class Prepare(Section):
 
     missing: Missing = Missing()
     resample: Resample | None = None
-    max_gap: Duration | None = Field(None, description="No window crosses a longer step in time.")
+    max_gap: Duration | None = Field(default=None, description="No window crosses a longer step in time.")
     scale: Scale = Scale()
 
     _max_gap = field_validator("max_gap")(checked_duration)
@@ -59,4 +61,6 @@ class Windows(Section):
     """The shape of a window, and the rows from one to the next."""
 
     length: Annotated[int, Field(ge=1, le=1_000_000)] = Field(description="Rows in a window.")
-    stride: Annotated[int, Field(ge=1, le=1_000_000)] = Field(1, description="Rows from one window to the next.")
+    stride: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=1, description="Rows from one window to the next."
+    )

@@ -13,13 +13,15 @@ SUFFIXES = (".parquet", ".csv", ".csv.gz")  # of the files that a source reads
 class AssetFrom(Section):
     """Which rows belong to one asset (a machine, a sensor, a patient)."""
 
-    from_: Literal["path"] | None = Field(None, alias="from", description="path: each file's path names its asset.")
+    from_: Literal["path"] | None = Field(
+        default=None, alias="from", description="path: each file's path names its asset."
+    )
     pattern: str | None = Field(
-        None,
+        default=None,
         description="Regular expression found in the path; its named groups are columns of the path, "
         "and the group 'asset' names the asset. Without it the file's stem does.",
     )
-    column: str | None = Field(None, description="A column of the files that names the asset of each row.")
+    column: str | None = Field(default=None, description="A column of the files that names the asset of each row.")
 
     @field_validator("pattern")
     @classmethod
@@ -48,7 +50,7 @@ class TimeColumn(Section):
 
     column: str = Field(description="The column that orders the rows of an asset.")
     unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None = Field(
-        None,
+        default=None,
         description="The unit of a numeric column. Timestamps need none; without one, durations are plain numbers.",
     )
 
@@ -64,5 +66,7 @@ class TimeseriesSource(Section):
     )
     time: TimeColumn
     features: list[str] = Field(min_length=1, description="Names and globs of the numeric columns to train on.")
-    max_assets: Annotated[int, Field(ge=1)] | None = Field(None, description="Only the first N assets: a smoke test.")
+    max_assets: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Only the first N assets: a smoke test."
+    )
     renamed: ClassVar[dict[str, str]] = {"prune": "max_assets"}

@@ -14,15 +14,15 @@ class Split(Section):
     """How the rows fall into train, eval and test."""
 
     by: Literal["asset", "time", "column"] = Field(
-        "asset",
+        default="asset",
         description="asset: whole assets, by a seeded hash of the name. time: the first part of each asset's time "
         "trains. column: by the values of a column of the file, or of a named group of source.asset.pattern.",
     )
-    column: str | None = Field(None, description="With by: column, its name.")
-    train: Fraction | list[str] = Field(0.8, description="A fraction; with by: column, a list of values.")
-    eval: Fraction | list[str] = Field(0.1, description="A fraction; with by: column, a list of values.")
-    test: Fraction | list[str] = Field(0.1, description="A fraction; with by: column, a list of values.")
-    seed: int = Field(7, description="Another seed deals the assets out differently.")
+    column: str | None = Field(default=None, description="With by: column, its name.")
+    train: Fraction | list[str] = Field(default=0.8, description="A fraction; with by: column, a list of values.")
+    eval: Fraction | list[str] = Field(default=0.1, description="A fraction; with by: column, a list of values.")
+    test: Fraction | list[str] = Field(default=0.1, description="A fraction; with by: column, a list of values.")
+    seed: int = Field(default=7, description="Another seed deals the assets out differently.")
 
     @model_validator(mode="after")
     def _fits(self) -> "Split":

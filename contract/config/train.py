@@ -12,19 +12,22 @@ from beamfeed.contract.config.section import Duration, Fraction, Section
 class Feed(Section):
     """How the trainer reads the dataset."""
 
-    batch_size: Annotated[int, Field(ge=1)] = Field(256, description="Windows in a step, over all workers together.")
+    batch_size: Annotated[int, Field(ge=1)] = Field(
+        default=256, description="Windows in a step, over all workers together."
+    )
     shuffle: Annotated[int, Field(ge=0)] = Field(
-        10_000, description="Windows mixed at a time, as far as their rows fit in 64 MB; 0 keeps the order."
+        default=10_000, description="Windows mixed at a time, as far as their rows fit in 64 MB; 0 keeps the order."
     )
     cache: Literal["none", "memory", "file"] = Field(
-        "none", description="memory: reads the split into memory first. file: copies its shards to this machine first."
+        default="none",
+        description="memory: reads the split into memory first. file: copies its shards to this machine first.",
     )
     lanes: Annotated[int, Field(ge=1)] = Field(
-        16,
+        default=16,
         description="Places of the data that each batch is drawn from; more workers than lanes read some data twice.",
     )
-    skip_corrupt: bool = Field(False, description="Skip the damaged rest of a block instead of stopping.")
-    seed: int = Field(7, description="Seed of the order of the windows.")
+    skip_corrupt: bool = Field(default=False, description="Skip the damaged rest of a block instead of stopping.")
+    seed: int = Field(default=7, description="Seed of the order of the windows.")
     renamed: ClassVar[dict[str, str]] = {"batch": "batch_size"}
 
 
@@ -32,11 +35,13 @@ class Schedule(Section):
     """How the learning rate changes with the steps."""
 
     name: Literal["constant", "linear", "cosine", "exponential"] = Field(
-        "constant", description="How the rate falls after the warm-up."
+        default="constant", description="How the rate falls after the warm-up."
     )
-    warmup_steps: Annotated[int, Field(ge=0)] = Field(0, description="Steps in which the rate rises from 0.")
-    decay_steps: Annotated[int, Field(ge=1)] | None = Field(None, description="Steps in which it falls; then it stays.")
-    final_fraction: Fraction = Field(0.01, description="Fraction of the rate that is left at the end.")
+    warmup_steps: Annotated[int, Field(ge=0)] = Field(default=0, description="Steps in which the rate rises from 0.")
+    decay_steps: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Steps in which it falls; then it stays."
+    )
+    final_fraction: Fraction = Field(default=0.01, description="Fraction of the rate that is left at the end.")
     renamed: ClassVar[dict[str, str]] = {"final": "final_fraction"}
 
     @model_validator(mode="after")
@@ -52,32 +57,38 @@ class Schedule(Section):
 class Optimizer(Section):
     """How the weights follow the gradients."""
 
-    name: Literal["adam", "adamw", "sgd", "rmsprop"] = Field("adam", description="The optimizer of Keras.")
-    learning_rate: Annotated[float, Field(gt=0)] = Field(0.001, description="The highest, if there is a schedule.")
+    name: Literal["adam", "adamw", "sgd", "rmsprop"] = Field(default="adam", description="The optimizer of Keras.")
+    learning_rate: Annotated[float, Field(gt=0)] = Field(
+        default=0.001, description="The highest, if there is a schedule."
+    )
     schedule: Schedule | None = None
     weight_decay: Annotated[float, Field(ge=0)] | None = Field(
-        None, description="Share of each weight that a step takes off, times the learning rate (adamw: 0.004)."
+        default=None, description="Share of each weight that a step takes off, times the learning rate (adamw: 0.004)."
     )
     clip_norm: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="The gradients of a step are scaled down to this norm, all together."
+        default=None, description="The gradients of a step are scaled down to this norm, all together."
     )
 
 
 class EarlyStopping(Section):
     """When a training run ends before its last epoch."""
 
-    patience: Annotated[int, Field(ge=1)] = Field(3, description="Epochs without a better eval loss before stopping.")
+    patience: Annotated[int, Field(ge=1)] = Field(
+        default=3, description="Epochs without a better eval loss before stopping."
+    )
     min_delta: Annotated[float, Field(ge=0)] = Field(
-        0.0, description="An eval loss counts as better if it is lower by more than this."
+        default=0.0, description="An eval loss counts as better if it is lower by more than this."
     )
 
 
 class Checkpoint(Section):
     """When a training run saves its state."""
 
-    every: Duration = Field("5m", description="Time from one checkpoint to the next; each epoch ends with one.")
-    every_steps: Annotated[int, Field(ge=1)] | None = Field(None, description="Steps from one to the next, as well.")
-    keep: Annotated[int, Field(ge=1)] = Field(3, description="How many of the last ones stay.")
+    every: Duration = Field(default="5m", description="Time from one checkpoint to the next; each epoch ends with one.")
+    every_steps: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Steps from one to the next, as well."
+    )
+    keep: Annotated[int, Field(ge=1)] = Field(default=3, description="How many of the last ones stay.")
 
     _every = field_validator("every")(checked_duration)
 
@@ -86,11 +97,13 @@ class Devices(Section):
     """How the trainer uses its processors."""
 
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
-        "float32", description="What layers compute in; weights stay float32."
+        default="float32", description="What layers compute in; weights stay float32."
     )
-    xla: bool = Field(False, description="Compile each step with XLA.")
-    collectives: Literal["auto", "ring", "nccl"] = Field("auto", description="How workers exchange gradients.")
-    deterministic: bool = Field(False, description="Only operations that give the same bits each time (slow on GPUs).")
+    xla: bool = Field(default=False, description="Compile each step with XLA.")
+    collectives: Literal["auto", "ring", "nccl"] = Field(default="auto", description="How workers exchange gradients.")
+    deterministic: bool = Field(
+        default=False, description="Only operations that give the same bits each time (slow on GPUs)."
+    )
 
 
 class Train(Section):
@@ -98,13 +111,15 @@ class Train(Section):
 
     model: RecurrentAutoencoder | CustomModel
     feed: Feed = Feed()
-    epochs: Annotated[int, Field(ge=1)] = Field(20, description="How often the train split is read, at most.")
+    epochs: Annotated[int, Field(ge=1)] = Field(default=20, description="How often the train split is read, at most.")
     optimizer: Optimizer = Optimizer()
     early_stopping: EarlyStopping | None = None
     checkpoint: Checkpoint = Checkpoint()
     devices: Devices = Devices()
-    worker_timeout: Duration = Field("2m", description="How long a worker waits for the others before it gives up.")
-    seed: int = Field(7, description="Seed of the initial weights.")
+    worker_timeout: Duration = Field(
+        default="2m", description="How long a worker waits for the others before it gives up."
+    )
+    seed: int = Field(default=7, description="Seed of the initial weights.")
     workdir: str = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")
 
     renamed: ClassVar[dict[str, str]] = {"watchdog": "worker_timeout"}

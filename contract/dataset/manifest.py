@@ -1,5 +1,6 @@
 """A dataset's manifest: all that a reader needs to know, in one small file written last."""
 
+import os
 import re
 from typing import Literal
 
@@ -120,7 +121,7 @@ def find_manifest(output: str) -> Manifest | None:
         raise UserError(f"{path}: is not a manifest of this version: {place}: {first['msg']}") from None
 
 
-def read_manifest(path: str) -> Manifest:
+def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     """Reads the manifest of the dataset in the folder `path`, local or gs://.
 
     Raises:
@@ -131,6 +132,7 @@ def read_manifest(path: str) -> Manifest:
       >>> manifest.features
       ['inlet_bar', 'outlet_bar', 'flow_m3h']
     """
+    path = os.fspath(path)
     manifest = find_manifest(path)
     if manifest is None:
         raise UserError(f"{path}: there is no dataset (no {layout.MANIFEST})")

@@ -1,6 +1,6 @@
 """The result of a finished training run: what the trainer writes last, and the launcher reads."""
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.layout import RunLayout
@@ -11,16 +11,16 @@ class TrainResult(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    fingerprint: str  # of the run: the data and what shapes the weights
-    epochs: int
-    stale: int  # epochs since the watched loss was at its best
-    stopped_early: bool
-    first_loss: float | None  # train loss of the first epoch
-    last_loss: float | None
-    best_loss: float  # the lowest eval loss; train loss where there is no eval split
-    test_loss: float | None  # None where there is no test split
-    seconds: float  # of all epochs
-    workers: int
+    fingerprint: str = Field(description="Of the run: the data and what shapes the weights.")
+    epochs: int = Field(description="Whole epochs that were run.")
+    stale: int = Field(description="Epochs since the watched loss was at its best.")
+    stopped_early: bool = Field(description="Whether early stopping ended it.")
+    first_loss: float | None = Field(description="Train loss of the first epoch.")
+    last_loss: float | None = Field(description="Train loss of the last epoch.")
+    best_loss: float = Field(description="The lowest eval loss; train loss where there is no eval split.")
+    test_loss: float | None = Field(description="Of the best weights; None where there is no test split.")
+    seconds: float = Field(description="Of all epochs.")
+    workers: int = Field(description="How many trained together at the end.")
 
 
 def read_result(workdir: str) -> TrainResult | None:

@@ -120,7 +120,7 @@ def on_napoleon_docstring(app: Sphinx, what: str, name: str, obj: Any, options: 
 def on_signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, arguments: str | None, result: str | None
 ) -> tuple[str | None, ...]:
-    """Leaves out those of models, whose fields are listed, and of protocols; gives data sets their public name."""
+    """Leaves out those of models, whose fields are listed, and of protocols; gives datasets their public name."""
     if is_model(obj) or getattr(obj, "_is_protocol", False):
         return "", ""
     return tuple(text and DATASET.sub("tensorflow.data.Dataset", text) for text in (arguments, result))

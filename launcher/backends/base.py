@@ -16,8 +16,8 @@ class Submission(Protocol):
 
         0 done, 1 failed, 2 a mistake of the user's.
 
-        When this returns, or raises anything but an interruption, nothing of the
-        stage is left running.
+        When this returns, nothing of the stage is left running. When it raises, the
+        caller calls `leave`.
         """
 
     def leave(self) -> None:
@@ -55,7 +55,7 @@ class Backend(Protocol):
         """The shell commands that `submit` would start, without starting them."""
 
     def submit(self, stage: Stage) -> Submission:
-        """Starts the stage, or finds it running."""
+        """Takes the stage on: starts it, finds it running, or starts it when it is followed."""
 
     def find(self, stage: Stage) -> Submission | None:
         """The run that writes to the place of this stage, if it outlives its launcher; else None."""

@@ -70,8 +70,63 @@ def test_mistakes_are_errors_of_one_line(pumps):
         beamfeed.read_manifest("nowhere")
     with pytest.raises(beamfeed.UserError, match="there is no dataset"):
         beamfeed.load_dataset("nowhere", "train", batch_size=2)
-    with pytest.raises(beamfeed.UserError, match="run 'beamfeed preprocess"):
+    with pytest.raises(beamfeed.UserError, match=r"run beamfeed.preprocess\(job\) first"):
         beamfeed.train("job.yaml", ["output.path=nothing/here"])
+
+
+def test_a_job_from_memory_is_told_of_by_its_name(pumps):
+    job = beamfeed.load_job("job.yaml", ["output.path=nothing/here"])
+    with pytest.raises(beamfeed.UserError) as caught:
+        beamfeed.train(job)
+    assert str(caught.value) == "output.path: no dataset in nothing/here; run beamfeed.preprocess(job) first"
+    with pytest.raises(beamfeed.UserError) as caught:
+        beamfeed.run(job.model_copy(update={"train": None}))
+    assert str(caught.value) == "pumps: train: is missing; beamfeed.preprocess(job) needs none"
+
+
+def test_the_sections_of_backends_are_checked(pumps):
+    for override, told in [
+        ("launch.preprocess.backend=nonsense", "'nonsense' is not allowed"),
+        ("launch.preprocess.datflow={}", "did you mean 'dataflow'"),
+        ("launch.train.restart=3", "did you mean 'restarts'"),
+    ]:
+        with pytest.raises(beamfeed.UserError, match=told):
+            beamfeed.load_job("job.yaml", [override])
+
+
+def test_paths_may_be_objects(pumps):
+    assert beamfeed.load_job(pumps / "job.yaml").name == "pumps"
+    for call in (
+        lambda: beamfeed.read_manifest(pumps / "nowhere"),
+        lambda: beamfeed.load_dataset(pumps / "nowhere", "train", batch_size=2),
+    ):
+        with pytest.raises(beamfeed.UserError, match="there is no dataset"):
+            call()
+    with pytest.raises(beamfeed.UserError, match="did you mean"):
+        beamfeed.run(pumps / "job.yaml", ["nam=x"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"split": "trian"}, "split is 'trian', it must be one of train, eval, test"),
+        ({"remainder": "keep"}, "remainder is 'keep', it must be one of drop, pad"),
+        ({"batch_size": 0}, "batch_size is 0, it must be at least 1"),
+        ({"lanes": 0}, "lanes is 0"),
+        ({"shuffle": -1}, "shuffle is -1"),
+        ({"epochs": 0}, "epochs is 0"),
+    ],
+)
+def test_wrong_arguments_of_load_dataset_are_told(arguments, told):
+    with pytest.raises(ValueError, match=told):
+        beamfeed.load_dataset("nowhere", **{"split": "train", "batch_size": 2, **arguments})
+
+
+def test_wrong_objects_are_told():
+    with pytest.raises(ValueError, match="worker is 2, it must be from 0 to 1"):
+        beamfeed.Distribution(worker=2, workers=2)
+    with pytest.raises(ValueError, match="cache is 'disk', it must be one of none, memory, file"):
+        beamfeed.Tuning(cache="disk")
 
 
 @pytest.mark.slow

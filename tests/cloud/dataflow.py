@@ -29,7 +29,7 @@ class Dataflow:
     messages: list[tuple[str, str]] = field(default_factory=list)  # importance, text
     metrics: list[dict[str, Any]] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)  # ids
-    refuse: tuple[int, str, str] | None = None  # what submitting answers: code, status, message
+    refuse: tuple[int, str, str] | None = None  # what submitting and cancelling answer: code, status, message
 
     def answer(self, request: Request) -> Response:
         self.requests.append(request)
@@ -71,6 +71,8 @@ class Dataflow:
         return Response.json({"id": job_id, "name": "any", "currentState": state, "createTime": STARTED})
 
     def _cancel(self, job_id: str, change: dict[str, Any]) -> Response:
+        if self.refuse:
+            return _error(*self.refuse)
         if change != {"requestedState": "JOB_STATE_CANCELLED"}:
             return _error(400, "INVALID_ARGUMENT", f"this stand-in does not know {change}")
         if not any(job["id"] == job_id for job in self.active):

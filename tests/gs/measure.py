@@ -119,7 +119,7 @@ def measure_feeding(gs, folder: Path) -> None:
 
 
 def measure_training(gs, folder: Path) -> None:
-    """The requests of whole trainings, from start to export, on one dataset of a megabyte."""
+    """The requests of whole training runs, from start to export, on one dataset of a megabyte."""
     from fleets import Fleet, make_table
 
     gs.reset()

@@ -48,7 +48,7 @@ def test_excludes_others_and_is_gone_after(gs):
     with holding(gs) as process:
         told = attempt(gs)
         assert f"process {process.pid} on " in told
-        assert f"is preparing {gs.url('out')} right now; wait for it (if it was killed, for " in told
+        assert f"is preprocessing into {gs.url('out')} right now; wait for it (if it was killed, for " in told
         process.communicate()
     assert gs.list("out") == []
     assert attempt(gs) == "held"
@@ -62,7 +62,7 @@ def test_a_dead_holder(gs):
     assert attempt(gs) == "held"
     with holding(gs, host="elsewhere") as process:
         process.kill()
-    assert "on elsewhere is preparing" in attempt(gs)
+    assert "on elsewhere is preprocessing into" in attempt(gs)
     age(gs, seconds=61)
     assert attempt(gs) == "held"
     assert gs.list("out") == []
@@ -73,11 +73,11 @@ def age(gs, seconds: float) -> None:
     gs.store.age(gs.bucket, "out/lock.json", timedelta(seconds=seconds))
 
 
-def test_who_lost_his_lease_stops(gs):
+def test_a_holder_that_lost_its_lease_stops(gs):
     with holding(gs) as process:
         gs.store.put(gs.bucket, "out/lock.json", json.dumps({"host": "b", "pid": 1, "token": "another"}).encode())
         assert process.wait(30) == 1
-        assert "another run has taken the place of this one" in process.stderr.read()
+        assert "another run has taken the lock" in process.stderr.read()
     assert gs.list("out") == ["lock.json"]
 
 

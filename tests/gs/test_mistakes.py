@@ -8,7 +8,7 @@ from fleets import make_table
 
 
 def told(gs, *arguments: str, **env: str) -> str:
-    """The line that preparing ends with."""
+    """The line that preprocessing ends with."""
     begin = time.monotonic()
     done = gs.preprocess(*arguments, **env)
     assert time.monotonic() - begin < 10

@@ -34,7 +34,7 @@ def remote(gs, local, tmp_path) -> str:
     return gs.upload(fleet.write_job(), "job.yaml")
 
 
-def prepare(gs, job: str, *overrides: str, **options):
+def preprocess(gs, job: str, *overrides: str, **options):
     sets = [part for override in overrides for part in ("--set", override)]
     return gs.preprocess("--job", job, *sets, **options)
 
@@ -56,7 +56,7 @@ def assert_same_shards(gs, local: Fleet) -> None:
 
 
 def test_as_a_local_run_and_a_rerun_does_nothing(gs, local, remote):
-    done = prepare(gs, remote)
+    done = preprocess(gs, remote)
     assert (done.returncode, done.stderr) == (0, "")
     assert_same_shards(gs, local)
     first, source = gs.counts(), gs.source_requests("fleet")
@@ -70,7 +70,7 @@ def test_as_a_local_run_and_a_rerun_does_nothing(gs, local, remote):
 
     before = gs.store.names(gs.bucket)
     gs.ledger.reset()
-    done = prepare(gs, remote)
+    done = preprocess(gs, remote)
     assert done.returncode == 0
     assert "Nothing to do" in done.stdout
     assert gs.store.names(gs.bucket) == before
@@ -80,7 +80,7 @@ def test_as_a_local_run_and_a_rerun_does_nothing(gs, local, remote):
     assert again.total() < 20
 
     # Another job replaces the manifest and keeps the data folder that a trainer may be reading.
-    done = prepare(gs, remote, "windows.stride=4")
+    done = preprocess(gs, remote, "windows.stride=4")
     assert done.returncode == 0, done.stderr
     folders = {name.partition("/")[0] for name in gs.list("data")}
     assert len(folders) == 3
@@ -95,7 +95,7 @@ def test_faults_are_survived(gs, local, remote):
     gs.inject("read", "cut", match=r"part-\d")
     gs.inject("write", "503", match="upload_id")
     gs.inject("write", "cut", times=2, match="upload_id")
-    done = prepare(gs, remote)
+    done = preprocess(gs, remote)
     assert done.returncode == 0, done.stderr
     assert gs.counts().faults == 15
     assert_same_shards(gs, local)
@@ -119,7 +119,7 @@ def test_a_killed_run_leaves_nothing_that_the_next_does_not_clear(gs, local, rem
         process.kill()
     assert "manifest.json" not in gs.list("data")
     assert any("/tmp/" in name for name in gs.list("data"))
-    done = prepare(gs, remote)
+    done = preprocess(gs, remote)
     assert done.returncode == 0, done.stderr
     assert_same_shards(gs, local)
 

@@ -1,4 +1,4 @@
-"""The whole job on gs://: prepare, two workers train, one is killed, the launcher starts them again, inspect."""
+"""The whole job on gs://: preprocess, two workers train, one is killed, the launcher starts them again, inspect."""
 
 import json
 import os

@@ -112,9 +112,9 @@ def test_nothing_is_complete_at_first(job_path):
 
 def test_commands_carry_the_job_and_its_overrides(job_path):
     plan = make_plan(job_path, ["windows.stride=2", "launch.train.workers=3"], beam_options=["--runner=Other"])
-    prepare, train = plan.stages
+    preprocess, train = plan.stages
     sets = ("--set", "windows.stride=2", "--set", "launch.train.workers=3")
-    assert prepare.command == (
+    assert preprocess.command == (
         sys.executable,
         "-m",
         "beamfeed.pipelines.preprocess",
@@ -124,7 +124,7 @@ def test_commands_carry_the_job_and_its_overrides(job_path):
         "--runner=Other",
     )
     assert train.command == (sys.executable, "-m", "beamfeed.trainer.main", "--job", job_path, *sets)
-    assert (prepare.workers, train.workers) == (1, 3)
+    assert (preprocess.workers, train.workers) == (1, 3)
 
 
 def test_a_published_dataset_is_complete(job_path):
@@ -133,7 +133,7 @@ def test_a_published_dataset_is_complete(job_path):
     assert "1,200 windows" in reasons(job_path)[PREPROCESS]
 
 
-def test_a_changed_job_or_input_is_prepared_again(job_path, tmp_path):
+def test_a_changed_job_or_input_is_preprocessed_again(job_path, tmp_path):
     publish(job_path, fingerprint_of(job_path))
     assert not states(job_path, overrides=["windows.stride=2"])[PREPROCESS]
     assert states(job_path, overrides=["train.epochs=9"])[PREPROCESS]
@@ -141,7 +141,7 @@ def test_a_changed_job_or_input_is_prepared_again(job_path, tmp_path):
     assert "changed" in reasons(job_path)[PREPROCESS]
 
 
-def test_a_damaged_shard_is_prepared_again(job_path):
+def test_a_damaged_shard_is_preprocessed_again(job_path):
     publish(job_path, fingerprint_of(job_path), shard_bytes=b"cut")
     assert "missing or damaged" in reasons(job_path)[PREPROCESS]
 
@@ -191,11 +191,11 @@ def test_restart_trains_even_what_is_complete(job_path):
     fingerprint = fingerprint_of(job_path)
     publish(job_path, fingerprint)
     finish_training(job_path, fingerprint)
-    prepare, train = make_plan(job_path, restart=True).stages
-    assert prepare.complete
+    preprocess, train = make_plan(job_path, restart=True).stages
+    assert preprocess.complete
     assert not train.complete
     assert train.command[-1] == "--restart"
-    assert "--restart" not in prepare.command
+    assert "--restart" not in preprocess.command
 
 
 def test_no_input_is_the_users_mistake(job_path, tmp_path):

@@ -1,6 +1,7 @@
 """The wheel, as the image and a laptop install it: it must need nothing of the checkout."""
 
 import os
+import subprocess
 import sys
 import sysconfig
 import tarfile
@@ -112,3 +113,29 @@ def test_the_command_runs_from_an_empty_folder(wheel_python, tmp_path, clean_env
     assert "beamfeed run" in run(command, "--help", cwd=tmp_path, env=clean_env)
     assert run(command, "--version", cwd=tmp_path, env=clean_env) == "beamfeed 0.1.0\n"
     assert os.listdir(tmp_path) == []
+
+
+USERS_SCRIPT = """
+import beamfeed
+
+job = beamfeed.load_job("job.yaml", ["windows.stride=4"])
+windows = beamfeed.Windows(length=8)
+missing = beamfeed.Missing(fill="forward")
+manifest: beamfeed.Manifest = beamfeed.preprocess(job, max_assets=2)
+result: beamfeed.TrainResult = beamfeed.train(job)
+loss: float = result.best_loss
+both: beamfeed.RunResult = beamfeed.run("job.yaml")
+steps: int = manifest.splits["train"].windows // 8
+beamfeed.load_dataset("out", "train", batch_size=8, distribution=beamfeed.Distribution(workers=2))
+beamfeed.ReadTimeseries("t", ["x"], windows, missing)
+version: str = beamfeed.__version__
+"""
+
+
+def test_a_users_script_is_type_checked_against_the_wheel(wheel_python, tmp_path, clean_env):
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", "--python-executable", wheel_python]
+    (tmp_path / "good.py").write_text(USERS_SCRIPT)
+    run(*mypy, "good.py", cwd=tmp_path, env=clean_env)
+    (tmp_path / "bad.py").write_text('import beamfeed\n\nbeamfeed.load_dataset("out", "trian", batch_size=8)\n')
+    found = subprocess.run([*mypy, "bad.py"], cwd=tmp_path, env=clean_env, capture_output=True, text=True)
+    assert 'Argument 2 to "load_dataset" has incompatible type' in found.stdout

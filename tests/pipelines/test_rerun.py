@@ -46,7 +46,7 @@ def test_two_runs_at_one_output_exclude_each_other(fleet, start):
     _out, err = second.communicate(timeout=60)
     assert second.returncode == 2
     assert err.startswith(f"output.path: process {first.pid} on ")
-    assert err.endswith(f" is preprocessing {fleet.output} right now; wait for it, or give another folder\n")
+    assert err.endswith(f" is preprocessing into {fleet.output} right now; wait for it, or choose another folder\n")
     assert len(err.splitlines()) == 1
     assert first.wait(60) == 0
     assert fleet.manifest.windows.stride == 2

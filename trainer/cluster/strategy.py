@@ -9,13 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from beamfeed.contract.errors import JobFailed, UserError
-from beamfeed.trainer.cluster.environment import read_worker_info
 from beamfeed.trainer.cluster.worker_info import WorkerInfo
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-__all__ = ["Cluster", "WorkerInfo", "connect", "describe", "read_worker_info"]
 
 COLLECTIVES = ("auto", "ring", "nccl")
 

@@ -1,6 +1,6 @@
 """The variables of torchrun, and of Kubeflow Trainer, which speaks torchrun's language.
 
-They tell where the first worker is and not where the others are: `trainer.cluster.rendezvous` finds that out.
+They tell where the first worker is and not where the others are: `beamfeed.trainer.cluster.rendezvous` finds that out.
 """
 
 from collections.abc import Mapping

@@ -12,8 +12,9 @@ windows, and no step handles windows one by one. What a step of a training run r
 depends on manifest, seed, epoch and step alone, so reading can begin anywhere.
 """
 
+import os
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import tensorflow as tf
@@ -37,6 +38,7 @@ CHUNK_BYTES = 2 << 20  # of windows gathered at a time: calls for small batches 
 PREFETCH_BYTES = 8 << 20  # of batches made ready, but at least two; tf.data's own choice grows to hundreds of MB
 
 Cache = Literal["none", "memory", "file"]
+Remainder = Literal["drop", "pad"]
 Stage = Literal["records", "parse", "frame", "batches"]
 
 
@@ -53,9 +55,9 @@ class Tuning:
       parallel: whether reading and gathering use several threads.
       prefetch: whether batches are made ready before they are asked for.
       rounds: how many are read at a time, if parallel.
-      until: cuts the graph off after a stage of a round, to measure it: records
-        (serialized, strings), parse (rows `[rows, features]`, and the rows of each
-        record), frame (rows, the starts of the wanted windows, and a scalar).
+
+    Raises:
+      ValueError: if `cache` is none of these words, or a number is below 1.
     """
 
     cache: Cache = "none"
@@ -63,11 +65,40 @@ class Tuning:
     parallel: bool = True
     prefetch: bool = True
     rounds: int = 2
+
+    def __post_init__(self) -> None:
+        one_of("cache", self.cache, Cache)
+        at_least("open_blocks", self.open_blocks, 1)
+        at_least("rounds", self.rounds, 1)
+
+
+@dataclass(frozen=True)
+class CutOff(Tuning):
+    """Cuts the graph off after a stage of a round, to measure it: `load_dataset` then gives what that stage does.
+
+    Attributes:
+      until: records (serialized, strings), parse (rows `[rows, features]`, and the
+        rows of each record), frame (rows, the starts of the wanted windows, and a
+        scalar), batches.
+    """
+
     until: Stage = "batches"
 
 
+def one_of(name: str, value: object, literal: Any) -> None:
+    """Raises ValueError unless the value of an argument is one of a Literal's."""
+    if value not in get_args(literal):
+        raise ValueError(f"{name} is {value!r}, it must be one of {', '.join(map(str, get_args(literal)))}")
+
+
+def at_least(name: str, value: int, least: int) -> None:
+    """Raises ValueError if the value of an argument is too small."""
+    if value < least:
+        raise ValueError(f"{name} is {value}, it must be at least {least}")
+
+
 def load_dataset(
-    path: str,
+    path: str | os.PathLike[str],
     split: SplitName,
     *,
     batch_size: int,
@@ -75,7 +106,7 @@ def load_dataset(
     seed: int = 7,
     epochs: int | None = 1,
     start: tuple[int, int] = (0, 0),
-    remainder: Literal["drop", "pad"] = "drop",
+    remainder: Remainder = "drop",
     lanes: int = LANES,
     skip_corrupt: bool = False,
     distribution: Distribution = Distribution(),
@@ -117,24 +148,33 @@ def load_dataset(
       where padded of pairs with float32 weights `[batch]`.
 
     Raises:
+      ValueError: if an argument is out of its range.
       UserError: if there is no dataset, if the split holds no full batch (padded: no
         window), if a listed shard is missing, or if there are fewer rows in a batch
         than devices. Reading raises TensorFlow's errors;
-        `trainer.feed.read_errors` turns them into one line.
+        `beamfeed.trainer.feed.read_errors` turns them into one line.
 
     Example:
       >>> windows = beamfeed.load_dataset("out/data", "train", batch_size=16, shuffle=1000)
       >>> next(iter(windows)).shape
       TensorShape([16, 8, 3])
     """
+    path = os.fspath(path)
+    one_of("split", split, SplitName)
+    one_of("remainder", remainder, Remainder)
+    for name, value, least in (("batch_size", batch_size, 1), ("shuffle", shuffle, 0), ("lanes", lanes, 1)):
+        at_least(name, value, least)
+    if epochs is not None:
+        at_least("epochs", epochs, 1)
     if manifest is None:
         manifest = read_manifest(path)
-    share = Share.of(batch_size, distribution)
+    share = Share(batch_size, distribution)
     info = check_split(manifest, split, batch_size, whole=remainder == "drop")
     _check_shards(manifest, path, split)
     paths = manifest.shard_paths(path, split)
     if tuning.cache == "file" or manifest.compression != "none":
         paths = local_copies(paths, manifest.compression)
+    until = tuning.until if isinstance(tuning, CutOff) else "batches"
     frame = Frame(manifest.windows.length, manifest.windows.stride, len(manifest.features))
     steps = (train_steps if remainder == "drop" else eval_steps)(info.windows, batch_size)
     order = Order(
@@ -166,9 +206,9 @@ def load_dataset(
     def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line) -> Any:
         resumed = (epoch == first_epoch) & (number == begin)
         blocks, block, window = order.round(line, epoch, number, tf.where(resumed, skip, 0))
-        if tuning.until in ("records", "parse"):
+        if until in ("records", "parse"):
             serialized = shards.records(blocks)
-            return serialized if tuning.until == "records" else parse(serialized, frame.features)
+            return serialized if until == "records" else parse(serialized, frame.features)
         rows, block = source.rows(blocks, block)
         starts, there = locate_windows(rows, block, window)
         if remainder == "pad":
@@ -176,6 +216,8 @@ def load_dataset(
             return values, starts, rows.piece, tf.cast(there, tf.float32)
         return rows.values, replace_missing(starts, there) if skip_corrupt else starts, rows.piece
 
+    if min(start) < 0 or (epochs is not None and start[1] > epochs * steps):
+        raise ValueError(f"start is {start}, there are {steps} batches in each of {epochs or 'many'} epochs")
     first_epoch = start[0] + start[1] // steps
     begin, skip = divmod(start[1] % steps, order.round_steps)
     last_epoch = LAST if epochs is None else start[0] + epochs
@@ -185,14 +227,14 @@ def load_dataset(
         num_parallel_calls=tuning.rounds if tuning.parallel else None,
         deterministic=True if tuning.parallel else None,
     )
-    if tuning.until != "batches":
+    if until != "batches":
         return rounds
     batches = _cut(rounds, share, frame, tf.data.AUTOTUNE if tuning.parallel else None)
-    size = tf.data.INFINITE_CARDINALITY if epochs is None else (epochs * steps - start[1]) * share.replicas
+    size = tf.data.INFINITE_CARDINALITY if epochs is None else (epochs * steps - start[1]) * distribution.replicas
     batches = batches.apply(tf.data.experimental.assert_cardinality(size))
     if tuning.prefetch:
         replica = max(share.replica_sizes) * frame.bytes
-        batches = batches.prefetch(max(2 * share.replicas, PREFETCH_BYTES // replica))
+        batches = batches.prefetch(max(2 * distribution.replicas, PREFETCH_BYTES // replica))
     options = tf.data.Options()
     options.deterministic = True
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF

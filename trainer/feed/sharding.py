@@ -26,11 +26,25 @@ class Distribution:
       worker: this worker's index, from 0.
       workers: how many workers there are.
       replicas: devices of each worker.
+
+    Raises:
+      ValueError: if there is no such worker.
     """
 
     worker: int = 0
     workers: int = 1
     replicas: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.worker < self.workers:
+            raise ValueError(f"worker is {self.worker}, it must be from 0 to {self.workers - 1}")
+        if self.replicas < 1:
+            raise ValueError(f"replicas is {self.replicas}, it must be at least 1")
+
+    @property
+    def devices(self) -> int:
+        """Of all workers."""
+        return self.workers * self.replicas
 
 
 @dataclass(frozen=True)
@@ -39,40 +53,28 @@ class Share:
 
     Attributes:
       batch_size: windows in a global batch.
-      worker: this worker's index, from 0.
-      workers: how many workers there are.
-      replicas: devices of each worker.
+      of: the worker, among those that share it.
     """
 
     batch_size: int
-    worker: int = 0
-    workers: int = 1
-    replicas: int = 1
-
-    @classmethod
-    def of(cls, batch_size: int, distribution: Distribution) -> "Share":
-        """A worker's part of batches of this size."""
-        return cls(batch_size, distribution.worker, distribution.workers, distribution.replicas)
+    of: Distribution = Distribution()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.worker < self.workers:
-            raise ValueError(f"worker {self.worker} is not one of {self.workers}")
-        devices = self.workers * self.replicas
-        if self.batch_size < devices:
+        if self.batch_size < self.of.devices:
             raise UserError(
-                f"train.feed.batch_size is {self.batch_size}, it must be at least the number of devices, {devices} "
-                f"({self.workers} workers with {self.replicas} each)"
+                f"the batch size (train.feed.batch_size) is {self.batch_size}, it must be at least the number of "
+                f"devices, {self.of.devices} ({self.of.workers} workers with {self.of.replicas} each)"
             )
 
     @property
     def first(self) -> int:
         """The first row of a global batch that is this worker's."""
-        return self.worker * self.batch_size // self.workers
+        return self.of.worker * self.batch_size // self.of.workers
 
     @property
     def end(self) -> int:
         """The row after this worker's last one."""
-        return (self.worker + 1) * self.batch_size // self.workers
+        return (self.of.worker + 1) * self.batch_size // self.of.workers
 
     @property
     def size(self) -> int:
@@ -82,8 +84,8 @@ class Share:
     @property
     def replica_sizes(self) -> list[int]:
         """Rows of each of this worker's replicas, in order; they add up to `size`."""
-        devices = self.workers * self.replicas
-        edges = [(self.worker * self.replicas + i) * self.batch_size // devices for i in range(self.replicas + 1)]
+        first = self.of.worker * self.of.replicas
+        edges = [(first + i) * self.batch_size // self.of.devices for i in range(self.of.replicas + 1)]
         return [end - start for start, end in itertools.pairwise(edges)]
 
 
@@ -115,7 +117,8 @@ def check_split(manifest: Manifest, split: SplitName, batch_size: int, whole: bo
     if whole and windows < batch_size:
         raise UserError(
             f"dataset {manifest.name}: the split {split} holds {windows} windows, "
-            f"fewer than one batch of {batch_size}; set train.feed.batch_size to {windows} or less, or add data"
+            f"fewer than one batch of {batch_size}; "
+            f"set the batch size (train.feed.batch_size) to {windows} or less, or add data"
         )
     return manifest.splits[split]
 

@@ -42,7 +42,9 @@ MOST_STEPS = 1024  # in a call
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished training run gives to the export; the same on every worker.
+    """What a finished training run gives to the export.
+
+    Weights and losses are the same on every worker; times are each worker's own.
 
     Attributes:
       result: for complete.json.
@@ -56,7 +58,7 @@ class Outcome:
 
 
 class Training:
-    """A training under way: the model, its state and all that serves them. Every worker makes one.
+    """A training run under way: the model, its state and all that serves them. Every worker makes one.
 
     Args:
       job: the job; `output.path` is where the dataset is.

@@ -1,6 +1,6 @@
 """How fast a dataset feeds a training run: up to each stage of the feed, with each of its options, and in a step.
 
-Every figure is that of the trainer's own graph (`trainer.feed.dataset.load_dataset`),
+Every figure is that of the trainer's own graph (`beamfeed.trainer.feed.dataset.load_dataset`),
 cut off after a stage or tuned otherwise, and of the trainer's own steps.
 """
 
@@ -23,7 +23,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer import models
 from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.cluster.worker_info import WorkerInfo
-from beamfeed.trainer.feed.dataset import Cache, Tuning, load_dataset
+from beamfeed.trainer.feed.dataset import Cache, CutOff, Tuning, load_dataset
 from beamfeed.trainer.feed.distributed import Feed
 from beamfeed.trainer.feed.reader import BUFFER_BYTES
 from beamfeed.trainer.loop.optimizer import make_optimizer
@@ -124,7 +124,7 @@ def measure_stages(feeding: Feeding, say: Say) -> list[StageRate]:
     """The rates up to each of STAGES, in order."""
     info = feeding.manifest.splits[SPLIT]
     per_record = info.windows / info.records
-    cut = Tuning(prefetch=False)
+    cut = CutOff(prefetch=False)
     cuts: dict[str, tuple[dict[str, Any], Callable[..., Any]]] = {
         "CRC": (
             {"tuning": replace(cut, until="records"), "shuffle": 0},

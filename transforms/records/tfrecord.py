@@ -102,26 +102,26 @@ class WriteToTFRecord(beam.PTransform):
 
     def __init__(self, layout: DataLayout, spec: PreprocessSpec, transform_fn: beam.PCollection, progress: Progress):
         super().__init__()
-        self._layout, self._recipe, self._transform_fn, self._progress = layout, spec, transform_fn, progress
+        self._layout, self._spec, self._transform_fn, self._progress = layout, spec, transform_fn, progress
 
     def expand(self, shards: beam.PCollection) -> beam.PCollection:
-        writer = _WriteShard(self._layout, self._recipe, self._progress)
+        writer = _WriteShard(self._layout, self._spec, self._progress)
         return shards | "WriteShard" >> beam.ParDo(writer, beam.pvalue.AsSingleton(self._transform_fn))
 
 
 class _WriteShard(beam.DoFn):
     def __init__(self, layout: DataLayout, spec: PreprocessSpec, progress: Progress):
-        self._layout, self._recipe, self._progress = layout, spec, progress
+        self._layout, self._spec, self._progress = layout, spec, progress
         self._windows = beam.metrics.Metrics.counter("beamfeed", "windows_written")
 
     def process(self, shard: ShardPlan, transform_fn: str) -> Iterator[Written]:
         path = self._layout.shard(shard.split, shard.index, shard.count)
         name = f"{shard.split}-{shard.index:05d}-{uuid.uuid4().hex}"
         temporary = f"{self._layout.temporary}/{name}"
-        scaler = load_scaler(transform_fn, self._recipe.job.prepare.scale.per == "asset")
+        scaler = load_scaler(transform_fn, self._spec.job.prepare.scale.per == "asset")
         tally = Tally()
-        records = shard_records(shard, self._recipe, scaler, tally)
-        write_file(path, temporary, records, self._recipe.job.output.compression)
+        records = shard_records(shard, self._spec, scaler, tally)
+        write_file(path, temporary, records, self._spec.job.output.compression)
         self._windows.inc(tally.windows)
         self._progress.add(
             "write",

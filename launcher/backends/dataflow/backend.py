@@ -100,7 +100,10 @@ class DataflowRun:
 
     def cancel(self) -> None:
         if self._job_id is not None:
-            self._service.cancel(self._job_id)
+            try:
+                self._service.cancel(self._job_id)
+            except Unreachable as error:
+                raise UserError(f"Dataflow does not answer: {error}; job {self._job_id} may still run") from None
             _say(self._stage, f"job {self._job_id} is asked to stop")
 
 

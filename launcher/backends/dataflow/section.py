@@ -15,24 +15,29 @@ class DataflowSection(Section):
     project: str = Field(pattern=r"^[a-z][a-z0-9:.-]+[a-z0-9]$", description="The id (not the number) of the project.")
     region: str = Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$", description="Where the workers run, such as europe-west1.")
     temp_location: GcsPath = Field(description="gs:// folder for the files of a running job.")
-    staging_location: GcsPath | None = Field(None, description="gs:// folder for its graph; or temp_location.")
+    staging_location: GcsPath | None = Field(default=None, description="gs:// folder for its graph; or temp_location.")
     image: str = Field(min_length=1, description="The container image of the workers, built by 'make template'.")
-    machine_type: str | None = Field(None, description="Of the workers, such as n2-standard-4.")
-    disk_gb: Annotated[int, Field(ge=10, le=65_536)] | None = Field(None, description="Disk of each worker.")
+    machine_type: str | None = Field(default=None, description="Of the workers, such as n2-standard-4.")
+    disk_gb: Annotated[int, Field(ge=10, le=65_536)] | None = Field(default=None, description="Disk of each worker.")
     min_ram_gb: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="Memory that a worker must have, as a resource hint."
+        default=None, description="Memory that a worker must have, as a resource hint."
     )
-    workers: Annotated[int, Field(ge=1, le=4000)] | None = Field(None, description="Workers to begin with.")
-    max_workers: Annotated[int, Field(ge=1, le=4000)] | None = Field(None, description="Autoscaling stops here.")
+    workers: Annotated[int, Field(ge=1, le=4000)] | None = Field(default=None, description="Workers to begin with.")
+    max_workers: Annotated[int, Field(ge=1, le=4000)] | None = Field(
+        default=None, description="Autoscaling stops here."
+    )
     service_account: str | None = Field(
-        None, pattern=r"^[^@\s]+@[^@\s]+$", description="E-mail address of the account that the workers act as."
+        default=None, pattern=r"^[^@\s]+@[^@\s]+$", description="E-mail address of the account that the workers act as."
     )
-    network: str | None = Field(None, description="The VPC network of the workers.")
-    subnetwork: str | None = Field(None, description="regions/REGION/subnetworks/NAME, or the full URL.")
-    public_ips: bool | None = Field(None, description="false: workers have private addresses only.")
-    labels: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")], str] = Field({}, description="Of the job.")
+    network: str | None = Field(default=None, description="The VPC network of the workers.")
+    subnetwork: str | None = Field(default=None, description="regions/REGION/subnetworks/NAME, or the full URL.")
+    public_ips: bool | None = Field(default=None, description="false: workers have private addresses only.")
+    labels: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")], str] = Field(
+        default={}, description="Of the job."
+    )
     options: dict[str, bool | int | float | str | list[str]] = Field(
-        {}, description="Any other option of Beam, without dashes; true gives the bare flag, false leaves it out."
+        default={},
+        description="Any other option of Beam, without dashes; true gives the bare flag, false leaves it out.",
     )
 
     @model_validator(mode="after")

@@ -7,14 +7,14 @@ import socket
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import ClassVar
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
-from beamfeed.launcher.processes import Process, Running, settle, started, wait
+from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.progress import watching
 from beamfeed.launcher.stage import PREPROCESS, PROGRAMS, TRAIN, Stage
 
@@ -46,54 +46,42 @@ class LocalBackend:
 
 
 class LocalRun:
-    """The processes of a stage, which end with the launcher; they are started here.
+    """The processes of a stage. They live only while they are followed: however that ends, nothing is left running.
 
     Args:
       stage: what to run.
     """
 
     def __init__(self, stage: Stage):
-        self._progress: str | None = None
+        self._stage = stage
+
+    def follow(self) -> int:
+        stage = self._stage
         with ExitStack() as stack:
             if storage.is_remote(stage.logs):
                 stage = replace(stage, logs=tempfile.mkdtemp(prefix="beamfeed-logs-"))  # kept: a failure points there
+            progress = None
             if stage.reports_progress:
-                self._progress = stack.enter_context(
-                    tempfile.TemporaryDirectory(prefix="beamfeed-progress-", ignore_cleanup_errors=True)
-                )
-                stage = replace(stage, command=(*stage.command, "--progress-dir", self._progress))
-            self._stage = stage
-            self._processes = stack.enter_context(ExitStack())
-            self._running = self._start()
-            self._stack = stack.pop_all()
-
-    def follow(self) -> int:
-        with self._stack:
+                folder = tempfile.TemporaryDirectory(prefix="beamfeed-progress-", ignore_cleanup_errors=True)
+                progress = stack.enter_context(folder)
+                stage = replace(stage, command=(*stage.command, "--progress-dir", progress))
             restarts = 0
             while True:
-                with watching(self._progress) if self._progress else nullcontext():
-                    first = wait(self._running)
-                code = settle(self._running, first)
-                if code < ENDED_BY_SIGNAL or restarts == self._stage.restarts:
+                processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
+                code = run_together(stage.name, processes, watching(progress) if progress else None)
+                if code < ENDED_BY_SIGNAL or restarts == stage.restarts:
                     return code
                 restarts += 1
-                told = f"starts again from its last checkpoint ({restarts} of {self._stage.restarts})"
-                print(f"beamfeed: {self._stage.name}: {told}", file=sys.stderr, flush=True)
+                told = f"starts again from its last checkpoint ({restarts} of {stage.restarts})"
+                print(f"beamfeed: {stage.name}: {told}", file=sys.stderr, flush=True)
                 # What it should remove is removed; from here on it goes on.
-                command = tuple(part for part in self._stage.command if part != "--restart")
-                self._stage = replace(self._stage, command=command)
-                self._running = self._start()
+                stage = replace(stage, command=tuple(part for part in stage.command if part != "--restart"))
 
     def leave(self) -> None:
-        self.cancel()
+        """Nothing is left to do: the processes ended with `follow`."""
 
     def cancel(self) -> None:
-        self._stack.close()
-
-    def _start(self) -> list[Running]:
-        self._processes.close()
-        processes = worker_processes(self._stage, free_ports(self._stage.workers), self._stage.logs)
-        return self._processes.enter_context(started(self._stage.name, processes))
+        """As `leave`."""
 
 
 def worker_processes(stage: Stage, ports: Sequence[int], logs: str) -> list[Process]:

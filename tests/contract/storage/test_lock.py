@@ -46,11 +46,11 @@ def holder(root, tmp_path):
         process.kill()
 
 
-def test_names_the_holder_and_is_gone_after_him(holder, tmp_path):
+def test_names_the_holder_and_is_gone_after_it(holder, tmp_path):
     path = tmp_path / "out" / "lock.json"
     with pytest.raises(UserError) as caught, lock.hold(str(path)):
         pass
-    assert f"process {holder.pid} on {os.uname().nodename} is preprocessing {tmp_path}/out right now" in str(
+    assert f"process {holder.pid} on {os.uname().nodename} is preprocessing into {tmp_path}/out right now" in str(
         caught.value
     )
     assert "\n" not in str(caught.value)

@@ -9,8 +9,9 @@ from beamfeed.contract.config.load import load_job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher import cli
+from beamfeed.launcher import job as launcher_job
 from beamfeed.launcher.backends import backends
-from beamfeed.launcher.job import job_model, load_launch_job
+from beamfeed.launcher.job import job_model
 from beamfeed.launcher.stage import PREPROCESS
 
 
@@ -85,7 +86,7 @@ def job(fleet, tmp_path):
 
 def test_its_section_is_checked_strictly(echo, job):
     path = job(backend="echo", echo={"words": "hello"})
-    assert load_launch_job(path).launch.preprocess.section("echo") == EchoSection(words="hello")
+    assert launcher_job.load_job(path).launch.preprocess.section("echo") == EchoSection(words="hello")
     for launch, told in [
         ({"backend": "echo"}, "backend: echo needs a section 'echo': words"),
         ({"backend": "echo", "echo": {"word": "x"}}, "echo.word: unknown key; did you mean 'words'?"),
@@ -93,10 +94,10 @@ def test_its_section_is_checked_strictly(echo, job):
         ({"backend": "local", "flink": {}}, "launch.preprocess.flink: unknown key"),
     ]:
         with pytest.raises(UserError) as caught:
-            load_launch_job(job(**launch))
+            launcher_job.load_job(job(**launch))
         assert told in str(caught.value)
     with pytest.raises(UserError, match=r"launch.train.backend: 'echo' is not allowed"):
-        load_launch_job(job(), ["launch.train.backend=echo"])
+        launcher_job.load_job(job(), ["launch.train.backend=echo"])
 
 
 def test_a_stage_that_is_started_by_hand_passes_its_section_over(job):

@@ -116,7 +116,7 @@ def test_tf_config_as_vertex_writes_it():
         (tf_config({"worker": ["grpc://a:1"]}), "holds 'grpc://a:1'"),
         (tf_config({"worker": [1]}), "holds 1, "),
         (tf_config({"worker": ["a:1", "a:1"]}), "holds a:1 twice"),
-        (tf_config({"worker": ["a:1"], "ps": ["b:1"]}), r"cluster.ps is \['b:1'\]: there is no use for parameter"),
+        (tf_config({"worker": ["a:1"], "ps": ["b:1"]}), r"cluster.ps is \['b:1'\]: parameter servers are not"),
         (tf_config({"worker": ["a:1"], "boss": ["b:1"]}), "it may hold chief"),
         (tf_config({"chief": ["a:1"], "master": ["b:1"]}, kind="chief"), "chiefs a:1, b:1; there may be one"),
         (tf_config({"worker": {"1": "b:1"}}, index=1), "a mapping must have every index"),

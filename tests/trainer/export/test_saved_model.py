@@ -1,4 +1,4 @@
-"""The SavedModel: it takes raw values and prepares them as the dataset's shards were."""
+"""The SavedModel: it takes raw values and scales them as the dataset's shards were."""
 
 import json
 import os
@@ -278,7 +278,7 @@ def test_the_constant_of_missing_values_is_in_the_graph(tmp_path, missing):
     assert np.isclose(found["reconstruction"], missing["value"]).any()
 
 
-def test_a_dataset_without_a_transform_graph_leaves_only_prepared(written, tmp_path):
+def test_a_dataset_without_a_transform_graph_leaves_only_preprocessed(written, tmp_path):
     folder = str(tmp_path / "saved_model")
     transform = written.manifest.data_layout(written.output).transform_fn
     save_serving(identity(8, 3), written.manifest, transform, Missing(), folder)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed import cache, dataset
-from beamfeed.trainer.feed.dataset import Tuning, load_dataset
+from beamfeed.trainer.feed.dataset import CutOff, Tuning, load_dataset
 from beamfeed.trainer.feed.read_errors import explained
 from beamfeed.trainer.feed.sharding import Distribution
 
@@ -132,7 +132,7 @@ def test_long_windows_are_not_mixed_beyond_the_memory_for_it(helpers, tmp_path, 
     written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=4, records=records, block_bytes=1)
 
     def round_rows():
-        rounds = load(written, batch_size=4, shuffle=50, epochs=1, tuning=Tuning(until="frame"))
+        rounds = load(written, batch_size=4, shuffle=50, epochs=1, tuning=CutOff(until="frame"))
         return [len(rows) for rows, _, _ in rounds]
 
     assert len(round_rows()) == 1

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beamfeed.trainer.feed.sampler import Index, Order, Round
-from beamfeed.trainer.feed.sharding import Share
+from beamfeed.trainer.feed.sharding import Distribution, Share
 
 
 def make_index(windows: list[int]) -> Index:
@@ -49,7 +49,7 @@ def orders(draw):
     if not steps:
         return None
     index = make_index(windows)
-    return [Order(index, Share(batch, i, workers), **arguments) for i in range(workers)], Order(
+    return [Order(index, Share(batch, Distribution(i, workers)), **arguments) for i in range(workers)], Order(
         index, Share(batch), **arguments
     )
 
@@ -93,7 +93,7 @@ def test_epochs_and_seeds_differ():
 def test_a_worker_reads_its_share_of_the_blocks(workers):
     index = make_index([10] * 800)
     for worker in range(workers):
-        order = Order(index, Share(64, worker, workers), 125, 125, 16, 7)
+        order = Order(index, Share(64, Distribution(worker, workers)), 125, 125, 16, 7)
         epoch = tf.constant(0, tf.int64)
         found = order.round(order.line(epoch), epoch, epoch)
         assert len(found.blocks) <= 800 / workers + 2 * 16 / workers

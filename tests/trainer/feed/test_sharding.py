@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.feed.sharding import Share, check_split, windows_fitting
+from beamfeed.trainer.feed.sharding import Distribution, Share, check_split, windows_fitting
 
 
 @given(st.integers(1, 8), st.integers(1, 4), st.integers(0, 200))
 def test_shares_cover_the_batch_once_and_differ_by_a_row_at_most(workers, replicas, more):
     batch = workers * replicas + more
-    shares = [Share(batch, worker, workers, replicas) for worker in range(workers)]
+    shares = [Share(batch, Distribution(worker, workers, replicas)) for worker in range(workers)]
     assert [share.first for share in shares] == [0, *[share.end for share in shares[:-1]]]
     assert shares[-1].end == batch
     sizes = [size for share in shares for size in share.replica_sizes]
@@ -20,8 +20,8 @@ def test_shares_cover_the_batch_once_and_differ_by_a_row_at_most(workers, replic
 
 
 def test_a_batch_smaller_than_the_devices_is_told():
-    with pytest.raises(UserError, match="batch_size is 3"):
-        Share(3, 0, 2, 2)
+    with pytest.raises(UserError, match=r"batch_size\) is 3"):
+        Share(3, Distribution(0, 2, 2))
 
 
 def test_a_split_that_the_dataset_lacks_is_empty(written):

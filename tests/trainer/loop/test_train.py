@@ -151,7 +151,7 @@ def test_shards_that_changed_are_noticed(job, written):
     os.replace(written.shards("eval")[0], written.shards("eval")[1])
     with open(written.shards("eval")[0], "wb"):
         pass
-    with pytest.raises(UserError, match="the manifest says"):
+    with pytest.raises(UserError, match="differ from the manifest"):
         train(job(), written)
 
 

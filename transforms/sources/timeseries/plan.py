@@ -1,4 +1,4 @@
-"""Plans the work from descriptors alone: assets from parts of files, splits, and units of about 64 MB."""
+"""Plans the work from descriptors alone: assets from slices of files, splits, and units of about 64 MB."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -64,7 +64,7 @@ class Unit:
 def plan_assets(
     slices: Iterable[FileSlice], rejects: Iterable[Reject], job: Job, time_units: TimeUnits
 ) -> tuple[list[Asset], list[Reject]]:
-    """Groups parts by asset, assigns splits, and sets aside the assets that cannot give a window.
+    """Groups slices by asset, assigns splits, and sets aside the assets that cannot give a window.
 
     Returns the accepted assets in order of name, and the further rejects.
     """

@@ -43,7 +43,7 @@ class FileSlice:
 
 
 def scan_file(path: str, asset: AssetFrom, schema: SeriesSchema, split_column: str | None) -> list[FileSlice]:
-    """The parts of a file, one for each asset in it.
+    """The slices of a file, one for each asset in it.
 
     Args:
       path: of the file, local or gs://
@@ -190,10 +190,10 @@ class ScanFile(beam.DoFn):
         self._asset, self._progress = asset, progress
 
     def process(self, path: str) -> Iterable[Any]:
-        yield from self._inspect(path)
+        yield from self._scan(path)
         self._progress.add("scan", assets=1)
 
-    def _inspect(self, path: str) -> Iterator[Any]:
+    def _scan(self, path: str) -> Iterator[Any]:
         try:
             yield from scan_file(path, *self._args)
         except BadInput as bad:

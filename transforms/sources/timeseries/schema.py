@@ -2,7 +2,7 @@
 
 import fnmatch
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.source import TimeseriesSource
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
@@ -137,22 +136,6 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
         name: _most_common(schema.field(name).type for schema in schemas if name in schema.names)
         for name in _common_names(schemas)
     }
-    return schema_of(types, source, split_column)
-
-
-def schema_of(
-    types: Mapping[str, pa.DataType], source: TimeseriesSource, split_column: str | None = None
-) -> SeriesSchema:
-    """What a job reads of files that have these columns.
-
-    Args:
-      types: of the columns, in the order of the files.
-      source: which of them are wanted.
-      split_column: the column whose values split the rows, if one does.
-
-    Raises:
-      UserError: if no feature or no time column is found.
-    """
     for key, name in (
         ("source.time.column", source.time.column),
         ("source.asset.column", source.asset.column),

@@ -137,3 +137,22 @@ def test_a_running_job_can_be_cancelled_and_no_other(cloud, tmp_path, capsys):
 def test_a_job_that_cannot_be_cancelled_is_told(cloud, service):
     with pytest.raises(UserError, match=f"404 there is no active job {JOB_ID}"):
         service.cancel(JOB_ID)
+
+
+def test_cancelling_where_dataflow_does_not_answer_is_one_line(cloud, tmp_path, capsys):
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB.format(endpoint=ENDPOINT))
+    cloud.dataflow.active = [{"id": JOB_ID, "name": job_name("gs://made/data")}]
+    cloud.dataflow.refuse = (503, "UNAVAILABLE", "try later")
+    assert cli.main(["cancel", str(path)]) == 2
+    told = f"beamfeed: Dataflow does not answer: 503 try later; job {JOB_ID} may still run\n"
+    assert capsys.readouterr().err == told
+
+
+def test_a_smoke_test_is_cancelled_by_its_own_place(cloud, tmp_path):
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB.format(endpoint=ENDPOINT))
+    whole = {"id": "1", "name": job_name("gs://made/data")}
+    cloud.dataflow.active = [whole, {"id": JOB_ID, "name": job_name("gs://made/data-3-assets")}]
+    assert cli.main(["cancel", str(path), "--max-assets", "3"]) == 0
+    assert cloud.dataflow.active == [whole]

@@ -214,7 +214,7 @@ def test_a_job_that_makes_other_data_at_the_output_is_not_disturbed(bench):
     before = bench.cloud.store.objects()
     result = bench.beamfeed("--set", "windows.stride=4")
     assert result.returncode == 2, result.stderr
-    assert f"output.path: job {JOB_ID} is preprocessing gs://made/data from another input or with" in result.stderr
+    assert f"output.path: job {JOB_ID} is preprocessing into gs://made/data with other input or" in result.stderr
     assert f"gcloud dataflow jobs cancel {JOB_ID} --region=europe-west1 --project=a-project" in result.stderr
     assert len(bench.dataflow.submitted) == 1
     assert bench.cloud.store.objects() == before
