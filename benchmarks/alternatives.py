@@ -70,7 +70,7 @@ ALTERNATIVES = (
         "one process and no framework: pyarrow reads everything into memory, NumPy standardizes, and bare floats are "
         "written in TFRecord framing. Nothing is checked, described or read back. The least that preprocessing "
         "must do.",
-        script("prepare_floor.py", workers=False),
+        script("preprocess_floor.py", workers=False),
         repeats=3,
     ),
     Alternative(
@@ -89,24 +89,24 @@ ALTERNATIVES = (
         "Beam, threads",
         "plain Beam on the local runner: `pandas.read_parquet`, windows, one `tf.train.Example` each, Beam's "
         "`WriteToTFRecord` without `num_shards` (no shuffle), one thread per core.",
-        script("prepare_beam.py", "--mode", "multi_threading"),
+        script("preprocess_beam.py", "--mode", "multi_threading"),
     ),
     Alternative(
         "Beam, processes",
         "the same with one worker process per core.",
-        script("prepare_beam.py", "--mode", "multi_processing"),
+        script("preprocess_beam.py", "--mode", "multi_processing"),
     ),
     Alternative(
         "Dask, gathered",
         "Dask maps files to lists of serialized Examples, one per window; the caller gathers and writes them. It uses "
         "threads: with processes, gathering costs more than it gains.",
-        script("prepare_dask.py", "--write", "gathered", "--scheduler", "threads"),
+        script("preprocess_dask.py", "--write", "gathered", "--scheduler", "threads"),
         needs="dask",
     ),
     Alternative(
         "Dask, tasks write",
         "the same, but each task writes its own file and nothing is gathered; one process per core.",
-        script("prepare_dask.py", "--write", "tasks", "--scheduler", "processes"),
+        script("preprocess_dask.py", "--write", "tasks", "--scheduler", "processes"),
         needs="dask",
     ),
 )

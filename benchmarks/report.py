@@ -29,8 +29,8 @@ def bars(axes, entries: dict[str, float], label: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def draw_prepare(results: dict) -> Figure:
-    cases = results["prepare"]
+def draw_preprocess(results: dict) -> Figure:
+    cases = results["preprocess"]
     figure = Figure(figsize=(10, 3.2 * len(cases)), layout="constrained")
     grid = figure.subplots(len(cases), 2, squeeze=False)
     for (left, right), case in zip(grid, cases, strict=True):
@@ -76,7 +76,7 @@ def write(results: dict, out: Path) -> None:
     """Writes benchmarks.md and images/bench-*.png into a folder."""
     images = out / "images"
     images.mkdir(parents=True, exist_ok=True)
-    figures = {"prepare": draw_prepare(results), "growth": draw_growth(results)}
+    figures = {"preprocess": draw_preprocess(results), "growth": draw_growth(results)}
     for part in ("feed", "train"):
         entries = (results.get(part) or {}).get("results", {})
         if ran(entries):

@@ -249,14 +249,14 @@ def _lines(results: dict) -> Iterator[str]:
         "",
         "The input is Parquet with a timestamp and 8 float32 sensors per row. It is standardized and cut into windows "
         f"of {windows['length']} rows, one every {windows['stride']}. All alternatives write the same windows; a test "
-        "(`tests/benchmarks/test_prepare.py`) compares them one by one.",
+        "(`tests/benchmarks/test_preprocess.py`) compares them one by one.",
         "",
-        "![Seconds and peak memory of each](images/bench-prepare.png)",
+        "![Seconds and peak memory of each](images/bench-preprocess.png)",
         "",
     ]
     yield from (f"- {bold(name)}: {what}" for name, what in results["alternatives"].items())
     yield ""
-    for case in results["prepare"]:
+    for case in results["preprocess"]:
         yield from case_lines(case, results["start_up"])
     yield from [
         "### Start-up",

@@ -256,7 +256,7 @@ def main() -> None:
             "machine": machine,
             "alternatives": {a.name: a.what for a in ALTERNATIVES},
             "start_up": bench.start_up(),
-            "prepare": [bench.compare(*case) for case in size.cases],
+            "preprocess": [bench.compare(*case) for case in size.cases],
             "growth": {
                 "rows": bench.grow(size.one_asset, "rows", size.repeats),
                 "assets": bench.grow(size.many_assets, "assets", size.repeats),

@@ -57,7 +57,7 @@ def results(tmp_path):
             "Beam": entry(4.0, 700),
             "Dask": {"skipped": "dask is not installed"},
         },
-        "prepare": [
+        "preprocess": [
             {
                 "assets": 8,
                 "rows": 2_000_000,
@@ -110,7 +110,7 @@ def test_it_says_where_ours_falls_short(results):
     assert "- It takes 4.0x the time of the floor, 3.0x without the start-up of both." in text
     assert "- Beam uses less memory (800 MB against 900 MB) and uses less disk" not in text
     assert "- Beam uses less memory (800 MB against 900 MB)." in text
-    results["prepare"][0]["results"]["Beam"]["seconds"] = 9.0
+    results["preprocess"][0]["results"]["Beam"]["seconds"] = 9.0
     assert "- Beam is faster (9.0 s against 10 s) and uses less memory" in report.render(results)
 
 
@@ -159,7 +159,7 @@ def test_pages_and_plots_are_written(results, missing, tmp_path):
     report.write(results | {"feed": missing, "train": missing, "profile": missing}, tmp_path / "without")
     text = (tmp_path / "with" / "benchmarks.md").read_text()
     assert "```text\nstage  windows/s\nparse  12\n```" in text
-    for name in ("prepare", "growth", "feed", "train", "profile"):
+    for name in ("preprocess", "growth", "feed", "train", "profile"):
         assert f"images/bench-{name}.png" in text
         assert (tmp_path / "with" / "images" / f"bench-{name}.png").stat().st_size > 1000
     for name in ("feed", "train", "profile"):

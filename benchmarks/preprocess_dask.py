@@ -1,6 +1,6 @@
 """Dask: windows are mapped over the files, and gathered or written where they are made.
 
-    python benchmarks/prepare_dask.py --input DIR --output DIR [--write tasks]
+    python benchmarks/preprocess_dask.py --input DIR --output DIR [--write tasks]
 
 `--write gathered`, the map and gather that most pipelines start from: each task
 turns a file into serialized `tf.train.Example`s, the process that asked for them

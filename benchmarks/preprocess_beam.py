@@ -1,6 +1,6 @@
 """Plain Beam: one `tf.train.Example` per window, written by Beam's own WriteToTFRecord.
 
-    python benchmarks/prepare_beam.py --input DIR --output DIR
+    python benchmarks/preprocess_beam.py --input DIR --output DIR
 
 What the tutorials lead to: a pass for mean and standard deviation, whose result is
 a side input of the pass that reads the files with pandas, cuts windows, makes
