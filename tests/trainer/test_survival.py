@@ -163,7 +163,7 @@ def test_sigterm_to_one_of_two_saves_and_asks_for_a_restart(job_file, start):
 
 
 def test_a_worker_that_never_comes_is_named(job_file, start):
-    (chief,) = start(job_file("alone", watchdog="12s"), workers=2, come=1)
+    (chief,) = start(job_file("alone", worker_timeout="12s"), workers=2, come=1)
     code, errors = end(chief, 60)
     assert code == LOST, errors
     (line,) = [line for line in errors.splitlines() if line.startswith("worker 0:")]
@@ -173,7 +173,7 @@ def test_a_worker_that_never_comes_is_named(job_file, start):
 
 
 def test_sigterm_ends_a_worker_that_waits(job_file, start):
-    (chief,) = start(job_file("alone", watchdog="5m"), workers=2, come=1)
+    (chief,) = start(job_file("alone", worker_timeout="5m"), workers=2, come=1)
     time.sleep(8)
     chief.send_signal(signal.SIGTERM)
     code, errors = end(chief, 30)
@@ -193,7 +193,7 @@ def test_a_worker_killed_for_good_is_named(job_file, start):
 
 
 def test_a_frozen_worker_is_noticed(job_file, start):
-    job = job_file("frozen", epochs=500, watchdog="25s")
+    job = job_file("frozen", epochs=500, worker_timeout="25s")
     group = start(job, 2)
     wait_for_step(job, 20, group)
     group[1].send_signal(signal.SIGSTOP)
