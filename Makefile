@@ -13,7 +13,7 @@ help:
 	@echo "make test       the tests, in eleven minutes"
 	@echo "make test-long  workers that are killed, a bucket on this machine, wheels: in twenty minutes"
 	@echo "make test-fast  all tests but the slow ones"
-	@echo "make bench      ours against the alternatives, SIZE=small (10 minutes) or SIZE=large (writes docs/benchmarks.md)"
+	@echo "make bench      ours against the alternatives, SIZE=small (12 minutes) or SIZE=large (writes docs/benchmarks.md)"
 	@echo "make docs       the documentation as a site, with a page for every module, in out/docs (under a minute)"
 	@echo "make template   build the Dataflow template: PROJECT=... REGION=... BUCKET=... (docs/dataflow.md)"
 	@echo "make template-run  launch it: JOB=gs://... [SET='key=value; ...'] [JOB_NAME=...] with the same variables"
