@@ -123,4 +123,4 @@ lock: $(READY)
 	$(LOCK) --extra dev --extra docs --constraint requirements-dev.lock --output-file requirements-docs.lock
 
 clean:
-	rm -rf out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf out build dist docs/reference .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

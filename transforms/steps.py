@@ -58,6 +58,7 @@ class SeriesBlock:
 
         Args:
           values: float32 `[rows, features]`: as many rows as before, of as many features as you like.
+            NaN and infinity are missing, as they are when files are read.
 
         Raises:
           ValueError: if the number of rows is another one.
@@ -65,6 +66,7 @@ class SeriesBlock:
         values = np.asarray(values, np.float32)
         if values.ndim != 2 or len(values) != len(self.rows) or not values.shape[1]:
             raise ValueError(f"values has the shape {list(values.shape)}, it must be [{len(self.rows)}, features]")
+        values = np.where(np.isfinite(values), values, np.float32(np.nan))
         return SeriesBlock(self.asset, replace(self.rows, values=values), self.own)
 
 

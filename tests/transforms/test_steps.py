@@ -84,6 +84,17 @@ def test_a_step_cannot_change_the_rows(tmp_path, table, shape):
         block.with_values(np.zeros(shape))
 
 
+def test_a_step_that_divides_by_zero_leaves_missing_values(tmp_path, table):
+    pq.write_table(table, tmp_path / "pump.parquet")
+    (block,) = read(tmp_path / "pump.parquet")
+    values = block.values.copy()
+    values[3, 0], values[5, 1] = np.inf, -np.inf
+    changed = block.with_values(values)
+    assert np.argwhere(np.isnan(changed.values)).tolist() == [[3, 0], [5, 1]]
+    assert changed.values.dtype == np.float32
+    assert values[3, 0] == np.inf  # what was given is not touched
+
+
 def test_windows_are_those_of_a_plain_loop_with_missing_values(tmp_path, table):
     x = table["x0"].to_numpy().copy()
     x[[20, 50, 51, 52]] = np.nan
