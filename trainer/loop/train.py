@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import keras
@@ -50,11 +50,14 @@ class Outcome:
       result: for complete.json.
       weights: the best ones, as `model.get_weights()` returns them.
       epochs: the lines of metrics.jsonl.
+      kept: the iterators of the run. TensorFlow can take a minute to take them apart,
+        which must not come before the export.
     """
 
     result: TrainResult
     weights: list[np.ndarray]
     epochs: list[Epoch]
+    kept: Any = field(default=None, repr=False, compare=False)
 
 
 class Training:
@@ -258,7 +261,7 @@ def train_and_evaluate(
             seconds=sum(epoch["seconds"] for epoch in metrics.epochs),
             workers=cluster.worker.count,
         )
-        return Outcome(result, training.model.get_weights(), metrics.epochs)
+        return Outcome(result, training.model.get_weights(), metrics.epochs, kept=(training.feed, batches))
 
 
 @contextmanager
