@@ -4,13 +4,16 @@ Every model forbids unknown keys, is frozen, and says in each field's descriptio
 what `beamfeed schema` tells an editor.
 """
 
+from typing import Annotated
+
 from pydantic import Field, model_validator
 
+from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.launch import Launch
 from beamfeed.contract.config.output import Limits, Output
 from beamfeed.contract.config.prepare import Prepare, Windows
-from beamfeed.contract.config.section import Section
-from beamfeed.contract.config.source import TimeseriesSource
+from beamfeed.contract.config.section import OneOrMore, Section
+from beamfeed.contract.config.sources import Source
 from beamfeed.contract.config.split import Split
 from beamfeed.contract.config.train import Train
 
@@ -19,14 +22,41 @@ class Job(Section):
     """A whole job: from raw files to a trained model."""
 
     name: str = Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$", description="Names the job in logs and on runners.")
-    source: TimeseriesSource  # a union, discriminated by kind, from the second kind on
+    source: Source
     prepare: Prepare = Prepare()
-    windows: Windows
+    windows: Windows = Field(
+        default=Windows(length=1), description="Of series; for other kinds of source a window is one row."
+    )
+    label: Annotated[list[Label], OneOrMore()] = Field(
+        default=[], description="What a model is to tell of a window: one label, or a list of them."
+    )
     split: Split = Split()
     output: Output
     limits: Limits = Limits()
     train: Train | None = Field(default=None, description="May be left out where the job is only preprocessed.")
     launch: Launch = Launch()
+
+    @model_validator(mode="after")
+    def _sections_fit_the_source(self) -> "Job":
+        used = self.source.sections
+        for name in ("prepare", "windows", "label"):
+            if name in self.model_fields_set and name not in used:
+                raise ValueError(f"{name}: does not go with source.kind: {self.source.kind}")
+            if used.get(name) and name not in self.model_fields_set:
+                raise ValueError(f"{name}: is missing")
+        return self
+
+    @model_validator(mode="after")
+    def _labels_fit(self) -> "Job":
+        names = [label.name for label in self.label]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"label: two labels have the name {twice[0]!r}; give each its own, as in 'name: fault'")
+        if names and self.train is not None and "task" not in self.train.model_fields_set:
+            raise ValueError(
+                f"train.task: is missing: the job has a label, so say whether to {{name: classify}}, {{name: regress}} "
+                f"or {{name: reconstruct}}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _paths_differ(self) -> "Job":

@@ -4,16 +4,15 @@ Everything that is wrong is told at once, a line each: file, line, key, what was
 found, what is allowed, and the near miss.
 """
 
-import difflib
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import ValidationError
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.section import Section
+from beamfeed.contract.config.section import OneOf, OneOrMore, Section, near_miss
 from beamfeed.contract.errors import UserError
 
 Key = tuple[str | int, ...]
@@ -62,8 +61,8 @@ def parse_as(model: type[AnyJob], text: str, overrides: Sequence[str] = (), name
     except ValidationError as error:
         by_key: dict[Key, list[Any]] = {}
         for found in error.errors():
-            by_key.setdefault(_key_of(found), []).append(found)
-        lines = [_describe(key, found, places, model) for key, found in by_key.items()]
+            by_key.setdefault(_key_of(found, data), []).append(found)
+        lines = [_describe(key, found, places, model, data) for key, found in by_key.items()]
         raise UserError("\n".join(lines)) from None
 
 
@@ -124,29 +123,40 @@ def _apply(override: str, data: dict[str, Any], places: Places) -> None:
         places.setdefault(key[:depth], f"--set {override}")
 
 
-def _key_of(error: Any) -> Key:
-    return tuple(part for part in error["loc"] if not _is_union_tag(part))
+def _key_of(error: Any, data: Any) -> Key:
+    """Where in the file an error is: pydantic's location without what stands for the members of unions."""
+    key: list[str | int] = []
+    *_, last = location = error["loc"] or (None,)
+    for part in location:
+        if isinstance(data, dict) and part in data:
+            data = data[part]
+        elif isinstance(data, list) and isinstance(part, int):
+            data = data[part]
+        elif not (part is last and error["type"] == "missing"):
+            continue
+        key.append(part)
+    return tuple(key)
 
 
-def _describe(key: Key, errors: list[Any], places: Places, model: type[Job]) -> str:
+def _describe(key: Key, errors: list[Any], places: Places, model: type[Job], data: Any) -> str:
     """Turns pydantic's errors about one key into one line; there are several where a key may be of several types."""
     place = next(places[key[:n]] for n in range(len(key), -1, -1) if key[:n] in places)
     where = f"{place}: {_dotted(key)}" if key else place
     error = errors[0]
     kind, found = error["type"], error.get("input")
     if kind == "extra_forbidden":
-        section = _section_at(key[:-1], model)
+        section = _section_at(key[:-1], model, data)
         if new := section.renamed.get(str(key[-1])):
             return f"{where}: is now called {_dotted((*key[:-1], new))}"
         allowed = [field.alias or name for name, field in section.model_fields.items()]
-        return f"{where}: unknown key{_near_miss(key[-1], allowed)} (allowed: {', '.join(allowed)})"
+        return f"{where}: unknown key{near_miss(key[-1], allowed)} (allowed: {', '.join(allowed)})"
     if kind == "missing":
         return f"{where}: is missing"
     if kind == "value_error":
         return f"{where}: {error['msg'].removeprefix('Value error, ')}"
     if kind == "literal_error" and len(errors) == 1:
         options = _options(error)
-        return f"{where}: {found!r} is not allowed{_near_miss(found, options)} (allowed: {', '.join(options)})"
+        return f"{where}: {found!r} is not allowed{near_miss(found, options)} (allowed: {', '.join(options)})"
     allowed = [
         " or ".join(_options(e)) if e["type"] == "literal_error" else e["msg"].removeprefix("Input should be ")
         for e in errors
@@ -158,33 +168,38 @@ def _options(error: Any) -> list[str]:
     return [option.strip("'\" ") for option in error["ctx"]["expected"].replace(" or ", ",").split(",")]
 
 
-def _near_miss(found: Any, allowed: Sequence[str]) -> str:
-    near = difflib.get_close_matches(str(found), allowed, n=1)
-    return f"; did you mean '{near[0]}'?" if near else ""
-
-
-def _is_union_tag(part: str | int) -> bool:
-    """Whether a part of pydantic's location is the name of a union's member, not a key."""
-    return isinstance(part, str) and (
-        part in ("str", "int", "float") or part.startswith(("literal[", "list[", "constrained-", "function-"))
-    )
-
-
-def _section_at(key: Key, model: type[Job]) -> type[Section]:
+def _section_at(key: Key, model: type[Job], data: Any) -> type[Section]:
     """The model of the section at `key`."""
-    found: type[Section] = model
+    here: Any = model
     for part in key:
-        if isinstance(part, str):
-            by_alias = {(field.alias or name): field for name, field in found.model_fields.items()}
-            found = _section_of(by_alias[part].annotation) if part in by_alias else found
-    return found
+        section, data = _section_of(here, data), data[part]
+        fields = {(field.alias or name): field for name, field in section.model_fields.items()} if section else {}
+        if part in fields:
+            here = Annotated[fields[part].annotation, *fields[part].metadata, None]
+        else:
+            here = _values_of(here)
+    return _section_of(here, data) or Section
 
 
-def _section_of(annotation: Any) -> Any:
+def _section_of(annotation: Any, value: Any) -> type[Section] | None:
+    """The section that an annotation stands for, where the file has `value`."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
-    members = [_section_of(member) for member in getattr(annotation, "__args__", ())]
-    return next((member for member in members if member), None)
+    for one in getattr(annotation, "__metadata__", ()):
+        if isinstance(one, OneOf):
+            return one.member(value)
+        if isinstance(one, OneOrMore) and isinstance(value, dict):
+            return _section_of(_values_of(annotation), value)
+    if get_origin(annotation) in (dict, list):
+        return None
+    return next((found for one in get_args(annotation) if (found := _section_of(one, value))), None)
+
+
+def _values_of(annotation: Any) -> Any:
+    """What a list or a mapping holds."""
+    if get_origin(annotation) in (dict, list):
+        return get_args(annotation)[-1]
+    return next((found for one in get_args(annotation) if (found := _values_of(one))), None)
 
 
 def _dotted(key: Key) -> str:

@@ -1,14 +1,18 @@
-"""The section `train.model`: a model of Beamfeed's, or one of the user's own."""
+"""The section `train.model`. One class a model, and the one place that looks a model up."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import Section
+from beamfeed.contract.config.section import OneOf, Section
 
 
-class RecurrentAutoencoder(Section):
-    """Beamfeed's own model: recurrent layers down to a latent state and up again."""
+class ModelSection(Section):
+    """A model: Beamfeed's own by `name`, the user's by `class`."""
+
+
+class RecurrentAutoencoder(ModelSection):
+    """Recurrent layers down to a latent state and up again, for the task reconstruct."""
 
     name: Literal["recurrent_autoencoder"] = Field(description="Says that it is this model.")
     cell: Literal["lstm", "gru"] = Field(default="lstm", description="The kind of recurrent layer.")
@@ -18,12 +22,24 @@ class RecurrentAutoencoder(Section):
     )
 
 
-class CustomModel(Section):
+class Recurrent(ModelSection):
+    """Recurrent layers over a window, and from their last state an output for each thing to classify or regress."""
+
+    name: Literal["recurrent"] = Field(description="Says that it is this model.")
+    cell: Literal["lstm", "gru"] = Field(default="lstm", description="The kind of recurrent layer.")
+    units: list[Annotated[int, Field(ge=1)]] = Field(default=[64], min_length=1, description="Units of each layer.")
+    dense: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[], description="Units of further layers between the last state and the outputs."
+    )
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="Share of each layer's values that training leaves out by chance."
+    )
+
+
+class CustomModel(ModelSection):
     """A model of the user's own. Only the trainer imports its module."""
 
-    class_: str = Field(
-        alias="class", description="package.module:Class, built as Class(length=..., features=..., **args)."
-    )
+    class_: str = Field(alias="class", description="package.module:Class, see docs/own_model.md for its arguments.")
     args: dict[str, Any] = Field(default={}, description="Further keyword arguments of the class.")
 
     @model_validator(mode="before")
@@ -47,6 +63,12 @@ class CustomModel(Section):
     @field_validator("args")
     @classmethod
     def _shape_is_given(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if taken := [key for key in ("length", "features") if key in value]:
+        if taken := [key for key in ("length", "features", "inputs", "outputs") if key in value]:
             raise ValueError(f"{' and '.join(taken)}: the dataset says this, leave it out")
         return value
+
+
+# What makes it is in beamfeed/trainer/models/.
+MODELS: tuple[type[ModelSection], ...] = (RecurrentAutoencoder, Recurrent, CustomModel)
+
+Model = Annotated[ModelSection, OneOf("name", MODELS)]

@@ -1,8 +1,13 @@
 """What every section of the job file is: strict, frozen, and able to name a key that has a new name."""
 
-from typing import Annotated, ClassVar
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Union
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Duration = str | int | float
@@ -17,3 +22,83 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False, protected_namespaces=())
     renamed: ClassVar[dict[str, str]] = {}
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Annotates a section that is one of several: the one whose Literal at `key` the mapping names.
+
+    A member whose `key` is required by nobody else may stand for another key, see `member`.
+
+    Args:
+      key: that tells the members apart.
+      members: their classes; each narrows `key` to a Literal, or has no such key and is told by another, required one.
+    """
+
+    key: str
+    members: tuple[type[Section], ...]
+
+    def names(self) -> dict[str, type[Section]]:
+        """The members by the names that `key` may have."""
+        return {
+            name: member
+            for member in self.members
+            if self.key in member.model_fields
+            for name in member.model_fields[self.key].annotation.__args__  # type: ignore[union-attr]
+        }
+
+    def others(self) -> dict[str, type[Section]]:
+        """The members without `key`, each by the first key that it cannot do without."""
+        return {
+            next(field.alias or name for name, field in member.model_fields.items() if field.is_required()): member
+            for member in self.members
+            if self.key not in member.model_fields
+        }
+
+    def member(self, value: Any) -> type[Section] | None:
+        """The member that a mapping is meant to be; None where it does not tell."""
+        if not isinstance(value, dict):
+            return None
+        told = [member for key, member in self.others().items() if key in value]
+        if told:
+            return told[0]
+        name = value.get(self.key)
+        return self.names().get(name) if isinstance(name, str) else None
+
+    def _look_up(self, value: Any) -> Any:
+        if isinstance(value, self.members):
+            return value
+        member = self.member(value)
+        if member is not None:
+            return member.model_validate(value)
+        names = list(self.names())
+        ways = [f"{self.key}: {' or '.join(names)}", *(f"{key}: ..." for key in self.others())]
+        if not isinstance(value, dict):
+            raise ValueError(f"{value!r} is not allowed, it must be a mapping with {', or '.join(ways)}")
+        if self.key not in value:
+            raise ValueError(f"needs {', or '.join(ways)}")
+        found = value[self.key]
+        raise ValueError(f"{self.key} {found!r} is not allowed{near_miss(found, names)} (allowed: {', '.join(names)})")
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        union = handler.generate_schema(Union[self.members])  # noqa: UP007 - of a tuple
+        return core_schema.no_info_before_validator_function(self._look_up, union)
+
+
+class OneOrMore:
+    """Annotates a list of sections that may be written as one of them, without the dashes."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(
+            lambda value: [value] if isinstance(value, dict | Section) else value, handler(source)
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        found = handler(schema)
+        return {"anyOf": [found["items"], found]}
+
+
+def near_miss(found: Any, allowed: Sequence[str]) -> str:
+    """`; did you mean 'x'?`, or nothing."""
+    near = difflib.get_close_matches(str(found), allowed, n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""

@@ -1,12 +1,13 @@
 """The section `train`: model, feed, optimizer, and where a training run keeps its files."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.duration import checked_duration
-from beamfeed.contract.config.model import CustomModel, RecurrentAutoencoder
+from beamfeed.contract.config.model import Model
 from beamfeed.contract.config.section import Duration, Fraction, Section
+from beamfeed.contract.config.task import Reconstruct, Task
 
 
 class Feed(Section):
@@ -70,14 +71,23 @@ class Optimizer(Section):
     )
 
 
+class Watch(Section):
+    """What tells which epoch is the best: of the eval split, or of the train split where that is empty."""
+
+    metric: str = Field(default="loss", description="loss, or a metric as metrics.jsonl names it, without eval_.")
+    mode: Literal["auto", "min", "max"] = Field(
+        default="auto", description="Whether low or high values are good; auto asks the metric."
+    )
+
+
 class EarlyStopping(Section):
     """When a training run ends before its last epoch."""
 
     patience: Annotated[int, Field(ge=1)] = Field(
-        default=3, description="Epochs without a better eval loss before stopping."
+        default=3, description="Epochs without a better value of what is watched before stopping."
     )
     min_delta: Annotated[float, Field(ge=0)] = Field(
-        default=0.0, description="An eval loss counts as better if it is lower by more than this."
+        default=0.0, description="A value counts as better if it is better by more than this."
     )
 
 
@@ -109,10 +119,14 @@ class Devices(Section):
 class Train(Section):
     """A training run."""
 
-    model: RecurrentAutoencoder | CustomModel
+    model: Model
+    task: Task = Field(
+        default=Reconstruct(name="reconstruct"), description="What is learned; left out, reconstruct."
+    )
     feed: Feed = Feed()
     epochs: Annotated[int, Field(ge=1)] = Field(default=20, description="How often the train split is read, at most.")
     optimizer: Optimizer = Optimizer()
+    watch: Watch = Watch()
     early_stopping: EarlyStopping | None = None
     checkpoint: Checkpoint = Checkpoint()
     devices: Devices = Devices()
@@ -125,12 +139,3 @@ class Train(Section):
     renamed: ClassVar[dict[str, str]] = {"watchdog": "worker_timeout"}
 
     _worker_timeout = field_validator("worker_timeout")(checked_duration)
-
-    @field_validator("model", mode="before")
-    @classmethod
-    def _model_by_its_key(cls, value: Any) -> Any:
-        if isinstance(value, Section):
-            return value
-        if not isinstance(value, dict) or not {"name", "class"} & set(value):
-            raise ValueError("needs 'name: recurrent_autoencoder', or 'class: module:Class' for a model of your own")
-        return (CustomModel if "class" in value else RecurrentAutoencoder).model_validate(value)

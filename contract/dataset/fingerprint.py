@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
+from typing import Any
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.train import Train
@@ -29,6 +30,7 @@ def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
         "source": job.source.model_dump(mode="json", exclude={"files"}),
         "prepare": job.prepare.model_dump(mode="json"),
         "windows": job.windows.model_dump(mode="json"),
+        "label": [label.model_dump(mode="json") for label in job.label],
         "split": job.split.model_dump(mode="json"),
         "output": job.output.model_dump(mode="json", exclude={"path"}),
         "sort_memory_mb": job.limits.sort_memory_mb,
@@ -40,18 +42,29 @@ def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
     return digest.hexdigest()
 
 
-def run_fingerprint(train: Train, data: str) -> str:
-    """The identity of a training run: the data and what shapes the weights, 64 hex digits.
+# Keys of `train` that may change between the starts of one training run, which then goes on: they change neither
+# what is learned nor the order of the data. Metrics are free too, but for the one that is watched.
+FREE: dict[str, Any] = {
+    "epochs": True,
+    "early_stopping": True,
+    "workdir": True,
+    "checkpoint": True,
+    "worker_timeout": True,
+    "devices": {"xla", "collectives", "deterministic"},
+    "feed": {"cache", "skip_corrupt"},
+    "optimizer": {"learning_rate", "schedule", "weight_decay", "clip_norm"},
+}
 
-    The number of epochs, early stopping, checkpoints, and where it runs and its
-    files go may change between the starts of one run; a longer one goes on where the
-    shorter ended.
+
+def run_fingerprint(train: Train, data: str) -> str:
+    """The identity of a training run: the data and what is learned of them, 64 hex digits.
 
     Args:
       train: the section of the job.
       data: fingerprint of the dataset.
     """
-    free = {"epochs", "early_stopping", "workdir", "checkpoint", "worker_timeout", "devices"}
-    what = train.model_dump(mode="json", exclude=free) | {"precision": train.devices.precision}
+    what = train.model_dump(mode="json", exclude=FREE)
+    for goal in [what["task"], *what["task"].get("outputs", {}).values()]:
+        goal.pop("metrics", None)
     text = json.dumps({"data": data, "train": what}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -3,7 +3,7 @@
 <output>/manifest.json              written last, atomically
 <output>/lock.json                  only while a run preprocesses
 <output>/data-<fingerprint>/
-    train/part-00000-of-00016.tfrecord ...   eval/ ...   test/ ...
+    train/part-00000-of-00016.tfrecord ...   train/blocks.parquet   eval/ ...   test/ ...
     schema.pbtxt  stats.json  transform_fn/  rejects/part-00000.jsonl
 """
 
@@ -16,6 +16,7 @@ LOCK = "lock.json"
 DATA_PREFIX = "data-"
 SHARD_PREFIX = "part"
 SHARD_SUFFIX = ".tfrecord"
+BLOCKS = "blocks.parquet"
 
 
 def shard_name(index: int, count: int) -> str:
@@ -83,6 +84,10 @@ class DataLayout:
     def split(self, split: str) -> str:
         """The folder of a split."""
         return storage.join(self.root, split)
+
+    def blocks(self, split: str) -> str:
+        """The index of a split's blocks."""
+        return storage.join(self.root, split, BLOCKS)
 
     def shard(self, split: str, index: int, count: int) -> str:
         """The path of a shard."""

@@ -1,67 +1,75 @@
 """A dataset's manifest: all that a reader needs to know, in one small file written last."""
 
+import json
 import os
 import re
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset import layout
+from beamfeed.contract.dataset.fields import Field as DataField
 from beamfeed.contract.errors import UserError
 
-FORMAT: Literal[2] = 2
+FORMAT: Literal[3] = 3
 
-
-_NUMBERS = re.compile(r"\[[\d,\s]*\]")  # a list of them, which JSON with indents gives a line each
+_PLAIN = re.compile(r'\[[\w\s,."+-]*\]')  # a list of numbers or words, which JSON with indents gives a line each
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Blocks(_Strict):
-    """Where a reader can begin in a shard: runs of records one after the other, each small enough for one read.
-
-    All lists have one number for each block.
-    """
-
-    records: list[int]
-    windows: list[int]
-    bytes: list[int] = Field(description="In the file; of a compressed one, in what it holds.")
-
-
 class Shard(_Strict):
-    """One TFRecord file, as it was read back after writing."""
+    """One TFRecord file, as it was read back after writing; its name is `layout.shard_name` of its place."""
 
-    file: str = Field(description="Path relative to the data folder, such as train/part-00000-of-00016.tfrecord")
     records: int
     windows: int
     rows: int = Field(description="Rows in the records; rows that two records share count twice.")
     bytes: int
     crc32c: str = Field(description="CRC-32C of the whole file, 8 hex digits.")
-    blocks: Blocks
 
-    @model_validator(mode="after")
-    def _adds_up(self) -> "Shard":
-        blocks = self.blocks
-        if not len(blocks.records) == len(blocks.windows) == len(blocks.bytes):
-            raise ValueError("the lists of its blocks differ in length")
-        if (sum(blocks.records), sum(blocks.windows)) != (self.records, self.windows):
-            raise ValueError("its blocks hold other records or windows than itself")
-        return self
+
+class Target(_Strict):
+    """The values of a target, or of a weight, over the windows of a split."""
+
+    counts: list[int] = Field(default=[], description="Windows of each class, in the order of the field's classes.")
+    mean: float | None = Field(default=None, description="Of numbers.")
+    std: float | None = Field(default=None, description="Of the whole population.")
+    min: float | None = None
+    max: float | None = None
 
 
 class SplitInfo(_Strict):
-    """One split of the dataset."""
+    """One split of the dataset. In the file its shards stand as columns, which keeps it small."""
 
     assets: int = Field(description="Assets with at least one window in this split.")
     windows: int
     records: int
     bytes: int
+    targets: dict[str, Target] = Field(default={}, description="By the name of the field.")
     shards: list[Shard]
+
+    @field_validator("shards", mode="before")
+    @classmethod
+    def _from_columns(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        names = list(Shard.model_fields)
+        columns = [value.get(name) for name in names]
+        if set(value) != set(names) or not all(isinstance(column, list) for column in columns):
+            raise ValueError(f"must hold the lists {', '.join(names)}")
+        if len({len(column) for column in columns}) > 1:  # type: ignore[arg-type]
+            raise ValueError("its lists differ in length")
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]  # type: ignore[arg-type]
+
+    @field_serializer("shards")
+    def _to_columns(self, shards: list[Shard]) -> dict[str, list[int | str]]:
+        return {name: [getattr(shard, name) for shard in shards] for name in Shard.model_fields}
 
 
 class Counts(_Strict):
@@ -77,18 +85,35 @@ class Counts(_Strict):
 class Manifest(_Strict):
     """The published dataset. Paths in it are relative to the folder that holds it."""
 
-    format: Literal[2] = FORMAT
+    format: Literal[3] = FORMAT
     name: str
-    kind: Literal["timeseries"]
+    kind: str = Field(description="Of the source.")
     fingerprint: str
     data: str = Field(description="The data folder, such as data-0f3a…")
     previous: str | None = Field(None, description="The data folder before it, which a trainer may still read.")
-    features: list[str] = Field(description="The columns of a window, in order.")
-    windows: Windows
+    fields: list[DataField] = Field(description="What a record holds.")
+    windows: Windows = Field(description="Where windows are in the rows of a record; of one row where rows are single.")
     records: Literal["segments", "windows"]
     compression: Literal["none", "gzip"]
     counts: Counts
     splits: dict[SplitName, SplitInfo]
+
+    @property
+    def features(self) -> list[str]:
+        """The columns of the inputs, in order."""
+        return [column for field in self.fields if field.role == "input" for column in field.columns]
+
+    def field(self, name: str) -> DataField:
+        """The field of this name.
+
+        Raises:
+          UserError: if there is none.
+        """
+        names = [field.name for field in self.fields]
+        if name not in names:
+            hint = near_miss(name, names)
+            raise UserError(f"dataset {self.name}: has no field {name!r}{hint} (it has: {', '.join(names)})")
+        return self.fields[names.index(name)]
 
     def data_layout(self, output: str) -> layout.DataLayout:
         """The names inside the data folder."""
@@ -96,15 +121,28 @@ class Manifest(_Strict):
 
     def shard_paths(self, output: str, split: SplitName) -> list[str]:
         """The split's shards in order. Readers open these and nothing else."""
-        root = self.data_layout(output).root
-        return [storage.join(root, shard.file) for shard in self.splits[split].shards]
+        names, count = self.data_layout(output), len(self.splits[split].shards)
+        return [names.shard(split, index, count) for index in range(count)]
+
+
+class OldFormat(UserError):
+    """The dataset was written by another version.
+
+    Attributes:
+      data: its data folder.
+    """
+
+    def __init__(self, message: str, data: str | None):
+        super().__init__(message)
+        self.data = data
 
 
 def find_manifest(output: str) -> Manifest | None:
     """Reads the manifest of the dataset at `output`; None where none is published.
 
     Raises:
-      UserError: if there is one that cannot be understood.
+      OldFormat: if it is of another version.
+      UserError: if it cannot be understood.
     """
     path = layout.manifest_path(output)
     try:
@@ -114,11 +152,42 @@ def find_manifest(output: str) -> Manifest | None:
     except NotADirectoryError:
         raise UserError(f"{output}: is a file, not the folder of a dataset") from None
     try:
-        return Manifest.model_validate_json(text)
+        found = json.loads(text)
+    except ValueError:
+        raise UserError(f"{path}: is not a manifest: it is not JSON") from None
+    if isinstance(found, dict) and isinstance(told := found.get("format"), int) and told != FORMAT:
+        raise OldFormat(
+            f"{path}: the dataset is of format {told}, this version reads format {FORMAT}; preprocess it again",
+            data if isinstance(data := found.get("data"), str) and data.startswith(layout.DATA_PREFIX) else None,
+        )
+    try:
+        return Manifest.model_validate(found)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise UserError(f"{path}: is not a manifest of this version: {place}: {first['msg']}") from None
+
+
+def find_replaceable(output: str) -> tuple[Manifest | None, str | None]:
+    """For who is to publish: the manifest of this version, if one is published, and the data folder of any.
+
+    Raises:
+      UserError: if there is a manifest that cannot be understood.
+    """
+    try:
+        found = find_manifest(output)
+    except OldFormat as old:
+        return None, old.data
+    return found, found.data if found else None
+
+
+def find_fingerprint(output: str) -> str | None:
+    """The fingerprint of the dataset at `output`, without a look at the rest of its manifest; None if there is none."""
+    try:
+        found = json.loads(storage.read_text(layout.manifest_path(output)))
+    except (OSError, ValueError):
+        return None
+    return found.get("fingerprint") if isinstance(found, dict) else None
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
@@ -142,7 +211,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
 def write_manifest(output: str, manifest: Manifest) -> None:
     """Publishes the dataset: from here on readers see it."""
     text = manifest.model_dump_json(indent=1)
-    one_line = _NUMBERS.sub(lambda numbers: re.sub(r"\s+", "", numbers[0]), text)
+    one_line = _PLAIN.sub(lambda found: re.sub(r"\n\s*", "", found[0]), text)
     storage.write_text(layout.manifest_path(output), one_line + "\n")
 
 
@@ -161,14 +230,16 @@ def leftovers(output: str, manifest: Manifest) -> list[str]:
 
 def read_complete(output: str, fingerprint: str) -> Manifest | None:
     """The published manifest if it is of this fingerprint and its shards are all in place, else None."""
-    manifest = find_manifest(output)
+    manifest, _ = find_replaceable(output)
     if manifest is None or manifest.fingerprint != fingerprint:
         return None
-    root = manifest.data_layout(output).root
+    names = manifest.data_layout(output)
     for split, info in manifest.splits.items():
         if not info.shards:
             continue
-        found = {stat.path: stat.size for stat in storage.match(storage.join(root, split), (layout.SHARD_SUFFIX,))}
-        if any(found.get(storage.join(root, shard.file)) != shard.bytes for shard in info.shards):
+        stats = storage.match(names.split(split), (layout.SHARD_SUFFIX, layout.BLOCKS))
+        found = {stat.path: stat.size for stat in stats}
+        sizes = [found.get(path) for path in manifest.shard_paths(output, split)]
+        if names.blocks(split) not in found or sizes != [shard.bytes for shard in info.shards]:
             return None
     return manifest

@@ -1,13 +1,12 @@
-"""The section `source`: which files, and what they hold."""
+"""Sensor series: the section `source` with `kind: timeseries`."""
 
 import re
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.section import Section
-
-SUFFIXES = (".parquet", ".csv", ".csv.gz")  # of the files that a source reads
+from beamfeed.contract.config.sources.base import SourceSection
 
 
 class AssetFrom(Section):
@@ -55,18 +54,19 @@ class TimeColumn(Section):
     )
 
 
-class TimeseriesSource(Section):
+class TimeseriesSource(SourceSection):
     """Sensor series: files of rows with a time, one asset or several in each."""
 
+    suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".csv", ".csv.gz")
+    sections: ClassVar[dict[str, bool]] = {"prepare": False, "windows": True, "label": False}
+
     kind: Literal["timeseries"] = Field(description="What the files hold.")
-    files: str = Field(description="Local or gs:// file, glob (** crosses folders) or folder; .parquet .csv .csv.gz")
+    files: str = Field(
+        min_length=1, description="Local or gs:// file, glob (** crosses folders) or folder; .parquet .csv .csv.gz"
+    )
     asset: AssetFrom = Field(
         default_factory=lambda: AssetFrom(**{"from": "path"}),
         description="If left out, {from: path}: a file is an asset.",
     )
     time: TimeColumn
     features: list[str] = Field(min_length=1, description="Names and globs of the numeric columns to train on.")
-    max_assets: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Only the first N assets: a smoke test."
-    )
-    renamed: ClassVar[dict[str, str]] = {"prune": "max_assets"}

@@ -1,0 +1,78 @@
+"""The section `label`: what a model is to tell of a window, from a column of the files or derived from the series."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from beamfeed.contract.config.section import Section
+
+MOST_CLASSES = 1000
+
+
+class Label(Section):
+    """One number or class for each window; windows for which it is not known are left out."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = Field(
+        default="label", description="Names the field in the dataset; what a task calls its target."
+    )
+    column: str | None = Field(default=None, description="A column of the files.")
+    derive: Literal["remaining_life"] | None = Field(
+        default=None, description="remaining_life: rows from the window's last one to the last one of its asset."
+    )
+    at: Literal["end", "any", "horizon"] = Field(
+        default="end",
+        description="end: the value at the window's last row. any: the highest value, or class, of its rows. "
+        "horizon: the value 'horizon' rows after its last one.",
+    )
+    horizon: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        default=None, description="With at: horizon, rows ahead."
+    )
+    classes: Literal["auto"] | list[str | int | bool] | None = Field(
+        default=None,
+        description="The values of the column are names of classes: a list of them, or auto for those of the training "
+        "rows, in order. Left out, the values are numbers.",
+    )
+    cap: Annotated[float, Field(gt=0)] | None = Field(default=None, description="Higher numbers count as this one.")
+    role: Literal["target", "weight"] = Field(
+        default="target", description="target: what is learned. weight: how much a window counts."
+    )
+
+    @field_validator("classes")
+    @classmethod
+    def _differ(cls, value: list[str | int | bool] | str | None) -> list[str | int | bool] | str | None:
+        if isinstance(value, list):
+            names = [class_name(one) for one in value]
+            if len(names) < 2:
+                raise ValueError(f"{value!r} must name at least two classes")
+            if twice := [name for name in names if names.count(name) > 1]:
+                raise ValueError(f"the class {twice[0]!r} is given twice")
+            if len(names) > MOST_CLASSES:
+                raise ValueError(f"{len(names)} classes, at most {MOST_CLASSES} can be told apart")
+        return value
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Label":
+        if (self.column is None) == (self.derive is None):
+            raise ValueError("give either 'column: <name>' or 'derive: remaining_life'")
+        if (self.at == "horizon") != (self.horizon is not None):
+            raise ValueError(
+                "at: horizon needs 'horizon: <rows>'"
+                if self.at == "horizon"
+                else f"'horizon' goes with at: horizon, not with at: {self.at}"
+            )
+        if self.derive is not None and self.at != "end":
+            raise ValueError(f"derive: {self.derive} goes with at: end, not with at: {self.at}")
+        if self.classes is not None and (self.derive or self.cap or self.role == "weight"):
+            other = "derive" if self.derive else "cap" if self.cap else "role: weight"
+            raise ValueError(f"classes do not go with {other}: that is of numbers")
+        return self
+
+    @property
+    def ahead(self) -> int:
+        """Rows after a window's last one that its value comes from."""
+        return self.horizon or 0
+
+
+def class_name(value: object) -> str:
+    """A value of a column as the name of a class: True and False in lower case, as YAML and Arrow write them."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

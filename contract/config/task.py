@@ -1,0 +1,81 @@
+"""The section `train.task`: what is learned. One class a task, and the one place that looks a task up."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from beamfeed.contract.config.section import OneOf, Section
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+
+
+class Goal(Section):
+    """One thing to learn: what a model's output is compared with, and how."""
+
+    name: str = Field(description="What is learned.")
+    loss: str | None = Field(
+        default=None,
+        description="A loss of Keras by name (such as huber), or module:function of (wanted, found) -> [batch].",
+    )
+    metrics: list[str] | None = Field(
+        default=None,
+        description="Metrics of Keras by name (such as auc), or module:Class; left out, those that fit the task.",
+    )
+    sample_weight: str | None = Field(
+        default=None, description="A field of the dataset with role: weight that says how much each window counts."
+    )
+    weight: Annotated[float, Field(gt=0)] = Field(
+        default=1.0, description="Of its loss in the sum, where several things are learned."
+    )
+
+
+class Reconstruct(Goal):
+    """The model gives back what it was given. Loss: mean squared error."""
+
+    name: Literal["reconstruct"] = Field(description="What is learned.")
+
+
+class Classify(Goal):
+    """The model gives a number (a logit) for each class. Loss: cross-entropy. Metric: accuracy."""
+
+    name: Literal["classify"] = Field(description="What is learned.")
+    target: str = Field(default="label", description="The field of the dataset that holds the classes.")
+    class_weights: Literal["balanced"] | dict[str, Annotated[float, Field(ge=0)]] | None = Field(
+        default=None,
+        description="How much the windows of a class count: a number for each class, or balanced, which gives each "
+        "class the same share of the training windows.",
+    )
+
+
+class Regress(Goal):
+    """The model gives a number. Loss: mean squared error. Metrics: mean absolute and root mean squared error."""
+
+    name: Literal["regress"] = Field(description="What is learned.")
+    target: str = Field(default="label", description="The field of the dataset that holds the numbers.")
+
+
+# What it does is in beamfeed/trainer/tasks/.
+GOALS: tuple[type[Goal], ...] = (Reconstruct, Classify, Regress)
+
+
+class Several(Section):
+    """Several things at a time: the model gives an output for each, and the loss is the sum of theirs."""
+
+    outputs: dict[Name, Annotated[Goal, OneOf("name", GOALS)]] = Field(
+        description="For each output of the model, by its name, what it learns."
+    )
+
+    @field_validator("outputs")
+    @classmethod
+    def _at_least_one(cls, value: dict[str, Goal]) -> dict[str, Goal]:
+        if not value:
+            raise ValueError("names no output")
+        return value
+
+
+Task = Annotated[Goal | Several, OneOf("name", (*GOALS, Several))]
+
+
+def goals_of(task: Goal | Several) -> dict[str, Goal]:
+    """What is learned, by the name of the output; a single one has its task's name."""
+    return dict(task.outputs) if isinstance(task, Several) else {task.name: task}

@@ -1,0 +1,57 @@
+"""The index of blocks: where a reader can begin in the shards of a split.
+
+A block is a run of records that a reader takes with one read. The index lies beside
+the shards, one Parquet file for each split, and only who reads windows reads it:
+the manifest stays small whatever the size of the dataset.
+"""
+
+import io
+
+import pyarrow as pa
+
+from beamfeed.contract import storage
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.errors import UserError
+
+# A row for each block, in the order of the shards and of the blocks in them. `bytes` are those in the file; of a
+# compressed one, in what it holds.
+SCHEMA = pa.schema([(name, pa.int64()) for name in ("shard", "records", "windows", "bytes")])
+
+
+def write_blocks(path: str, blocks: pa.Table) -> None:
+    """Writes the index of a split; `blocks` has the columns of SCHEMA."""
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(blocks.cast(SCHEMA), buffer, compression="zstd")
+    storage.write_bytes(path, buffer.getvalue())
+
+
+def read_blocks(output: str, manifest: Manifest, split: str) -> pa.Table:
+    """The index of a split, a table with the columns of SCHEMA.
+
+    Raises:
+      UserError: if it is missing, damaged, or not that of the manifest's shards.
+    """
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    path = manifest.data_layout(output).blocks(split)
+    try:
+        blocks = pq.read_table(pa.BufferReader(storage.read_bytes(path)))
+    except FileNotFoundError:
+        raise UserError(f"{path}: the index of the shards is missing; preprocess again") from None
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path}: damaged: {str(error).splitlines()[0]}; preprocess again") from None
+    shards = manifest.splits[split].shards  # type: ignore[index]
+    if blocks.schema != SCHEMA:
+        raise UserError(f"{path}: is not an index of this version; preprocess again")
+    sums = blocks.group_by("shard").aggregate([("records", "sum"), ("windows", "sum")]).sort_by("shard")
+    told = [(number, shard.records, shard.windows) for number, shard in enumerate(shards) if shard.records]
+    if list(zip(*(sums[name].to_pylist() for name in ("shard", "records_sum", "windows_sum")), strict=True)) != told:
+        raise UserError(f"{path}: does not fit the manifest's shards; preprocess again")
+    if len(blocks) and not pc.all(pc.greater_equal(pc.pairwise_diff(blocks["shard"].combine_chunks())[1:], 0)).as_py():
+        raise UserError(f"{path}: damaged: its blocks are out of order; preprocess again")
+    return blocks
+
+

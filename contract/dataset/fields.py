@@ -1,0 +1,59 @@
+"""What a record holds: its fields, the same for every kind of source."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import Field as Key
+
+Dtype = Literal["float32", "int64", "bytes"]
+Role = Literal["input", "target", "weight", "key"]
+Per = Literal["row", "window", "record"]
+BYTES: dict[Dtype, int] = {"float32": 4, "int64": 8, "bytes": 8}  # of one value; of a string, of the place it is at
+LENGTHS = ".lengths"  # ends the name of the feature that says how many values each of a field of any length has
+
+
+class Field(BaseModel):
+    """One field of the records.
+
+    In a record it is a feature of the `tf.train.Example`: the values of all rows (windows) of the record one after the
+    other, in row-major order. Where a value may be of any length, a second feature, `<name>.lengths`, int64, says how
+    many entries each has along that axis.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Key(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+    dtype: Dtype
+    shape: tuple[int | None, ...] = Key(
+        default=(), description="Of one value: [] a single one, [8], [28, 28, 1]; [null] or [null, 3] of any length."
+    )
+    role: Role = Key(description="input: a model gets it. target: a model tells it. weight: of a window. key: a name.")
+    per: Per = Key(default="row", description="What has a value: each row, each window, or the record as a whole.")
+    columns: list[str] = Key(default=[], description="Names of the parts of its last axis, such as sensors.")
+    classes: list[str] = Key(default=[], description="Of a target whose numbers stand for classes: their names.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Field":
+        if None in self.shape[1:] or any(size is not None and size < 1 for size in self.shape):
+            raise ValueError(f"{self.name}: shape {list(self.shape)}: only the first axis may be of any length")
+        if self.columns and (not self.shape or self.shape[-1] != len(self.columns)):
+            raise ValueError(f"{self.name}: {len(self.columns)} columns for the shape {list(self.shape)}")
+        return self
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether values may be of any length."""
+        return None in self.shape
+
+    @property
+    def width(self) -> int:
+        """Numbers (or strings) in one value; in one entry of a value of any length."""
+        width = 1
+        for size in self.shape:
+            width *= size or 1
+        return width
+
+    @property
+    def bytes(self) -> int | None:
+        """Of one value in memory; None where that differs from value to value."""
+        return None if self.is_ragged or self.dtype == "bytes" else BYTES[self.dtype] * self.width
