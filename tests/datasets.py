@@ -64,7 +64,7 @@ def write_dataset(
 def target_of(field: Field, shards: Sequence[Sequence[Record]]) -> Target:
     values = np.array([value for records in shards for record in records for value in record[field.name]])
     if field.classes:
-        return Target(counts=np.bincount(values, minlength=len(field.classes)).tolist())
+        return Target(counts=np.bincount(values.astype(int), minlength=len(field.classes)).tolist())
     if not len(values):
         return Target()
     wide = values.astype(np.float64)
