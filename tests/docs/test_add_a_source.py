@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "add_a_source.md").read_text()
 FOLDERS = ("beamfeed", "contract", "launcher", "pipelines", "trainer", "transforms")
-CODE = {name: text for name, text in re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", PAGE, re.DOTALL)}
+CODE = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", PAGE, re.DOTALL))
 LOOK_UP = "contract/config/sources/__init__.py"
 RATE = 8000
 
