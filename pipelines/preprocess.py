@@ -17,7 +17,6 @@ from typing import Any
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
-from beamfeed.contract.config.source import SUFFIXES
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
 from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
 from beamfeed.contract.dataset.manifest import leftovers, read_complete
@@ -39,23 +38,13 @@ def list_source(job: Job) -> list[FileStat]:
       UserError: if no file matches.
     """
     try:
-        files = storage.match(job.source.files, SUFFIXES)
+        files = storage.match(job.source.files, job.source.suffixes)
     except OSError as error:
         raise UserError(f"source.files: {job.source.files}: {str(error).splitlines()[0]}") from None
     if not files:
-        raise UserError(f"source.files: no file matches {job.source.files} (suffixes: {', '.join(SUFFIXES)})")
+        suffixes = ", ".join(job.source.suffixes)
+        raise UserError(f"source.files: no file matches {job.source.files} (suffixes: {suffixes})")
     return files
-
-
-def first_assets(job: Job, files: list[FileStat]) -> list[FileStat]:
-    """The files of the first `source.max_assets` assets; all of them where only a column tells the assets."""
-    from beamfeed.transforms.sources.timeseries.assets import asset_of_path
-
-    if job.source.max_assets is None or job.source.asset.column is not None:
-        return files
-    names = [asset_of_path(stat.path, job.source.asset) or "" for stat in files]
-    kept = set(sorted(set(names))[: job.source.max_assets])
-    return [stat for stat, name in zip(files, names, strict=True) if name in kept]
 
 
 def check_output(output: str) -> None:
@@ -109,7 +98,7 @@ def run(argv: Sequence[str]) -> None:
     check_output(job.output.path)
     with lock.hold(lock_path(job.output.path)):
         if not is_done(job, fingerprint):  # by a run that has just ended
-            preprocess(job, first_assets(job, files), fingerprint, options)
+            preprocess(job, files, fingerprint, options)
 
 
 def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) -> None:
@@ -123,13 +112,12 @@ def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) 
         from beamfeed.pipelines.options import JobOptions
         from beamfeed.pipelines.runner import choose_runner, is_local
         from beamfeed.transforms.progress import Progress
-        from beamfeed.transforms.sources.timeseries.preprocess import PreprocessSpec
-        from beamfeed.transforms.sources.timeseries.schema import resolve_schema
+        from beamfeed.transforms.sources import make_source
 
         # Preprocessing needs no GPU, and must not take its memory from a trainer.
         tf.config.set_visible_devices([], "GPU")
 
-    spec = PreprocessSpec.of(job, resolve_schema(job, files))
+    source, files = make_source(job, files)
     layout = DataLayout.of(job.output.path, fingerprint)
     progress = Progress(options.view_as(JobOptions).progress_dir)
     progress.total("scan", len(files))
@@ -139,7 +127,7 @@ def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) 
     write_listing(layout, [stat.path for stat in files])
     # Beam remarks on type hints of TensorFlow Transform.
     with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
-        PreprocessPipeline(spec, layout, fingerprint, len(files), progress).build(pipeline)
+        PreprocessPipeline(source, layout, fingerprint, len(files), progress).build(pipeline)
     # A local runner's errors come back as exceptions, with all that its log would say.
     with _log_level(logging.CRITICAL if is_local(options) else logging.INFO):
         pipeline.run()

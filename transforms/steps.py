@@ -13,15 +13,16 @@ import pyarrow as pa
 
 from beamfeed.contract.config.duration import NANOSECONDS
 from beamfeed.contract.config.prepare import Missing, Windows
-from beamfeed.contract.config.source import AssetFrom
+from beamfeed.contract.config.sources.timeseries import AssetFrom
 from beamfeed.contract.config.split import Split
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import read_schema, require_columns
 from beamfeed.transforms.sources.timeseries.impute import impute, reach
-from beamfeed.transforms.sources.timeseries.plan import Asset
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.read import Chunk, read_chunks, to_rows
+from beamfeed.transforms.sources.timeseries.records import record_block, record_fields
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.scan import scan_file
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
@@ -133,7 +134,7 @@ def read_blocks(
     schema = SeriesSchema(time, type_, units, tuple(features), asset=None, split=None, booleans=booleans)
     schema.check(path, found)
     (piece,) = scan_file(path, AssetFrom.model_validate({"from": "path"}), schema, None)
-    asset = Asset(piece.asset, (piece,), "train")
+    asset = SeriesAsset(piece.asset, (piece,), "train")
     rows = to_rows(_in_order(read_chunks(asset, schema)), asset, "train", Split(), max_gap=None)
     for block, own in iter_blocks(rows, windowing, start=None):
         yield SeriesBlock(asset.name, block, own)
@@ -193,7 +194,9 @@ def encode_block(block: SeriesBlock, windows: Windows, missing: Missing) -> Iter
     """The records of one block, see `EncodeWindows`."""
     values, valid = impute(block.rows, missing)
     windowing = _windowing(windows, missing, values.shape[1])
-    yield from encode_examples(block.asset, block.rows, values, find_segments(block.rows, valid, windowing, block.own))
+    segments = find_segments(block.rows, valid, windowing, block.own)
+    fields = record_fields([str(feature) for feature in range(values.shape[1])])
+    yield from encode_examples(record_block(block.asset, block.rows, values, segments), fields, windows)
 
 
 def _windowing(windows: Windows, missing: Missing, features: int) -> Windowing:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.split import Split, SplitName
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import BATCH_ROWS, iter_batches
-from beamfeed.transforms.sources.timeseries.plan import Asset
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.scan import FileSlice, asset_names, read_ticks
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema, pack
@@ -32,7 +32,7 @@ class Chunk:
 
 
 def read_chunks(
-    asset: Asset, schema: SeriesSchema, start: int = 0, end: int | None = None, *, values: bool = True
+    asset: SeriesAsset, schema: SeriesSchema, start: int = 0, end: int | None = None, *, values: bool = True
 ) -> Iterator[Chunk]:
     """Streams the rows [start, end) of an asset.
 
@@ -48,7 +48,7 @@ def read_chunks(
     """
     end = asset.rows if end is None else min(end, asset.rows)
     offset = 0
-    for piece in asset.slices:
+    for piece in asset.pieces:
         low, high = max(start - offset, 0), min(end - offset, piece.rows)
         if low < high:
             yield from _read_slice(piece, schema, low, high, offset, values)
@@ -112,7 +112,7 @@ def _chunk(
     return Chunk(path, file_row, position, time, packed, split)
 
 
-def read_sorted(asset: Asset, schema: SeriesSchema) -> Iterator[Chunk]:
+def read_sorted(asset: SeriesAsset, schema: SeriesSchema) -> Iterator[Chunk]:
     """All rows of an asset in order of time, sorted in memory."""
     chunks = list(read_chunks(asset, schema))
     time = np.concatenate([chunk.time for chunk in chunks])
@@ -128,7 +128,7 @@ def read_sorted(asset: Asset, schema: SeriesSchema) -> Iterator[Chunk]:
         yield Chunk(asset.files, at, at, time[rows], values[rows], picked)
 
 
-def in_split(chunk: Chunk, asset: Asset, name: SplitName, split: Split) -> np.ndarray:
+def in_split(chunk: Chunk, asset: SeriesAsset, name: SplitName, split: Split) -> np.ndarray:
     """Which rows, bool [n]: those of a chunk that belong to the split `name`."""
     if asset.split is not None:
         return np.full(len(chunk), asset.split == name)
@@ -142,7 +142,7 @@ def in_split(chunk: Chunk, asset: Asset, name: SplitName, split: Split) -> np.nd
 
 
 def to_rows(
-    chunks: Iterator[Chunk], asset: Asset, name: SplitName, split: Split, max_gap: int | None
+    chunks: Iterator[Chunk], asset: SeriesAsset, name: SplitName, split: Split, max_gap: int | None
 ) -> Iterator[Rows]:
     """The rows of one split, each marked where it does not continue the one before."""
     last_time: int | None = None

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
@@ -129,6 +130,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     if not schemas:
         raise UserError(f"source.files: none of the sampled files can be read, such as {read[0]}")
     source, split = job.source, job.split
+    assert isinstance(source, TimeseriesSource)
     split_column = split.column if split.by == "column" else None
     if split_column and split_column in path_columns(files[0].path, source.asset):
         split_column = None  # a named group of the path
