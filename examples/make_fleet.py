@@ -5,8 +5,8 @@
 Eight sensors at 1 Hz follow a hidden load, which switches between idle, part
 and full, and a hidden temperature, which lags behind it. On top of that come
 wear, noise, pauses in time, runs of missing values, a sensor that never moves,
-and near the end of every fourth pump a fault. `faults.json` tells which.
-Memory stays flat whatever the number of rows.
+and near the end of every fourth pump a fault. The column `fault` says when,
+`faults.json` which. Memory stays flat whatever the number of rows.
 """
 
 import argparse
@@ -33,7 +33,9 @@ SENSORS = (
     "vibration_mm_s",
     "valve_pct",  # never moves
 )
-SCHEMA = pa.schema([("timestamp", pa.timestamp("ms")), *((name, pa.float32()) for name in SENSORS)])
+SCHEMA = pa.schema(
+    [("timestamp", pa.timestamp("ms")), *((name, pa.float32()) for name in SENSORS), ("fault", pa.bool_())]
+)
 START_MS = 1_735_689_600_000  # 2025-01-01
 CHUNK_ROWS = 65_536
 REGIMES = (0.1, 0.55, 0.95)  # load when idle, in part and in full load
@@ -73,8 +75,9 @@ class Pump:
         self.load, self.temperature = load[-1], temperature[-1]
         values = self._sensors(load, temperature, age)
         values[missing_runs(self.rng, rows, len(SENSORS))] = np.nan
-        columns = [pa.array(self._times(rows), pa.timestamp("ms")), *(pa.array(column) for column in values.T)]
-        return pa.record_batch(columns, SCHEMA)
+        times = pa.array(self._times(rows), pa.timestamp("ms"))
+        faulty = pa.array((age >= 1 - FAULT_PART) & (self.fault is not None))
+        return pa.record_batch([times, *(pa.array(column) for column in values.T), faulty], SCHEMA)
 
     def _set_points(self, rows: int) -> np.ndarray:
         """The load asked for, [rows]: a regime for a while, then another."""

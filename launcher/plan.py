@@ -12,11 +12,10 @@ import yaml
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.source import SUFFIXES
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
-from beamfeed.contract.dataset.manifest import Manifest, find_manifest, read_complete
+from beamfeed.contract.dataset.manifest import Manifest, find_replaceable, read_complete
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
@@ -61,20 +60,21 @@ def make_plan(
     for launch in (job.launch.preprocess if name == PREPROCESS else job.launch.train for name in names):
         backends()[launch.backend].check(job)
     files = find_files(job)
-    published = find_manifest(job.output.path)
+    published, old = find_replaceable(job.output.path)
     if not files and (PREPROCESS in names or published is None):
-        raise UserError(f"source.files: no file matches {job.source.files} (suffixes: {', '.join(SUFFIXES)})")
+        suffixes = ", ".join(job.source.suffixes)
+        raise UserError(f"source.files: no file matches {job.source.files} (suffixes: {suffixes})")
     # Training needs only the dataset: its input may have gone, or be on another machine.
     data = data_fingerprint(job, files) if files or published is None else published.fingerprint
     complete = read_complete(job.output.path, data)
+    why = _why_preprocess(job, published, old, data)
     if PREPROCESS not in names and complete is None:
-        why = _why_preprocess(job, published, data)
         raise UserError(f"output.path: {why}; run 'beamfeed preprocess {job_path}' first")
 
     arguments = ("--job", job_path, *(part for override in overrides for part in ("--set", override)))
     stages = []
     if PREPROCESS in names:
-        stages.append(preprocess_stage(job, arguments, complete, published, data, beam_options))
+        stages.append(preprocess_stage(job, arguments, complete, why, data, beam_options))
     if TRAIN in names and job.train is not None:
         stages.append(train_stage(job, job.train, arguments, data, restart))
     return Plan(job, job_path, tuple(stages))
@@ -107,7 +107,7 @@ def find_files(job: Job) -> list[FileStat]:
       UserError: if the place cannot be listed.
     """
     try:
-        return storage.match(job.source.files, SUFFIXES)
+        return storage.match(job.source.files, job.source.suffixes)
     except OSError as error:
         raise UserError(f"source.files: {job.source.files} cannot be listed: {_first_line(error)}") from None
 
@@ -116,16 +116,16 @@ def preprocess_stage(
     job: Job,
     arguments: Sequence[str],
     complete: Manifest | None,
-    published: Manifest | None,
+    why: str,
     fingerprint: str,
     beam_options: Sequence[str] = (),
 ) -> Stage:
-    """The stage that writes the dataset; `complete` is its manifest if nothing is left to do."""
+    """The stage that writes the dataset: `why`; `complete` is its manifest if nothing is left to do."""
     if complete is not None:
         windows = sum(split.windows for split in complete.splits.values())
         reason = f"{windows:,} windows in {job.output.path}"
     else:
-        reason = _why_preprocess(job, published, fingerprint)
+        reason = why
     backend = job.launch.preprocess.backend
     return Stage(
         name=PREPROCESS,
@@ -176,7 +176,9 @@ def _training_state(train: Train, data: str) -> tuple[bool, str]:
     return False, f"{epochs} of {train.epochs} epochs in {workdir}"
 
 
-def _why_preprocess(job: Job, published: Manifest | None, fingerprint: str) -> str:
+def _why_preprocess(job: Job, published: Manifest | None, old: str | None, fingerprint: str) -> str:
+    if published is None and old is not None:
+        return f"the dataset in {job.output.path} is of an earlier version"
     if published is None:
         return f"no dataset in {job.output.path}"
     if published.fingerprint != fingerprint:

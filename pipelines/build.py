@@ -19,6 +19,7 @@ from beamfeed.contract.dataset.fingerprint import shard_multiple
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.transforms.progress import Progress
 from beamfeed.transforms.publish import Fleet, Publish, check_limit
+from beamfeed.transforms.records.example_encoder import record_fields
 from beamfeed.transforms.records.shard_plan import ShardPlan, plan_shards
 from beamfeed.transforms.records.tfrecord import WriteToTFRecord
 from beamfeed.transforms.records.verify import VerifyShard
@@ -81,11 +82,11 @@ class PreprocessPipeline:
             | "WriteToTFRecord" >> WriteToTFRecord(self.layout, self.spec, transform_fn[0], progress)
             | "SpreadWritten" >> beam.Reshuffle()
             | "VerifyShard" >> beam.ParDo(
-                VerifyShard(self.layout.root, features, job.windows, job.output.compression, progress)
+                VerifyShard(features, job.windows, job.output.compression, progress)
             )
         )  # fmt: skip
         _ = _single(pipeline, "Publish") | "PublishManifest" >> beam.ParDo(
-            Publish(job, schema.features, self.fingerprint, self.layout),
+            Publish(job, record_fields(schema.features), self.fingerprint, self.layout),
             beam.pvalue.AsSingleton(fleet),
             beam.pvalue.AsList(verified),
             beam.pvalue.AsSingleton(moments),

@@ -17,7 +17,6 @@ from typing import Any
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
-from beamfeed.contract.config.source import SUFFIXES
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
 from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
 from beamfeed.contract.dataset.manifest import leftovers, read_complete
@@ -39,11 +38,12 @@ def list_source(job: Job) -> list[FileStat]:
       UserError: if no file matches.
     """
     try:
-        files = storage.match(job.source.files, SUFFIXES)
+        files = storage.match(job.source.files, job.source.suffixes)
     except OSError as error:
         raise UserError(f"source.files: {job.source.files}: {str(error).splitlines()[0]}") from None
     if not files:
-        raise UserError(f"source.files: no file matches {job.source.files} (suffixes: {', '.join(SUFFIXES)})")
+        suffixes = ", ".join(job.source.suffixes)
+        raise UserError(f"source.files: no file matches {job.source.files} (suffixes: {suffixes})")
     return files
 
 

@@ -1,6 +1,7 @@
 """Fixtures of all tests."""
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from fleets import Fleet
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Where a shell starts the tests in the background, it has them ignore Ctrl-C, and what they start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
 

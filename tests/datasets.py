@@ -1,4 +1,4 @@
-"""Datasets of any fields, written record by record with protobuf: an oracle for readers that owes our writer nothing."""
+"""Datasets of any fields, written record by record with protobuf: an oracle that owes our own writer nothing."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -82,7 +82,8 @@ def encode(record: Record, fields: Sequence[Field]) -> bytes:
         values = record[field.name]
         if field.is_ragged:
             feature[field.name + LENGTHS] = _list("int64", [len(value) for value in values])
-        flat = [one for value in values for one in np.asarray(value, object if field.dtype == "bytes" else None).ravel()]
+        kind = object if field.dtype == "bytes" else None
+        flat = [one for value in values for one in np.asarray(value, kind).ravel()]
         feature[field.name] = _list(field.dtype, flat)
     return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 

@@ -103,12 +103,12 @@ def read_windows(output: Path, split: str) -> dict[str, dict[int, np.ndarray]]:
     manifest = json.loads((output / "manifest.json").read_text())
     length, stride = manifest["windows"]["length"], manifest["windows"]["stride"]
     found: dict[str, dict[int, np.ndarray]] = {}
-    for shard in manifest["splits"][split]["shards"]:
-        path = str(output / manifest["data"] / shard["file"])
+    (width,) = next(field["shape"] for field in manifest["fields"] if field["name"] == "values")
+    for path in map(str, sorted((output / manifest["data"] / split).glob("*.tfrecord"))):
         compression = "GZIP" if manifest["compression"] == "gzip" else ""
         for raw in tf.data.TFRecordDataset(path, compression).as_numpy_iterator():
             feature = tf.train.Example.FromString(raw).features.feature
-            values = np.array(feature["values"].float_list.value, "f4").reshape(-1, len(manifest["features"]))
+            values = np.array(feature["values"].float_list.value, "f4").reshape(-1, width)
             asset, start = feature["asset"].bytes_list.value[0].decode(), feature["start"].int64_list.value[0]
             for first in range(0, len(values) - length + 1, stride):
                 windows = found.setdefault(asset, {})

@@ -2,31 +2,37 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.split import SPLITS
+from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.dataset.blocks import write_blocks
+from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import (
     Counts,
     Manifest,
     Shard,
     SplitInfo,
-    find_manifest,
+    find_replaceable,
     leftovers,
     write_manifest,
 )
 from beamfeed.contract.errors import JobFailed
+from beamfeed.transforms.records.blocks import index_table
 from beamfeed.transforms.records.example_encoder import schema_text
 from beamfeed.transforms.records.tfrecord import Written
 from beamfeed.transforms.rejects import Reject, to_jsonl
 from beamfeed.transforms.sources.timeseries.plan import Asset
 from beamfeed.transforms.statistics.moments import Moments
+
+Verified = tuple[Written, Shard, np.ndarray]  # a shard, as it was written and as it was read back, and its blocks
 
 
 @dataclass(frozen=True)
@@ -79,8 +85,8 @@ def check_limit(fleet: Fleet, limit: float, layout: DataLayout) -> None:
 
 
 def make_manifest(
-    job: Job, features: Sequence[str], fingerprint: str, layout: DataLayout, fleet: Fleet,
-    shards: Iterable[tuple[Written, Shard]],
+    job: Job, fields: Sequence[Field], fingerprint: str, layout: DataLayout, fleet: Fleet,
+    shards: Mapping[SplitName, Sequence[Verified]],
 ) -> tuple[Manifest, list[Reject]]:  # fmt: skip
     """The manifest of verified shards, and the rejects with the assets that gave no window.
 
@@ -89,14 +95,12 @@ def make_manifest(
     """
     by_asset: Counter[str] = Counter()
     splits = {}
-    ordered = sorted(shards, key=lambda pair: pair[1].file)
     for name in SPLITS:
-        mine = [(written, info) for written, info in ordered if written.shard.split == name]
         in_split: Counter[str] = Counter()
-        for written, _ in mine:
+        for written, _, _ in shards[name]:
             in_split.update(written.tally.windows_by_asset)
         by_asset.update(in_split)
-        infos = [info for _, info in mine]
+        infos = [info for _, info, _ in shards[name]]
         splits[name] = SplitInfo(
             assets=sum(windows > 0 for windows in in_split.values()),
             windows=sum(info.windows for info in infos),
@@ -130,7 +134,7 @@ def make_manifest(
         kind=job.source.kind,
         fingerprint=fingerprint,
         data=layout.folder,
-        features=list(features),
+        fields=list(fields),
         windows=job.windows,
         records=job.output.records,
         compression=job.output.compression,
@@ -158,7 +162,10 @@ def stats_json(moments: Moments, features: Sequence[str]) -> str:
     return json.dumps({"rows": moments.rows, "features": found}, indent=1) + "\n"
 
 
-def publish(layout: DataLayout, manifest: Manifest, rejects: Sequence[Reject], moments: Moments) -> None:
+def publish(
+    layout: DataLayout, manifest: Manifest, rejects: Sequence[Reject], moments: Moments,
+    shards: Mapping[SplitName, Sequence[Verified]],
+) -> None:  # fmt: skip
     """Writes what belongs to the dataset, the manifest last, and removes what no manifest names.
 
     The data folder of the manifest before this one stays, for the trainer that may
@@ -167,12 +174,13 @@ def publish(layout: DataLayout, manifest: Manifest, rejects: Sequence[Reject], m
     Raises:
       JobFailed: if somebody removed the files of this job.
     """
-    before = find_manifest(layout.output)
+    before, data = find_replaceable(layout.output)
     again = before is not None and before.data == layout.folder
     if not again and not storage.exists(layout.listing):
         raise JobFailed(f"{layout.root}: another run at this output removed files of this one; nothing was published")
-    if before is not None:
-        manifest = manifest.model_copy(update={"previous": before.previous if again else before.data})
+    manifest = manifest.model_copy(update={"previous": before.previous if again and before else data})
+    for name in SPLITS:
+        write_blocks(layout.blocks(name), index_table([blocks for _, _, blocks in shards[name]]))
     storage.write_text(layout.stats, stats_json(moments, manifest.features))
     storage.write_text(layout.schema, schema_text())
     if rejects:
@@ -185,12 +193,15 @@ def publish(layout: DataLayout, manifest: Manifest, rejects: Sequence[Reject], m
 class Publish(beam.DoFn):
     """One element, and everything else as side inputs -> the published manifest."""
 
-    def __init__(self, job: Job, features: Sequence[str], fingerprint: str, layout: DataLayout):
-        self._job, self._features, self._fingerprint, self._layout = job, tuple(features), fingerprint, layout
+    def __init__(self, job: Job, fields: Sequence[Field], fingerprint: str, layout: DataLayout):
+        self._job, self._fields, self._fingerprint, self._layout = job, tuple(fields), fingerprint, layout
 
     def process(
-        self, _: Any, fleet: Fleet, shards: list[tuple[Written, Shard]], moments: Moments, transform_fn: Any
+        self, _: Any, fleet: Fleet, verified: list[Verified], moments: Moments, transform_fn: Any
     ) -> Iterable[Manifest]:
-        manifest, rejects = make_manifest(self._job, self._features, self._fingerprint, self._layout, fleet, shards)
-        publish(self._layout, manifest, rejects, moments)
+        shards: dict[SplitName, list[Verified]] = {name: [] for name in SPLITS}
+        for one in sorted(verified, key=lambda one: one[0].shard.index):
+            shards[one[0].shard.split].append(one)
+        manifest, rejects = make_manifest(self._job, self._fields, self._fingerprint, self._layout, fleet, shards)
+        publish(self._layout, manifest, rejects, moments, shards)
         yield manifest

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from beamfeed.contract.config.duration import NANOSECONDS
 from beamfeed.contract.config.prepare import Missing, Windows
-from beamfeed.contract.config.source import AssetFrom
+from beamfeed.contract.config.sources.timeseries import AssetFrom
 from beamfeed.contract.config.split import Split
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.records.example_encoder import encode_examples

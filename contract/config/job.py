@@ -53,8 +53,8 @@ class Job(Section):
             raise ValueError(f"label: two labels have the name {twice[0]!r}; give each its own, as in 'name: fault'")
         if names and self.train is not None and "task" not in self.train.model_fields_set:
             raise ValueError(
-                f"train.task: is missing: the job has a label, so say whether to {{name: classify}}, {{name: regress}} "
-                f"or {{name: reconstruct}}"
+                "train.task: is missing: the job has a label, so say whether to {name: classify}, {name: regress} "
+                "or {name: reconstruct}"
             )
         return self
 

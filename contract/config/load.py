@@ -126,15 +126,11 @@ def _apply(override: str, data: dict[str, Any], places: Places) -> None:
 def _key_of(error: Any, data: Any) -> Key:
     """Where in the file an error is: pydantic's location without what stands for the members of unions."""
     key: list[str | int] = []
-    *_, last = location = error["loc"] or (None,)
-    for part in location:
-        if isinstance(data, dict) and part in data:
-            data = data[part]
-        elif isinstance(data, list) and isinstance(part, int):
-            data = data[part]
-        elif not (part is last and error["type"] == "missing"):
-            continue
-        key.append(part)
+    for part in error["loc"]:
+        there = part in data if isinstance(data, dict) else isinstance(data, list) and isinstance(part, int)
+        data = data[part] if there else data
+        if there or (part is error["loc"][-1] and error["type"] == "missing"):
+            key.append(part)
     return tuple(key)
 
 
@@ -174,10 +170,8 @@ def _section_at(key: Key, model: type[Job], data: Any) -> type[Section]:
     for part in key:
         section, data = _section_of(here, data), data[part]
         fields = {(field.alias or name): field for name, field in section.model_fields.items()} if section else {}
-        if part in fields:
-            here = Annotated[fields[part].annotation, *fields[part].metadata, None]
-        else:
-            here = _values_of(here)
+        field = fields.get(str(part))
+        here = _values_of(here) if field is None else Annotated[field.annotation, *field.metadata, None]
     return _section_of(here, data) or Section
 
 

@@ -120,9 +120,7 @@ class Train(Section):
     """A training run."""
 
     model: Model
-    task: Task = Field(
-        default=Reconstruct(name="reconstruct"), description="What is learned; left out, reconstruct."
-    )
+    task: Task = Field(default=Reconstruct(name="reconstruct"), description="What is learned; left out, reconstruct.")
     feed: Feed = Feed()
     epochs: Annotated[int, Field(ge=1)] = Field(default=20, description="How often the train split is read, at most.")
     optimizer: Optimizer = Optimizer()

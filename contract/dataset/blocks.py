@@ -53,5 +53,3 @@ def read_blocks(output: str, manifest: Manifest, split: str) -> pa.Table:
     if len(blocks) and not pc.all(pc.greater_equal(pc.pairwise_diff(blocks["shard"].combine_chunks())[1:], 0)).as_py():
         raise UserError(f"{path}: damaged: its blocks are out of order; preprocess again")
     return blocks
-
-

@@ -65,7 +65,7 @@ class SplitInfo(_Strict):
             raise ValueError(f"must hold the lists {', '.join(names)}")
         if len({len(column) for column in columns}) > 1:  # type: ignore[arg-type]
             raise ValueError("its lists differ in length")
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]  # type: ignore[arg-type]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     @field_serializer("shards")
     def _to_columns(self, shards: list[Shard]) -> dict[str, list[int | str]]:

@@ -40,7 +40,7 @@ def test_one_file_per_pump_of_several_row_groups(fleet):
         file = pq.ParquetFile(fleet / name)
         assert file.metadata.num_rows == ROWS
         assert file.num_row_groups >= 3
-        assert [str(field.type) for field in file.schema_arrow] == ["timestamp[ms]", *["float"] * 8]
+        assert [str(field.type) for field in file.schema_arrow] == ["timestamp[ms]", *["float"] * 8, "bool"]
 
 
 def test_the_same_seed_writes_the_same_bytes(fleet, tmp_path):
@@ -80,6 +80,8 @@ def test_one_sensor_never_moves_and_the_others_go_together(fleet):
 def test_the_fault_shows_where_faults_json_says(fleet):
     faults = json.loads((fleet / "faults.json").read_text())
     assert faults == {"asset-003.parquet": {"fault": "bearing", "from_row": 18_000}}
+    assert (columns(fleet / "asset-003.parquet")["fault"] == (np.arange(ROWS) >= 18_000)).all()
+    assert not columns(fleet / "asset-002.parquet")["fault"].any()
     vibration = columns(fleet / "asset-003.parquet")["vibration_mm_s"]
     assert np.nanmax(vibration[18_000:]) > np.nanmax(vibration[:18_000]) + 2
 

@@ -15,6 +15,8 @@ import tensorflow as tf
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset import layout
+from beamfeed.contract.dataset.blocks import write_blocks
+from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, write_manifest
 from beamfeed.transforms.records import blocks
 
@@ -83,10 +85,12 @@ def write_dataset(
                     (f"asset-{i:02d}", n * stride, window) for n, window in enumerate(frame(values, length, stride))
                 ]
             per_shard[i % shards].extend(pieces)
-        infos = [
+        made = [
             write_shard(names, split, n, shards, part, length, stride, compression, block_bytes)
             for n, part in enumerate(per_shard)
         ]
+        infos = [shard for shard, _ in made]
+        write_blocks(names.blocks(split), blocks.index_table([index for _, index in made]))
         windows = [window for values in arrays for window in frame(values, length, stride)]
         expected[split] = np.array(windows, "f4").reshape(-1, length, features)
         splits[split] = SplitInfo(
@@ -101,7 +105,7 @@ def write_dataset(
         kind="timeseries",
         fingerprint=FINGERPRINT,
         data=names.folder,
-        features=[f"sensor_{i}" for i in range(features)],
+        fields=series_fields([f"sensor_{i}" for i in range(features)]),
         windows=Windows(length=length, stride=stride),
         records=records,
         compression=compression,
@@ -112,7 +116,18 @@ def write_dataset(
     return Written(output, manifest, expected)
 
 
-def write_shard(names, split, index, count, part, length, stride, compression, block_bytes) -> Shard:
+def series_fields(columns: list[str]) -> list[Field]:
+    """What a record of a time series without labels holds."""
+    return [
+        Field(name="asset", dtype="bytes", role="key", per="record"),
+        *(Field(name=name, dtype="int64", role="key", per="record") for name in ("first_time", "last_time", "start")),
+        Field(name="values", dtype="float32", shape=(len(columns),), role="input", columns=columns),
+    ]
+
+
+def write_shard(
+    names, split, index, count, part, length, stride, compression, block_bytes
+) -> tuple[Shard, np.ndarray]:  # fmt: skip
     path = names.shard(split, index, count)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with tf.io.TFRecordWriter(path, "GZIP" if compression == "gzip" else None) as writer:
@@ -120,19 +135,18 @@ def write_shard(names, split, index, count, part, length, stride, compression, b
             writer.write(example(asset, start, values))
     with open(path, "rb") as file:
         data = file.read()
-    return Shard(
-        file=f"{split}/{os.path.basename(path)}",
+    shard = Shard(
         records=len(part),
         windows=sum((len(values) - length) // stride + 1 for _, _, values in part),
         rows=sum(len(values) for _, _, values in part),
         bytes=len(data),
         crc32c=f"{google_crc32c.value(data):08x}",
-        blocks=blocks.cut_blocks(
-            np.array([len(example(*item)) for item in part], np.int64),
-            np.array([len(values) for _, _, values in part], np.int64),
-            Windows(length=length, stride=stride),
-            block_bytes,
-        ),
+    )
+    return shard, blocks.cut_blocks(
+        np.array([len(example(*item)) for item in part], np.int64),
+        np.array([len(values) for _, _, values in part], np.int64),
+        Windows(length=length, stride=stride),
+        block_bytes,
     )
 
 

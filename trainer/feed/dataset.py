@@ -1,10 +1,11 @@
-"""A dataset -> `tf.data.Dataset` of windows, `[batch, time, features]`.
+"""A dataset -> `tf.data.Dataset` of batches of windows: for each field, its values.
 
-A record holds a segment: consecutive rows of one asset. The steps, in order:
+A record holds rows that follow each other, such as a segment of an asset. The steps, in order:
 
     order      for each round of batches, the blocks that it needs and which of their windows  (sampler)
     records    the blocks are read, several at a time                                          (reader)
-    rows       are parsed, and the starts of the wanted windows found                          (windowing)
+    rows       are parsed and checked, each field by itself                                    (parsing)
+               and the places of the wanted windows found                                      (windowing)
     windows    gathered from the rows, about two megabytes at a time, and cut into batches without copying
 
 Windows are indices until the last step, so a round costs its rows and not its
@@ -13,6 +14,7 @@ depends on manifest, seed, epoch and step alone, so reading can begin anywhere.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -22,13 +24,22 @@ import tensorflow as tf
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset import layout
-from beamfeed.contract.dataset.manifest import Manifest, SplitInfo, read_manifest
+from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.cache import local_copies
+from beamfeed.trainer.feed.fields import Wanted, choose_fields, data_fields, stored_bytes, window_bytes, windows_fitting
 from beamfeed.trainer.feed.reader import Memory, Shards, Source
 from beamfeed.trainer.feed.sampler import Index, Line, Order
-from beamfeed.trainer.feed.sharding import Distribution, Share, check_split, eval_steps, train_steps, windows_fitting
-from beamfeed.trainer.feed.windowing import Frame, gather, locate_windows, parse, point_to_zeros, replace_missing
+from beamfeed.trainer.feed.sharding import Distribution, Share, check_split, eval_steps, train_steps
+from beamfeed.trainer.feed.windowing import (
+    Columns,
+    Places,
+    gather,
+    locate_windows,
+    places,
+    point_to_zeros,
+    replace_missing,
+)
 
 LAST = np.iinfo(np.int64).max
 LANES = 16  # of each global batch; see beamfeed.trainer.feed.sampler
@@ -77,9 +88,8 @@ class CutOff(Tuning):
     """Cuts the graph off after a stage of a round, to measure it: `load_dataset` then gives what that stage does.
 
     Attributes:
-      until: records (serialized, strings), parse (rows `[rows, features]`, and the
-        rows of each record), frame (rows, the starts of the wanted windows, and a
-        scalar), batches.
+      until: records (serialized, strings), parse (`parsing.Parsed`), frame (the
+        values, the places of the wanted windows in them, and a scalar), batches.
     """
 
     until: Stage = "batches"
@@ -102,6 +112,7 @@ def load_dataset(
     split: SplitName,
     *,
     batch_size: int,
+    fields: Sequence[str] | None = None,
     shuffle: int = 0,
     seed: int = 7,
     epochs: int | None = 1,
@@ -119,6 +130,8 @@ def load_dataset(
       path: the folder of the dataset, local or gs://
       split: train, eval or test.
       batch_size: windows in a global batch, over all workers together.
+      fields: the names of those that a batch holds; left out, all of the manifest's
+        `fields` but the keys (names, places and times). They do not change the order.
       shuffle: windows that are mixed at a time, drawn from `lanes` places of the
         split at once: at least this many, unless their rows take more than
         64 MB in the records, and as many as take no more memory than this many would
@@ -144,19 +157,22 @@ def load_dataset(
       manifest: of the dataset, if it has been read already.
 
     Returns:
-      A dataset with known cardinality, of float32 `[batch, time, features]`, or
-      where padded of pairs with float32 weights `[batch]`.
+      A dataset with known cardinality, of dicts by the name of the field: float32,
+      int64 or strings, `[batch, time, *shape]` of the rows of a window, and
+      `[batch, *shape]` of what each window or its record has one of, or where windows
+      are of one row. Values of any length are a `tf.RaggedTensor`. Where padded,
+      pairs of such a dict and float32 weights `[batch]`.
 
     Raises:
       ValueError: if an argument is out of its range.
-      UserError: if there is no dataset, if the split holds no full batch (padded: no
+      UserError: if there is no dataset, if it has no such field, if the split holds no full batch (padded: no
         window), if a listed shard is missing, or if there are fewer rows in a batch
         than devices. Reading raises TensorFlow's errors;
         `beamfeed.trainer.feed.read_errors` turns them into one line.
 
     Example:
       >>> windows = beamfeed.load_dataset("out/data", "train", batch_size=16, shuffle=1000)
-      >>> next(iter(windows)).shape
+      >>> next(iter(windows))["values"].shape
       TensorShape([16, 8, 3])
     """
     path = os.fspath(path)
@@ -168,34 +184,33 @@ def load_dataset(
         at_least("epochs", epochs, 1)
     if manifest is None:
         manifest = read_manifest(path)
+    wanted = choose_fields(manifest, fields)
     share = Share(batch_size, distribution)
     info = check_split(manifest, split, batch_size, whole=remainder == "drop")
     _check_shards(manifest, path, split)
+    index = Index.read(path, manifest, split)
     paths = manifest.shard_paths(path, split)
     if tuning.cache == "file" or manifest.compression != "none":
         paths = local_copies(paths, manifest.compression)
     until = tuning.until if isinstance(tuning, CutOff) else "batches"
-    frame = Frame(manifest.windows.length, manifest.windows.stride, len(manifest.features))
     steps = (train_steps if remainder == "drop" else eval_steps)(info.windows, batch_size)
     order = Order(
-        Index.of(info),
+        index,
         share,
         steps,
-        round_steps=_round_windows(info, frame, shuffle) // batch_size or 1,
+        round_steps=_round_windows(manifest, split, index, shuffle) // batch_size or 1,
         lanes=min(lanes, batch_size) if shuffle else distribution.workers if remainder == "pad" else 1,
         seed=seed if shuffle else None,
     )
     shards = Shards(
         paths,
-        order.index,
-        frame,
+        index,
+        wanted,
         open_blocks=tuning.open_blocks * (REMOTE_FACTOR if storage.is_remote(paths[0]) else 1),
         parallel=tuning.parallel,
         skip_corrupt=skip_corrupt,
     )
-    source: Source = shards
-    if tuning.cache == "memory":
-        source = Memory(shards, order.index, sum(shard.rows for shard in info.shards), frame.features)
+    source: Source = Memory(shards, index) if tuning.cache == "memory" else shards
 
     def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:
         line = order.line(epoch)
@@ -207,14 +222,13 @@ def load_dataset(
         resumed = (epoch == first_epoch) & (number == begin)
         blocks, block, window = order.round(line, epoch, number, tf.where(resumed, skip, 0))
         if until in ("records", "parse"):
-            serialized = shards.records(blocks)
-            return serialized if until == "records" else parse(serialized, frame.features)
+            return shards.records(blocks) if until == "records" else shards.parsed(blocks)
         rows, block = source.rows(blocks, block)
-        starts, there = locate_windows(rows, block, window)
+        place, there = locate_windows(rows, block, window)
         if remainder == "pad":
-            values, starts = point_to_zeros(rows, starts, there, frame)
-            return values, starts, rows.piece, tf.cast(there, tf.float32)
-        return rows.values, replace_missing(starts, there) if skip_corrupt else starts, rows.piece
+            columns, at = point_to_zeros(rows, places(rows, place, wanted), there, wanted)
+            return columns, at, rows.piece, tf.cast(there, tf.float32)
+        return rows.columns, places(rows, replace_missing(place, there) if skip_corrupt else place, wanted), rows.piece
 
     if min(start) < 0 or (epochs is not None and start[1] > epochs * steps):
         raise ValueError(f"start is {start}, there are {steps} batches in each of {epochs or 'many'} epochs")
@@ -229,11 +243,12 @@ def load_dataset(
     )
     if until != "batches":
         return rounds
-    batches = _cut(rounds, share, frame, tf.data.AUTOTUNE if tuning.parallel else None)
+    window = window_bytes(info, wanted.fields, manifest.windows.length, int(index.bytes.sum()))
+    batches = _cut(rounds, share, wanted, window, tf.data.AUTOTUNE if tuning.parallel else None)
     size = tf.data.INFINITE_CARDINALITY if epochs is None else (epochs * steps - start[1]) * distribution.replicas
     batches = batches.apply(tf.data.experimental.assert_cardinality(size))
     if tuning.prefetch:
-        replica = max(share.replica_sizes) * frame.bytes
+        replica = max(share.replica_sizes) * window
         batches = batches.prefetch(max(2 * distribution.replicas, PREFETCH_BYTES // replica))
     options = tf.data.Options()
     options.deterministic = True
@@ -241,28 +256,29 @@ def load_dataset(
     return batches.with_options(options)
 
 
-def _round_windows(info: SplitInfo, frame: Frame, shuffle: int) -> int:
-    """How many windows are mixed at a time."""
-    wanted = max(shuffle, windows_fitting(info, frame.features, max(shuffle * frame.bytes, LEAST_BYTES)))
-    return min(wanted, windows_fitting(info, frame.features, MOST_BYTES))
+def _round_windows(manifest: Manifest, split: SplitName, index: Index, shuffle: int) -> int:
+    """How many windows are mixed at a time; the same whatever fields are wanted."""
+    info, fields, size = manifest.splits[split], data_fields(manifest), int(index.bytes.sum())
+    stored = stored_bytes(info, fields, size)
+    least = max(shuffle * window_bytes(info, fields, manifest.windows.length, size), LEAST_BYTES)
+    return min(max(shuffle, windows_fitting(info, stored, least)), windows_fitting(info, stored, MOST_BYTES))
 
 
-def _cut(rounds: tf.data.Dataset, share: Share, frame: Frame, threads: int | None) -> tf.data.Dataset:
-    """Rounds -> the batches of each replica, `[batch, time, features]`, with weights `[batch]` where rounds have them.
+def _cut(rounds: tf.data.Dataset, share: Share, wanted: Wanted, window: int, threads: int | None) -> tf.data.Dataset:
+    """Rounds -> the batches of each replica, dicts by the name of the field, with weights where rounds have them.
 
-    A round's windows are gathered in chunks of whole batches.
+    A round's windows, of about so many bytes, are gathered in chunks of whole batches.
     """
-    chunk = share.size * max(1, CHUNK_BYTES // (share.size * frame.bytes))
+    chunk = share.size * max(1, CHUNK_BYTES // (share.size * window))
 
-    def to_chunks(values: tf.Tensor, starts: tf.Tensor, *others: tf.Tensor) -> tf.data.Dataset:
-        first = tf.data.Dataset.range(0, tf.size(starts, tf.int64), chunk)
+    def to_chunks(columns: Columns, at: Places, *others: tf.Tensor) -> tf.data.Dataset:
+        first = tf.data.Dataset.range(0, tf.size(next(iter(at.values())), tf.int64), chunk)
         # What a function only passes on costs nothing; slicing here would run it for each chunk.
-        return first.map(lambda first: (first, values, starts, *others))
+        return first.map(lambda first: (first, columns, at, *others))
 
-    def to_windows(
-        first: tf.Tensor, values: tf.Tensor, starts: tf.Tensor, piece: tf.Tensor, *weights: tf.Tensor
-    ) -> Any:
-        windows = gather(values, starts[first : first + chunk], piece, frame)
+    def to_windows(first: tf.Tensor, columns: Columns, at: Places, piece: tf.Tensor, *weights: tf.Tensor) -> Any:
+        here = {per: place[first : first + chunk] for per, place in at.items()}
+        windows = gather(columns, here, piece, wanted)
         return (windows, weights[0][first : first + chunk]) if weights else windows
 
     chunks = rounds.flat_map(to_chunks)

@@ -1,5 +1,6 @@
 """What is wrong with a dataset that cannot be read, in one line."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -7,8 +8,11 @@ import tensorflow as tf
 
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import UserError
+from beamfeed.trainer.feed.parsing import MISMATCH
 from beamfeed.trainer.feed.reader import open_shard
-from beamfeed.trainer.feed.windowing import MISMATCH
+
+# What the feed's own checks say, or TensorFlow of a feature that is of another type than the field.
+_DIFFERS = re.compile(rf"{MISMATCH}(: field \w+)?|Key: [\w.]+\.  ?Data types don't match")
 
 
 @contextmanager
@@ -24,9 +28,10 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
         path, reason = find_damage(manifest, output) or (output, "a shard is damaged")
         raise UserError(f"{path}: damaged: {reason}; preprocess again, or set train.feed.skip_corrupt=true") from None
     except tf.errors.InvalidArgumentError as error:
-        if MISMATCH not in error.message:
+        told = _DIFFERS.search(error.message)
+        if told is None:
             raise
-        raise UserError(f"{output}: {MISMATCH}; preprocess again") from None
+        raise UserError(f"{output}: {told[0]}; preprocess again") from None
     except tf.errors.NotFoundError as error:
         if output not in error.message:
             raise

@@ -6,8 +6,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
+from beamfeed.trainer.feed.fields import Wanted
+from beamfeed.trainer.feed.parsing import MISMATCH, Parsed, parse
 from beamfeed.trainer.feed.sampler import Index
-from beamfeed.trainer.feed.windowing import MISMATCH, Frame, Rows, find_windows, parse
+from beamfeed.trainer.feed.windowing import Rows, find_windows
 
 BUFFER_BYTES = 8 << 20  # at a time, of a whole shard
 GROUP_BYTES = 16 << 20  # read into memory at a time
@@ -105,15 +107,16 @@ class Shards:
     Args:
       paths: of the shards, in the manifest's order.
       index: of their blocks.
+      wanted: what is read of the records.
       open_blocks: how many are read at a time.
       parallel: whether by several threads.
       skip_corrupt: whether damaged blocks are passed over.
     """
 
     def __init__(
-        self, paths: list[str], index: Index, frame: Frame, *, open_blocks: int, parallel: bool, skip_corrupt: bool
+        self, paths: list[str], index: Index, wanted: Wanted, *, open_blocks: int, parallel: bool, skip_corrupt: bool
     ):
-        self._paths, self._frame = tf.constant(paths), frame
+        self._paths, self._wanted = tf.constant(paths), wanted
         self._index = Index(*(tf.constant(column) for column in index))
         self._open_blocks, self._parallel = open_blocks, parallel
         self._skip_corrupt = skip_corrupt
@@ -127,48 +130,49 @@ class Shards:
         )
         return warn_of_damage(wanted, serialized) if self._skip_corrupt else serialized
 
-    def rows(self, blocks: tf.Tensor, block: tf.Tensor) -> tuple[Rows, tf.Tensor]:
-        values, counts = parse(self.records(blocks), self._frame.features)
-        return self.find(values, counts, blocks), block
+    def parsed(self, blocks: tf.Tensor) -> Parsed:
+        """The values of the blocks' records, and of an empty one after them."""
+        return parse(self.records(blocks), self._wanted)
 
-    def find(self, values: tf.Tensor, counts: tf.Tensor, blocks: tf.Tensor) -> Rows:
-        """The windows of the blocks in these rows.
+    def rows(self, blocks: tf.Tensor, block: tf.Tensor) -> tuple[Rows, tf.Tensor]:
+        return self.find(self.parsed(blocks), blocks), block
+
+    def find(self, parsed: Parsed, blocks: tf.Tensor) -> Rows:
+        """The windows of the blocks in these values.
 
         Raises:
           tf.errors.InvalidArgumentError: if there are others than the index says, and damaged blocks are
             not passed over.
         """
         records = tf.gather(self._index.records, blocks)
-        whole = tf.debugging.assert_equal(tf.size(counts, tf.int64), tf.reduce_sum(records) + 1, MISMATCH)
+        whole = tf.debugging.assert_equal(tf.size(parsed.rows, tf.int64), tf.reduce_sum(records) + 1, MISMATCH)
         with tf.control_dependencies([whole] if whole is not None else []):
-            rows = find_windows(values, tf.identity(counts), records, self._frame)
+            rows = find_windows(parsed._replace(rows=tf.identity(parsed.rows)), records, self._wanted)
         if self._skip_corrupt:
             return rows
         same = tf.debugging.assert_equal(rows.windows, tf.gather(self._index.windows, blocks), MISMATCH)
         with tf.control_dependencies([same] if same is not None else []):
-            return rows._replace(starts=tf.identity(rows.starts))
+            return rows._replace(starts=tf.identity(rows.starts), first=tf.identity(rows.first))
 
 
 class Memory:
-    """Holds all rows of the shards, read once: those of other workers as well, as each epoch shares them out anew."""
+    """Holds all values of the shards, read once: those of other workers as well, as each epoch shares them out anew."""
 
-    def __init__(self, shards: Shards, index: Index, rows: int, features: int):
-        values = np.empty([rows, features], np.float32)
-        counts, filled = [], 0
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
-        def read(blocks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            return parse(shards.records(blocks), features)
-
+    def __init__(self, shards: Shards, index: Index):
+        read = tf.function(shards.parsed, input_signature=[tf.TensorSpec([None], tf.int64)])
+        pieces: dict[str, list[tf.Tensor]] = {}
+        counts = []
         groups = np.flatnonzero(np.diff(np.cumsum(index.bytes) // GROUP_BYTES, prepend=-1))
         for blocks in np.split(np.arange(len(index.bytes)), groups[1:]):
-            some, lengths = (part.numpy() for part in read(blocks))
-            values[filled : filled + len(some)] = some
-            filled += len(some)
-            counts.append(lengths[:-1])  # the last record is the empty one
-        counts.append(np.zeros(1, np.int64))
-        everything = tf.range(len(index.bytes), dtype=tf.int64)
-        self._rows = shards.find(tf.constant(values[:filled]), tf.constant(np.concatenate(counts)), everything)
+            columns, rows, there = read(blocks)
+            for name, values in columns.items():
+                pieces.setdefault(name, []).append(values)
+            counts.append((rows[:-1], there[:-1]))  # the last record is the empty one
+        counts.append((tf.zeros([1], tf.int64),) * 2)
+        # Of one field after the other, so that no more than one is there twice.
+        values = {name: tf.concat(pieces.pop(name), 0) for name in list(pieces)}
+        parsed = Parsed(values, *(tf.concat(column, 0) for column in zip(*counts, strict=True)))
+        self._rows = shards.find(parsed, tf.range(len(index.bytes), dtype=tf.int64))
 
     def rows(self, blocks: tf.Tensor, block: tf.Tensor) -> tuple[Rows, tf.Tensor]:
         return self._rows, tf.where(block < 0, block, tf.gather(tf.concat([blocks, [0]], 0), tf.maximum(block, 0)))

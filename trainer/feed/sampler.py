@@ -1,6 +1,6 @@
 """The order of a training run's windows: which of them make up which global batch.
 
-In each epoch the blocks of a split (runs of records, see `beamfeed.contract.dataset.manifest.Blocks`)
+In each epoch the blocks of a split (runs of records, see `beamfeed.contract.dataset.blocks`)
 are put in another order, and their windows are thought of as one long line. The
 line is cut into lanes of equal length, and each lane fills its own rows of every
 global batch: of a batch of 256 and 16 lanes, the third lane fills rows 32 to 47.
@@ -25,7 +25,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from beamfeed.contract.dataset.manifest import SplitInfo
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.blocks import read_blocks
+from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.feed.sharding import Share
 
 
@@ -39,19 +41,17 @@ class Index(NamedTuple):
     bytes: np.ndarray
 
     @classmethod
-    def of(cls, info: SplitInfo) -> "Index":
-        """The blocks of a split, from its manifest."""
-        parts = [
-            (
-                np.full(len(shard.blocks.bytes), number),
-                np.cumsum([0, *shard.blocks.bytes])[:-1],
-                shard.blocks.records,
-                shard.blocks.windows,
-                shard.blocks.bytes,
-            )
-            for number, shard in enumerate(info.shards)
-        ]
-        return cls(*(np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)))
+    def read(cls, path: str, manifest: Manifest, split: SplitName) -> "Index":
+        """The blocks of a split of the dataset at `path`.
+
+        Raises:
+          UserError: if the index is missing, damaged, or not that of the manifest's shards.
+        """
+        table = read_blocks(path, manifest, split)
+        shard, records, windows, size = (table[name].to_numpy() for name in ("shard", "records", "windows", "bytes"))
+        before = np.cumsum(size) - size
+        first = np.searchsorted(shard, shard)  # the first block of each block's shard
+        return cls(shard, before - before[first], records, windows, size)
 
 
 class Line(NamedTuple):

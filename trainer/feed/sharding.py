@@ -121,9 +121,3 @@ def check_split(manifest: Manifest, split: SplitName, batch_size: int, whole: bo
             f"set the batch size (train.feed.batch_size) to {windows} or less, or add data"
         )
     return manifest.splits[split]
-
-
-def windows_fitting(info: SplitInfo, features: int, size: int) -> int:
-    """How many windows of consecutive records have, on average, at most `size` bytes of rows (float32); at least 1."""
-    rows = sum(shard.rows for shard in info.shards)
-    return max(1, size * info.windows // max(1, 4 * rows * features))

@@ -1,75 +1,69 @@
-"""Serialized records -> windows. Windows are indices until the last step, `gather`."""
+"""The values of records -> windows. Windows are indices until the last step, `gather`."""
 
 import math
 from typing import NamedTuple
 
 import tensorflow as tf
 
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.fields import LENGTHS, Field
 from beamfeed.contract.dataset.windows import count_windows, first_row
+from beamfeed.trainer.feed.fields import Wanted
+from beamfeed.trainer.feed.parsing import MISMATCH, Parsed
 
-MISMATCH = "the windows in the shards differ from the manifest"
+SPLITS = ".splits"  # ends the name under which it stands where the values of a field of any length begin
 
-
-class Frame(NamedTuple):
-    """The shape of a window, and the rows from one to the next."""
-
-    length: int
-    stride: int
-    features: int
-
-    @property
-    def bytes(self) -> int:
-        """Of one window of float32."""
-        return 4 * self.length * self.features
+Columns = dict[str, tf.Tensor]
+Places = dict[str, tf.Tensor]
 
 
 class Rows(NamedTuple):
-    """The rows of some blocks, and where windows are in them.
+    """The values of some blocks, and where windows are in them.
 
     Attributes:
-      values: float32 `[rows, features]`.
+      columns: the values of each wanted field, as `Parsed.columns` has them, but with int64 `[values + 1]` under
+        `<name>.splits`, where each value of any length begins, in the place of lengths.
       starts: int64 `[windows]`, the rows at which windows start.
+      record: int64 `[windows]`, the records that they are in, among those that are there.
       first: int64 `[blocks]`, how many windows are before each block's.
       windows: int64 `[blocks]`, how many each block has.
       piece: int64 scalar, rows that can be copied as one: all windows start and end at multiples of it.
     """
 
-    values: tf.Tensor
+    columns: Columns
     starts: tf.Tensor
+    record: tf.Tensor
     first: tf.Tensor
     windows: tf.Tensor
     piece: tf.Tensor
 
 
-def parse(serialized: tf.Tensor, features: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Strings `[records]` -> their rows, float32 `[rows, features]`, and how many rows each has, int64 `[records]`.
-
-    An empty string is a record without rows.
-    """
-    spec = {"values": tf.io.RaggedFeature(tf.float32, row_splits_dtype=tf.int64)}
-    values = tf.io.parse_example(serialized, spec)["values"]
-    return tf.reshape(values.flat_values, [-1, features]), values.row_lengths() // features
-
-
-def find_windows(values: tf.Tensor, counts: tf.Tensor, records: tf.Tensor, frame: Frame) -> Rows:
+def find_windows(parsed: Parsed, records: tf.Tensor, wanted: Wanted) -> Rows:
     """Where the windows of some blocks are.
 
     Args:
-      values: the rows, float32 `[rows, features]`.
-      counts: rows of each record, int64 `[records]`.
+      parsed: the records of the blocks.
       records: of each block, int64 `[blocks]`; records after the last block's have no rows.
-      frame: the shape of a window.
+      wanted: which fields they hold, and where windows are.
     """
-    in_record = count_windows(counts, frame.length, frame.stride)
+    frame = wanted.windows
+    in_record = count_windows(parsed.rows, frame.length, frame.stride)
     windows = tf.ragged.range(in_record)
-    begins = tf.cumsum(counts, exclusive=True)  # the row at which each record begins
-    starts = first_row(windows.flat_values, frame.stride) + tf.gather(begins, windows.value_rowids())
+    record = windows.value_rowids()
+    begins = tf.cumsum(parsed.rows, exclusive=True)  # the row at which each record begins
+    starts = first_row(windows.flat_values, frame.stride) + tf.gather(begins, record)
     before = tf.concat([[0], tf.cumsum(in_record)], 0)  # windows before each record
     edges = tf.gather(before, tf.concat([[0], tf.cumsum(records)], 0))
-    return Rows(values, starts, edges[:-1], edges[1:] - edges[:-1], piece_rows(counts, frame))
+    if wanted.of("record"):
+        record = tf.gather(tf.cumsum(parsed.there, exclusive=True), record)
+    columns = dict(parsed.columns)
+    for field in wanted.fields:
+        if field.is_ragged:
+            columns[field.name + SPLITS] = tf.concat([[0], tf.cumsum(columns.pop(field.name + LENGTHS))], 0)
+    return Rows(columns, starts, record, edges[:-1], edges[1:] - edges[:-1], piece_rows(parsed.rows, frame))
 
 
-def piece_rows(counts: tf.Tensor, frame: Frame) -> tf.Tensor:
+def piece_rows(counts: tf.Tensor, frame: Windows) -> tf.Tensor:
     """The rows that can be copied as one piece: all windows start and end at multiples of it.
 
     A segment holds the rows of its windows and no more, so this is the greatest
@@ -80,45 +74,99 @@ def piece_rows(counts: tf.Tensor, frame: Frame) -> tf.Tensor:
 
 
 def locate_windows(rows: Rows, block: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The starts of windows, int64 `[windows]`, and whether each is there, bool `[windows]`.
+    """Which windows of the rows these are, int64 `[windows]`, and whether each is there, bool `[windows]`.
 
     Args:
       rows: of the blocks, as `find_windows` gives them.
       block: the place of each window's block, -1 where there is no window.
       window: which of the block's windows it is.
     """
-    # One block and one window more, without rows: what is not there is looked up in them.
+    # One block more, without windows: what is not there is looked up in it.
     have = tf.gather(tf.concat([rows.windows, [0]], 0), tf.maximum(block, 0))
     first = tf.gather(tf.concat([rows.first, [0]], 0), tf.maximum(block, 0))
     there = (block >= 0) & (window < have)
-    place = tf.where(there, first + window, 0)
-    return tf.gather(tf.concat([rows.starts, [0]], 0), place), there
+    return tf.where(there, first + window, 0), there
 
 
-def replace_missing(starts: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
+def replace_missing(place: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
     """Puts the windows that are there in the place of those that are not, in turn.
 
     Raises:
       tf.errors.InvalidArgumentError: if none is there.
     """
-    found = tf.boolean_mask(starts, there)
+    found = tf.boolean_mask(place, there)
     count = tf.size(found, tf.int64)
     with tf.control_dependencies([tf.debugging.assert_positive(count, MISMATCH)]):
-        others = tf.gather(found, tf.range(tf.size(starts, tf.int64)) % count)
-    return tf.where(there, starts, others)
+        others = tf.gather(found, tf.range(tf.size(place, tf.int64)) % count)
+    return tf.where(there, place, others)
 
 
-def point_to_zeros(rows: Rows, starts: tf.Tensor, there: tf.Tensor, frame: Frame) -> tuple[tf.Tensor, tf.Tensor]:
-    """Adds a window of zeros behind the rows, and points to it where no window is: values and starts."""
-    values = tf.concat([rows.values, tf.zeros([frame.length, frame.features])], 0)
-    return values, tf.where(there, starts, tf.shape(rows.values, tf.int64)[0])
+def places(rows: Rows, place: tf.Tensor, wanted: Wanted) -> Places:
+    """Where in the values each window's are, int64 `[windows]`, for fields of rows, windows and records.
 
-
-def gather(values: tf.Tensor, starts: tf.Tensor, piece: tf.Tensor, frame: Frame) -> tf.Tensor:
-    """The windows that start at `starts`: float32 `[windows, length, features]`.
-
-    Copies pieces and not rows: with length 64 and stride 16, 4 a window.
+    Args:
+      rows: as `find_windows` gives them.
+      place: which of their windows; 0 where there is none.
+      wanted: the fields.
     """
-    pieces = tf.reshape(values, tf.stack([-1, piece * frame.features]))
-    index = (starts // piece)[:, None] + tf.range(frame.length // piece)[None]
-    return tf.reshape(tf.gather(pieces, index), [-1, frame.length, frame.features])
+    of = {"row": rows.starts, "record": rows.record}
+    # One window more: where there is no window at all, the place 0 is looked up in it.
+    found = {per: tf.gather(tf.concat([values, [0]], 0), place) for per, values in of.items() if wanted.of(per)}
+    return {**found, "window": place} if wanted.of("window") else found
+
+
+def point_to_zeros(rows: Rows, at: Places, there: tf.Tensor, wanted: Wanted) -> tuple[Columns, Places]:
+    """Adds a window of zeros (empty strings, values without entries) behind all values, and points to it.
+
+    Args:
+      rows: as `find_windows` gives them.
+      at: as `places` gives them.
+      there: bool `[windows]`; those that are not become zeros.
+      wanted: the fields.
+    """
+    columns, at = dict(rows.columns), dict(at)
+    for per in list(at):
+        more = wanted.windows.length if per == "row" else 1
+        for field in wanted.of(per):
+            values = columns[field.name]
+            if field.is_ragged:
+                splits = columns[field.name + SPLITS]
+                end = tf.size(splits, tf.int64) - 1
+                columns[field.name + SPLITS] = tf.concat([splits, tf.repeat(splits[-1:], more)], 0)
+            else:
+                end = tf.shape(values, tf.int64)[0]
+                columns[field.name] = tf.concat([values, tf.zeros([more, *values.shape[1:]], values.dtype)], 0)
+        at[per] = tf.where(there, at[per], end)
+    return columns, at
+
+
+def gather(columns: Columns, at: Places, piece: tf.Tensor, wanted: Wanted) -> dict[str, tf.Tensor]:
+    """The windows at these places: for each field `[windows, length, *shape]`, or `[windows, *shape]`.
+
+    Those of rows have the axis of time, unless windows are of one row.
+    """
+    length = wanted.windows.length
+    return {
+        field.name: _gather_rows(columns, field, at["row"], piece, length)
+        if field.per == "row" and length > 1
+        else tf.gather(_values(columns, field), at[field.per])
+        for field in wanted.fields
+    }
+
+
+def _gather_rows(columns: Columns, field: Field, starts: tf.Tensor, piece: tf.Tensor, length: int) -> tf.Tensor:
+    """Copies pieces and not rows: with length 64 and stride 16, 4 a window."""
+    if field.is_ragged:
+        rows = tf.reshape(starts[:, None] + tf.range(length, dtype=tf.int64)[None], [-1])
+        return tf.RaggedTensor.from_uniform_row_length(tf.gather(_values(columns, field), rows), length)
+    pieces = tf.reshape(columns[field.name], tf.stack([-1, piece * field.width]))
+    index = (starts // piece)[:, None] + tf.range(length // piece)[None]
+    return tf.reshape(tf.gather(pieces, index), [-1, length, *field.shape])
+
+
+def _values(columns: Columns, field: Field) -> tf.Tensor | tf.RaggedTensor:
+    """The values of a field, `[values, *shape]`."""
+    values = columns[field.name]
+    if not field.is_ragged:
+        return values
+    return tf.RaggedTensor.from_row_splits(values, columns[field.name + SPLITS], validate=False)

@@ -8,7 +8,7 @@ must give equal files. Here keys are in alphabetical order, and a packed list of
 floats is the memory of the array: one copy.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +16,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_transform.tf_metadata import schema_utils
 
+from beamfeed.contract.dataset.fields import Field
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.windowing import Segments
 
@@ -24,6 +25,13 @@ from beamfeed.transforms.sources.timeseries.windowing import Segments
 ASSET, FIRST_TIME, LAST_TIME, START, VALUES = "asset", "first_time", "last_time", "start", "values"
 
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = b"\x0a", b"\x12", b"\x1a"  # fields 1, 2, 3 of Feature
+
+
+def record_fields(features: Sequence[str]) -> list[Field]:
+    """The fields of the records of series."""
+    numbers = [Field(name=name, dtype="int64", role="key", per="record") for name in (FIRST_TIME, LAST_TIME, START)]
+    values = Field(name=VALUES, dtype="float32", shape=(len(features),), role="input", columns=list(features))
+    return [Field(name=ASSET, dtype="bytes", role="key", per="record"), *numbers, values]
 
 
 def schema_text() -> str:

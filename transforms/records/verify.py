@@ -51,15 +51,17 @@ def record_lengths(path: str, compression: str, features: int, batch: int) -> It
         yield np.stack([sizes, lengths // features])
 
 
-def verify_shard(written: Written, file: str, features: int, windows: Windows, compression: str) -> Shard:
+def verify_shard(written: Written, features: int, windows: Windows, compression: str) -> tuple[Shard, np.ndarray]:
     """Reads a shard back.
 
     Args:
       written: what was counted on the way in.
-      file: its name in the manifest.
       features: columns of a row.
       windows: of the dataset.
       compression: none or gzip.
+
+    Returns:
+      what the manifest says of it, and its blocks, see `cut_blocks`.
 
     Raises:
       JobFailed: if it does not hold what was counted.
@@ -84,17 +86,16 @@ def verify_shard(written: Written, file: str, features: int, windows: Windows, c
     sizes, rows = np.concatenate(found, axis=1)
     if not count_windows(rows, windows.length, windows.stride).all():
         raise JobFailed(f"{written.path}: a record holds no whole window")
-    return Shard(file=file, blocks=cut_blocks(sizes, rows, windows), **asdict(facts))
+    return Shard(**asdict(facts)), cut_blocks(sizes, rows, windows)
 
 
 class VerifyShard(beam.DoFn):
-    """Written -> (Written, beamfeed.contract.dataset.manifest.Shard)."""
+    """Written -> (Written, beamfeed.contract.dataset.manifest.Shard, its blocks int64 [blocks, 3])."""
 
-    def __init__(self, root: str, features: int, windows: Windows, compression: str, progress: Progress):
-        self._root, self._progress = root, progress
+    def __init__(self, features: int, windows: Windows, compression: str, progress: Progress):
+        self._progress = progress
         self._args = features, windows, compression
 
-    def process(self, written: Written) -> Iterator[tuple[Written, Shard]]:
-        file = written.path.removeprefix(self._root).lstrip("/")
-        yield written, verify_shard(written, file, *self._args)
+    def process(self, written: Written) -> Iterator[tuple[Written, Shard, np.ndarray]]:
+        yield written, *verify_shard(written, *self._args)
         self._progress.add("verify", assets=1, rows=written.tally.rows)

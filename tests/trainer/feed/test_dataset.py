@@ -5,11 +5,13 @@ import tempfile
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beamfeed.contract.dataset.blocks import SCHEMA, read_blocks, write_blocks
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed import cache, dataset
 from beamfeed.trainer.feed.dataset import CutOff, Tuning, load_dataset
@@ -29,9 +31,9 @@ def load(written, split="train", *, worker=0, workers=1, replicas=1, cache="none
 
 
 def read(written, split="train", **options):
-    """Batches as NumPy arrays."""
+    """The values of batches as NumPy arrays, with the weights of padded ones."""
     return [
-        tuple(part.numpy() for part in batch) if isinstance(batch, tuple) else batch.numpy()
+        (batch[0]["values"].numpy(), batch[1].numpy()) if isinstance(batch, tuple) else batch["values"].numpy()
         for batch in load(written, split, **options)
     ]
 
@@ -133,7 +135,7 @@ def test_long_windows_are_not_mixed_beyond_the_memory_for_it(helpers, tmp_path, 
 
     def round_rows():
         rounds = load(written, batch_size=4, shuffle=50, epochs=1, tuning=CutOff(until="frame"))
-        return [len(rows) for rows, _, _ in rounds]
+        return [len(columns["values"]) for columns, _, _ in rounds]
 
     assert len(round_rows()) == 1
     expected = keys(np.concatenate(read(written, batch_size=4, shuffle=50)))
@@ -186,8 +188,11 @@ def test_a_cache_gives_the_same_windows_and_reads_the_shards_once(written, cache
     for path in written.shards():
         os.remove(path)
     for a, b in zip(expected, feed, strict=True):
-        for one, other in zip(a, b, strict=True):
-            np.testing.assert_array_equal(one, other)
+        batch, weights = b if remainder == "pad" else (b, None)
+        values = a[0] if remainder == "pad" else a
+        np.testing.assert_array_equal(values, batch["values"])
+        if remainder == "pad":
+            np.testing.assert_array_equal(a[1], weights)
 
 
 @pytest.mark.parametrize("damage", ["cut off", "flipped", "of another kind"])
@@ -326,8 +331,11 @@ def test_fewer_windows_than_the_manifest_says_stops(written):
     manifest = written.manifest.model_copy(deep=True)
     object.__setattr__(manifest.splits["train"], "windows", 80)
     shard = manifest.splits["train"].shards[0]
-    shard.blocks.windows[0] += 12
     object.__setattr__(shard, "windows", shard.windows + 12)
+    path = manifest.data_layout(written.output).blocks("train")
+    blocks = read_blocks(written.output, written.manifest, "train").to_pylist()
+    blocks[0]["windows"] += 12
+    write_blocks(path, pa.Table.from_pylist(blocks, SCHEMA))
     with pytest.raises(UserError, match="differ from the manifest"), explained(manifest, written.output):
         list(load(written, manifest=manifest))
 

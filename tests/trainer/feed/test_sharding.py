@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.feed.sharding import Distribution, Share, check_split, windows_fitting
+from beamfeed.trainer.feed.sharding import Distribution, Share, check_split
 
 
 @given(st.integers(1, 8), st.integers(1, 4), st.integers(0, 200))
@@ -28,10 +28,3 @@ def test_a_split_that_the_dataset_lacks_is_empty(written):
     manifest = written.manifest.model_copy(update={"splits": {"train": written.manifest.splits["train"]}})
     with pytest.raises(UserError, match="eval holds no window"):
         check_split(manifest, "eval", 8, whole=False)
-
-
-def test_as_many_windows_as_fit_but_at_least_one(written):
-    info = written.manifest.splits["train"]  # 304 rows of 12 bytes in 68 windows: 53.6 bytes each
-    assert windows_fitting(info, 3, 0) == 1
-    assert windows_fitting(info, 3, 2 * 54) == 2
-    assert windows_fitting(info, 3, 304 * 12) == 68

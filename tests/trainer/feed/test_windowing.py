@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beamfeed.trainer.feed.windowing import Frame, find_windows, gather
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.trainer.feed.fields import Wanted
+from beamfeed.trainer.feed.parsing import Parsed
+from beamfeed.trainer.feed.windowing import find_windows, gather
 
 
 @pytest.mark.parametrize(
@@ -14,11 +18,13 @@ from beamfeed.trainer.feed.windowing import Frame, find_windows, gather
     [([12, 20], 8, 4, 4), ([12, 21], 8, 4, 1), ([9, 7], 7, 2, 1), ([6], 6, 9, 3)],
 )
 def test_windows_are_copied_in_the_largest_pieces_that_all_records_keep_to(counts, length, stride, piece):
-    frame = Frame(length, stride, 2)
+    field = Field(name="values", dtype="float32", shape=(2,), role="input")
+    wanted = Wanted((field,), field, Windows(length=length, stride=stride))
     rows = np.arange(2 * sum(counts), dtype="f4").reshape(-1, 2)
     lengths = tf.constant(counts, tf.int64)
-    found = find_windows(tf.constant(rows), lengths, tf.ones_like(lengths), frame)
-    windows = gather(found.values, found.starts, found.piece, frame)
+    ones = tf.ones_like(lengths)
+    found = find_windows(Parsed({"values": tf.constant(rows)}, lengths, ones), ones, wanted)
+    windows = gather(found.columns, {"row": found.starts}, found.piece, wanted)["values"]
     assert found.piece == piece
     edges = np.cumsum([0, *counts])
     expected = [

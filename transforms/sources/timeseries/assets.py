@@ -2,7 +2,7 @@
 
 import re
 
-from beamfeed.contract.config.source import SUFFIXES, AssetFrom
+from beamfeed.contract.config.sources.timeseries import AssetFrom, TimeseriesSource
 
 
 def path_columns(path: str, asset: AssetFrom) -> dict[str, str]:
@@ -16,6 +16,6 @@ def asset_of_path(path: str, asset: AssetFrom) -> str | None:
     if asset.pattern:
         return path_columns(path, asset).get("asset")
     name = path.rpartition("/")[2]
-    for suffix in SUFFIXES:
+    for suffix in TimeseriesSource.suffixes:
         name = name.removesuffix(suffix)
     return name

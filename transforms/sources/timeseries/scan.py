@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from beamfeed.contract.config.source import AssetFrom
+from beamfeed.contract.config.sources.timeseries import AssetFrom
 from beamfeed.transforms.progress import Progress
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import is_parquet, iter_batches, open_parquet

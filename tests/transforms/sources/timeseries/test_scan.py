@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from fleets import make_table
 
-from beamfeed.contract.config.source import AssetFrom
+from beamfeed.contract.config.sources.timeseries import AssetFrom
 from beamfeed.transforms.sources.timeseries.scan import scan_file
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.time_units import TimeUnits

@@ -1,0 +1,128 @@
+"""Times this tree against another commit: preprocessing and feeding, in turn, a process for each run.
+
+    python benchmarks/against.py --base 19f8c36 [--repeats 5] [--rows 2000000] [--out results.json]
+
+Prints the median of the ratios base / this tree of the pairs: above 1, this tree is faster. A change should not
+fall below 0.95. Both trees run on the same interpreter and libraries, one right after the other, and the order
+changes from pair to pair.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+from alternatives import job
+from fleet import make_fleet
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+MANY = (32, 100_000)  # assets and rows of the fleet of many small ones
+FEED = """
+import sys, time
+import tensorflow as tf
+from beamfeed.trainer.feed.dataset import load_dataset
+
+batches = iter(load_dataset(sys.argv[1], "train", batch_size=256, shuffle=10_000, epochs=None))
+
+@tf.function
+def consume(steps):
+    total = 0.0
+    for _ in tf.range(steps):
+        batch = next(batches)
+        values = batch["values"] if isinstance(batch, dict) else batch
+        total += values[0, 0, 0]
+    return total
+
+consume(tf.constant(500)).numpy()
+began, steps = time.perf_counter(), 0
+while time.perf_counter() - began < float(sys.argv[2]):
+    consume(tf.constant(500)).numpy()
+    steps += 500
+print(256 * steps / (time.perf_counter() - began))
+"""
+
+
+def run(tree: Path, command: list[str]) -> str:
+    """Runs Python in a tree and returns what it printed."""
+    environment = {**os.environ, "PYTHONPATH": str(tree), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tree, env=environment, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout
+
+
+def preprocess(tree: Path, files: Path, output: Path) -> float:
+    """Seconds of preprocessing a fleet, start-up included."""
+    shutil.rmtree(output, ignore_errors=True)
+    path = output.with_suffix(".yaml")
+    path.write_text(yaml.safe_dump(job(files, output, output.with_suffix(".model"), os.cpu_count() or 1)))
+    os.sync()
+    began = time.perf_counter()
+    run(tree, ["-m", "beamfeed.pipelines.preprocess", "--job", str(path)])
+    return time.perf_counter() - began
+
+
+def feed(tree: Path, output: Path, seconds: float) -> float:
+    """Seconds for a million windows."""
+    return 1e6 / float(run(tree, ["-c", FEED, str(output), str(seconds)]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--base", required=True, help="a commit")
+    parser.add_argument("--repeats", type=int, default=5, help="pairs of each measurement")
+    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of each of the 8 large assets")
+    parser.add_argument("--seconds", type=float, default=6.0, help="of each run of feeding")
+    parser.add_argument("--out", type=Path, help="a file for the figures, JSON")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="beamfeed-against-") as folder:
+        scratch = Path(folder)
+        base = scratch / "base"
+        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(base), args.base], cwd=ROOT, check=True)
+        try:
+            results = compare(base, scratch, args)
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", str(base)], cwd=ROOT, check=True)
+    if args.out:
+        args.out.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def compare(base: Path, scratch: Path, args: argparse.Namespace) -> dict[str, dict]:
+    """The seconds of both trees and the median ratio, by what was measured."""
+    large, many = scratch / "large", scratch / "many"
+    make_fleet(str(large), 8, args.rows)
+    make_fleet(str(many), *MANY)
+    trees = {"base": base, "this": ROOT}
+    measures = {
+        f"preprocess 8 x {args.rows:,} rows": lambda name: preprocess(trees[name], large, scratch / f"{name}-large"),
+        f"preprocess {MANY[0]} x {MANY[1]:,} rows": lambda name: preprocess(
+            trees[name], many, scratch / f"{name}-many"
+        ),
+        "feed a million windows": lambda name: feed(trees[name], scratch / f"{name}-large", args.seconds),
+    }
+    results = {}
+    for what, measure in measures.items():
+        seconds: dict[str, list[float]] = {name: [] for name in trees}
+        for pair in range(args.repeats):
+            for name in sorted(trees, reverse=bool(pair % 2)):
+                seconds[name].append(measure(name))
+        ratios = [old / new for old, new in zip(seconds["base"], seconds["this"], strict=True)]
+        results[what] = {**seconds, "ratios": ratios, "ratio": statistics.median(ratios)}
+        told = ", ".join(f"{name} {statistics.median(runs):.2f} s" for name, runs in seconds.items())
+        print(
+            f"{what}: {told}, ratio {statistics.median(ratios):.3f} ({min(ratios):.2f} to {max(ratios):.2f})",
+            flush=True,
+        )
+    return results
+
+
+if __name__ == "__main__":
+    main()

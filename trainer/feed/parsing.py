@@ -1,0 +1,94 @@
+"""Serialized records -> the values of their fields, checked against each other."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from beamfeed.contract.dataset.fields import LENGTHS, Field
+from beamfeed.contract.dataset.windows import count_windows
+from beamfeed.trainer.feed.fields import Wanted
+
+MISMATCH = "the windows in the shards differ from the manifest"
+DTYPES = {"float32": tf.float32, "int64": tf.int64, "bytes": tf.string}
+
+
+class Parsed(NamedTuple):
+    """The values of some records, those of each after those of the one before it.
+
+    Attributes:
+      columns: the values of each wanted field, `[values, *shape]`. Where values may be of any length, their entries,
+        `[entries, *shape[1:]]`, and under `<name>.lengths` how many each value has, int64 `[values]`.
+      rows: int64 `[records]`, how many each has.
+      there: int64 `[records]`, 0 for an empty string and 1 for a record.
+    """
+
+    columns: dict[str, tf.Tensor]
+    rows: tf.Tensor
+    there: tf.Tensor
+
+
+def parse(serialized: tf.Tensor, wanted: Wanted) -> Parsed:
+    """Parses strings `[records]`. An empty string is a record without any value.
+
+    Raises:
+      tf.errors.InvalidArgumentError: with MISMATCH and the name of the field, if a field does not have a whole value
+        for each row, window, or the record; or TensorFlow's own, if it is of another dtype.
+    """
+    found = tf.io.parse_example(serialized, _features(wanted))
+    there = tf.cast(tf.strings.length(serialized) > 0, tf.int64)
+    columns: dict[str, tf.Tensor] = {}
+    rows = _count(found, wanted.rows_of)
+    for field in wanted.parsed:
+        count = rows if field is wanted.rows_of else _count(found, field)
+        with _required(_is_whole(found, field, count) & _fits(field, count, rows, there, wanted), field):
+            if field is wanted.rows_of:
+                rows = tf.identity(rows)
+            if field in wanted.fields:
+                columns[field.name] = tf.reshape(found[field.name].flat_values, _shape(field))
+        if field in wanted.fields and field.is_ragged:
+            columns[field.name + LENGTHS] = found[field.name + LENGTHS].flat_values
+    return Parsed(columns, rows, there)
+
+
+def _features(wanted: Wanted) -> dict[str, tf.io.RaggedFeature]:
+    """What is parsed of each record."""
+    dtypes = {field.name: DTYPES[field.dtype] for field in wanted.parsed}
+    dtypes |= {field.name + LENGTHS: tf.int64 for field in wanted.parsed if field.is_ragged}
+    return {name: tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64) for name, dtype in dtypes.items()}
+
+
+def _count(found: dict[str, tf.RaggedTensor], field: Field) -> tf.Tensor:
+    """How many values of a field each record has."""
+    if field.is_ragged:
+        return found[field.name + LENGTHS].row_lengths()
+    return found[field.name].row_lengths() // field.width
+
+
+def _is_whole(found: dict[str, tf.RaggedTensor], field: Field, count: tf.Tensor) -> tf.Tensor:
+    """Whether no value has a part missing, nor an entry that is of none."""
+    entries = count
+    positive = tf.constant(True)
+    if field.is_ragged:
+        lengths = found[field.name + LENGTHS]
+        entries = tf.reduce_sum(lengths, axis=1)
+        positive = tf.reduce_all(lengths.flat_values >= 0)
+    return positive & tf.reduce_all(found[field.name].row_lengths() == entries * field.width)
+
+
+def _fits(field: Field, count: tf.Tensor, rows: tf.Tensor, there: tf.Tensor, wanted: Wanted) -> tf.Tensor:
+    """Whether each record has a value for each row, window, or one."""
+    if field is wanted.rows_of:
+        return tf.constant(True)
+    if field.per == "window":
+        rows = count_windows(rows, wanted.windows.length, wanted.windows.stride)
+    return tf.reduce_all(count == (there if field.per == "record" else rows))
+
+
+def _required(condition: tf.Tensor, field: Field) -> "tf.control_dependencies":
+    """What is made inside of this exists only if the condition holds."""
+    check = tf.debugging.Assert(condition, [f"{MISMATCH}: field {field.name}"])
+    return tf.control_dependencies([check] if check is not None else [])
+
+
+def _shape(field: Field) -> list[int]:
+    return [-1, *(size for size in field.shape if size is not None)]
