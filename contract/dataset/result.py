@@ -18,14 +18,15 @@ class TrainResult(BaseModel):
     first_loss: float | None = Field(description="Train loss of the first epoch.")
     last_loss: float | None = Field(description="Train loss of the last epoch.")
     watched: str = Field(default="loss", description="What decided which weights are the best.")
-    best_loss: float | None = Field(
-        description="Eval loss of the best weights; train loss of their epoch where there is no eval split."
+    best: float | None = Field(
+        description="The best value of that, on the eval split; on the train split where there is no eval split."
     )
-    best: dict[str, float | None] = Field(
+    best_loss: float | None = Field(description="The loss of the best weights on the same.")
+    metrics: dict[str, float | None] = Field(
         default={}, description="What else the task measures, of the same; None where that is no number."
     )
     test_loss: float | None = Field(description="Of the best weights; None where there is no test split.")
-    test: dict[str, float | None] = Field(
+    test_metrics: dict[str, float | None] = Field(
         default={}, description="What else the task measures on the test split; empty where there is none."
     )
     seconds: float = Field(description="Of all epochs.")

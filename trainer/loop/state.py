@@ -14,7 +14,8 @@ class TrainingState(NamedTuple):
     epoch: int = 0  # whole epochs run, their evaluation included
     step: int = 0  # steps run
     done: int = 0  # of those, in the epoch that is under way
-    sums: dict[str, Any] = {}  # over these: numbers and lists of them, see beamfeed.trainer.loop.steps.zero_train
+    # Over these, numbers and lists of them: see beamfeed.trainer.loop.steps.zero_train.
+    sums: dict[str, Any] = {}  # noqa: RUF012 - nothing is ever put into it
     seconds: float = 0.0  # that they took
     best: float | None = None  # the lowest score
     best_step: int = 0  # where that was

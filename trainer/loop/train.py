@@ -192,7 +192,7 @@ class Training:
         restore(self.names.best, state.best_step, variables_of(self.model))
 
     def evaluate(self, split: Any) -> dict[str, float | None] | None:
-        """The mean loss of a split's windows, each counted once, and what else the task measures; None if it is empty."""
+        """The mean loss of a split's windows, each counted once, and what else is measured; None if it is empty."""
         self.watchdog.alive("evaluation")
         zero = zero_eval(self.objective)
         sums = self.feed.evaluate(self._eval, split, zero, self._at_a_time, lambda: self.watchdog.alive("evaluation"))
@@ -317,10 +317,11 @@ def describe_run(
         first_loss=epochs[0]["loss"] if epochs else None,
         last_loss=epochs[-1]["loss"] if epochs else None,
         watched=training.watched.name,
-        best_loss=best.get(f"{prefix}loss"),
-        best={name: best.get(prefix + name) for name in names},
+        best=best.get(prefix + training.watched.name),
+        best_loss=best.get(f"{prefix}{LOSS}"),
+        metrics={name: best.get(prefix + name) for name in names},
         test_loss=tested[LOSS] if tested else None,
-        test={name: tested[name] for name in names} if tested else {},
+        test_metrics={name: tested[name] for name in names} if tested else {},
         seconds=sum(epoch["seconds"] for epoch in epochs),
         workers=training.cluster.worker.count,
     )

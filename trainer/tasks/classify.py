@@ -1,6 +1,7 @@
 """The task classify: the model gives a number, a logit, for each class."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -27,7 +28,7 @@ class Classify(Task):
     sampling = Sampling(2048, mixed=True)
     default_loss = "sparse_categorical_crossentropy"
     default_metrics = ("accuracy",)
-    short_names = {
+    short_names: ClassVar[Mapping[str, str]] = {
         "accuracy": "sparse_categorical_accuracy",
         "crossentropy": "sparse_categorical_crossentropy",
         "top_k_accuracy": "sparse_top_k_categorical_accuracy",

@@ -118,7 +118,7 @@ class Objective:
         return Examples(self.inputs(fields), wanted, {name: one for name, one in weights.items() if one is not None})
 
     def losses(self, examples: Examples, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Of each window, float32 `[batch]`: `loss`, the weighted sum, and that of each output where there are several."""
+        """Of each window, float32 `[batch]`: `loss`, the weighted sum, and where there are several, each output's."""
         each = {}
         for name, task in self.tasks.items():
             losses = task.losses(examples.wanted[name], outputs[name])
