@@ -19,7 +19,8 @@ class TrainResult(BaseModel):
     last_loss: float | None = Field(description="Train loss of the last epoch.")
     watched: str = Field(default="loss", description="What decided which weights are the best.")
     best: float | None = Field(
-        description="The best value of that, on the eval split; on the train split where there is no eval split."
+        default=None,
+        description="The best value of that, on the eval split; on the train split where there is no eval split.",
     )
     best_loss: float | None = Field(description="The loss of the best weights on the same.")
     metrics: dict[str, float | None] = Field(
