@@ -53,7 +53,7 @@ def find_field(manifest: Manifest, name: str, key: str, role: str) -> Field:
     if found is None:
         raise UserError(f"{key}: the dataset has no field {name!r}{near_miss(name, fits)} ({has})")
     if found.role != role:
-        raise UserError(f"{key}: the field {name!r} is a {found.role} of the dataset, not a {role} ({has})")
+        raise UserError(f"{key}: the field {name!r} has role {found.role}, not {role} ({has})")
     if found.shape or (found.per == "row" and manifest.windows.length > 1):
         raise UserError(f"{key}: the field {name!r} has more than one value for each window")
     if found.dtype == "bytes":
