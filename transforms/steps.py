@@ -27,7 +27,7 @@ from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.scan import scan_file
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
-from beamfeed.transforms.sources.timeseries.windowing import Windowing, find_segments, iter_blocks
+from beamfeed.transforms.sources.timeseries.windowing import Windowing, cut_segments, find_windows, iter_blocks
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def encode_block(block: SeriesBlock, windows: Windows, missing: Missing) -> Iter
     """The records of one block, see `EncodeWindows`."""
     values, valid = impute(block.rows, missing)
     windowing = _windowing(windows, missing, values.shape[1])
-    segments = find_segments(block.rows, valid, windowing, block.own)
+    segments = cut_segments(find_windows(block.rows, valid, windowing, block.own), windowing)
     fields = record_fields([str(feature) for feature in range(values.shape[1])])
     yield from encode_examples(record_block(block.asset, block.rows, values, segments), fields, windows)
 

@@ -27,8 +27,10 @@ def gather(
 ) -> SeriesAsset | Reject:
     """The asset that some slices make up; a reject if it cannot give a window."""
     asset = SeriesAsset(name, tuple(sorted(slices, key=lambda piece: (piece.first, piece.path))), split)
-    if job.prepare.resample is None and asset.rows < job.windows.length:
-        return Reject(name, asset.files, "file", f"has {asset.rows} rows, a window needs {job.windows.length}")
+    length, ahead = job.windows.length, max((label.ahead for label in job.label), default=0)
+    if job.prepare.resample is None and asset.rows < length + ahead:
+        what = f"a window and its label at horizon {ahead} need" if ahead else "a window needs"
+        return Reject(name, asset.files, "file", f"has {asset.rows} rows, {what} {length + ahead}")
     if job.split.by == "time":
         return replace(asset, cuts=time_cuts(asset, job, time_units))
     return asset

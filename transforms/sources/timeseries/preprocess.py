@@ -6,13 +6,14 @@ from dataclasses import replace
 from beamfeed.transforms.sources.base import Work
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.timeseries.impute import impute
+from beamfeed.transforms.sources.timeseries.labels import label_windows
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.read import read_chunks, read_sorted, to_rows
 from beamfeed.transforms.sources.timeseries.records import record_block
 from beamfeed.transforms.sources.timeseries.resample import resample_stream
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
-from beamfeed.transforms.sources.timeseries.windowing import find_segments, iter_blocks
+from beamfeed.transforms.sources.timeseries.windowing import cut_segments, find_windows, iter_blocks
 from beamfeed.transforms.statistics.scale import Scaler
 
 
@@ -32,9 +33,12 @@ def preprocess_unit(work: Work[SeriesAsset], spec: PreprocessSpec, scaler: Scale
     for block, own in iter_blocks(rows, windowing, None if whole else unit.start):
         values, valid = impute(block, job.prepare.missing)
         end = own[1] if whole or unit.is_last else min(own[1], unit.end)
-        segments = find_segments(block, valid, windowing, (own[0], end))
+        runs, labels = find_windows(block, valid, windowing, (own[0], end)), None
+        if job.label:
+            runs, labels = label_windows(runs, block, job.label, windowing, spec.last_position(unit.asset))
+        segments = cut_segments(runs, windowing)
         if len(segments):
-            yield record_block(unit.asset.name, block, values, segments)
+            yield record_block(unit.asset.name, block, values, segments, job.label, labels)
 
 
 def _read(work: Work[SeriesAsset], spec: PreprocessSpec) -> Iterator[Rows]:
@@ -44,6 +48,6 @@ def _read(work: Work[SeriesAsset], spec: PreprocessSpec) -> Iterator[Rows]:
     else:
         start = max(0, unit.start - windowing.before)
         chunks = read_chunks(unit.asset, spec.schema, start, unit.end + windowing.after)
-    for rows in to_rows(chunks, unit.asset, work.split, split, spec.max_gap):
+    for rows in to_rows(chunks, unit.asset, work.split, split, spec.max_gap, spec.schema.labels):
         if len(rows):
             yield rows

@@ -11,16 +11,17 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.sources.base import Source, Unit, Verdict, Work
+from beamfeed.transforms.sources.base import Source, Unit, Work
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path
+from beamfeed.transforms.sources.timeseries.classes import RejectUnseen, SeriesVerdict, check_most
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, gather
 from beamfeed.transforms.sources.timeseries.preprocess import preprocess_unit
-from beamfeed.transforms.sources.timeseries.records import record_fields
+from beamfeed.transforms.sources.timeseries.records import check_names, record_fields
 from beamfeed.transforms.sources.timeseries.scan import FileSlice, scan_file
 from beamfeed.transforms.sources.timeseries.schema import resolve_schema
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
-from beamfeed.transforms.sources.timeseries.validate import SeriesReport, judge, validate_unit
+from beamfeed.transforms.sources.timeseries.validate import SeriesReport, SeriesStatistics, judge, validate_unit
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.scale import BuildTransform, Table, load_scaler
 from beamfeed.transforms.statistics.sums import AddUp
@@ -37,6 +38,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
 
     @classmethod
     def of(cls, job: Job, files: Sequence[FileStat]) -> "Timeseries":
+        check_names(job.label)
         return cls(PreprocessSpec.of(job, resolve_schema(job, files)))
 
     @classmethod
@@ -60,14 +62,18 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
         return rows * windowing.length // windowing.stride if windowing.windows_per_segment == 1 else rows
 
     @property
-    def zero(self) -> Moments:
-        return Moments.zero(len(self._spec.schema.features))
+    def zero(self) -> SeriesStatistics:
+        return SeriesStatistics.zero(self._spec.schema)
 
     def validate(self, unit: Unit[SeriesAsset]) -> SeriesReport:
         return validate_unit(unit, self._spec.schema, self.job)
 
-    def judge(self, reports: Iterable[SeriesReport]) -> Verdict[SeriesAsset]:
+    def judge(self, reports: Iterable[SeriesReport]) -> SeriesVerdict:
         return judge(reports, self._spec.schema, self.job)
+
+    def review(self, verdicts: beam.PCollection) -> beam.PCollection:
+        labels = self._spec.schema.labels
+        return verdicts | RejectUnseen(labels, self.zero) if any(label.auto for label in labels) else verdicts
 
     def learn(self, verdicts: beam.PCollection) -> tuple[beam.PCollection, tuple]:
         scale, features = self.job.prepare.scale, len(self._spec.schema.features)
@@ -76,28 +82,39 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
             | "TrainingRows" >> beam.Filter(lambda v: v.asset.split in (None, "train"))
             | "TheirStatistics" >> beam.Map(lambda v: v.statistics)
             | "AddUp" >> beam.CombineGlobally(AddUp(self.zero))
+            | "CheckClasses" >> beam.Map(self._checked)
         )
         by_asset = (
             verdicts
             | "Accepted" >> beam.Filter(lambda v: scale.per == "asset" and not v.rejects)
-            | "MomentsByAsset" >> beam.Map(lambda v: (v.asset.name, v.statistics))
+            | "MomentsByAsset" >> beam.Map(lambda v: (v.asset.name, v.statistics.moments))
         )
         table = fleet | "MakeTable" >> beam.Map(
-            lambda moments, assets: Table.of(moments, dict(assets), scale.how), beam.pvalue.AsList(by_asset)
+            lambda found, assets: Table.of(found.moments, dict(assets), scale.how), beam.pvalue.AsList(by_asset)
         )
         return fleet, table | "BuildTransform" >> BuildTransform(scale, features)
 
-    def read(self, work: Work[SeriesAsset], transform: str, statistics: Moments) -> Iterator[RecordBlock]:
-        return preprocess_unit(work, self._spec, load_scaler(transform, self.job.prepare.scale.per == "asset"))
+    def _checked(self, statistics: SeriesStatistics) -> SeriesStatistics:
+        check_most(statistics.classes, self._spec.schema.labels)
+        return statistics
 
-    def fields(self, statistics: Moments) -> list[Field]:
-        return record_fields(self._spec.schema.features)
+    def read(self, work: Work[SeriesAsset], transform: str, statistics: SeriesStatistics) -> Iterator[RecordBlock]:
+        scaler = load_scaler(transform, self.job.prepare.scale.per == "asset")
+        return preprocess_unit(work, self._spec.with_classes(statistics.classes), scaler)
 
-    def stats(self, statistics: Moments) -> dict[str, Any]:
-        return {"rows": statistics.rows, "features": feature_stats(statistics, self._spec.schema.features)}
+    def fields(self, statistics: SeriesStatistics) -> list[Field]:
+        schema = self._spec.with_classes(statistics.classes).schema
+        return record_fields(schema.features, self.job.label, schema.labels)
+
+    def stats(self, statistics: SeriesStatistics) -> dict[str, Any]:
+        moments = statistics.moments
+        return {"rows": moments.rows, "features": feature_stats(moments, self._spec.schema.features)}
 
     def why_empty(self, asset: SeriesAsset) -> str:
-        return f"has no {self.job.windows.length} rows in a row without a gap or a missing value"
+        ahead = self._spec.windowing.ahead
+        rows = f"{self.job.windows.length + ahead} rows in a row without a gap or a missing value"
+        label = f" (a window and its label at horizon {ahead})" if ahead else ""
+        return f"has no {rows}{label}" + (", or with no label that is known" if self.job.label else "")
 
 
 def feature_stats(moments: Moments, features: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -1,10 +1,12 @@
 """The job as preprocessing of series reads it: columns, and durations in ticks and rows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
+from beamfeed.transforms.sources.timeseries.classes import Names, in_order
 from beamfeed.transforms.sources.timeseries.impute import reach
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.windowing import Windowing
 
@@ -18,6 +20,18 @@ class PreprocessSpec:
     windowing: Windowing
     max_gap: int | None
     every: int | None  # the step of the grid, when resampling
+
+    def with_classes(self, names: Names) -> "PreprocessSpec":
+        """With the classes that were found, for labels with classes: auto."""
+        labels = tuple(
+            replace(label, classes=in_order(found)) if label.auto else label
+            for label, found in zip(self.schema.labels, names, strict=True)
+        )
+        return replace(self, schema=replace(self.schema, labels=labels))
+
+    def last_position(self, asset: SeriesAsset) -> int:
+        """Of the last row of an asset, or of the last step of its grid."""
+        return asset.rows - 1 if self.every is None else max(piece.last for piece in asset.pieces) // self.every
 
     @property
     def source(self) -> TimeseriesSource:
@@ -43,6 +57,7 @@ class PreprocessSpec:
             fill_rows=reach(prepare.missing),
             linear=prepare.missing.fill == "linear",
             resampled=every is not None,
+            ahead=max((label.ahead for label in job.label), default=0),
         )
         max_gap = None if prepare.max_gap is None else time_units.duration(prepare.max_gap, "prepare.max_gap")
         return cls(job, schema, windowing, max_gap, every)

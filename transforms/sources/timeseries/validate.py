@@ -1,13 +1,15 @@
 """Reads every row once, before anything is written: what is broken, and the statistics of the rest."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.split import SPLITS
 from beamfeed.transforms.rejects import BadInput, Reject
-from beamfeed.transforms.sources.base import Report, Unit, Verdict
+from beamfeed.transforms.sources.base import Report, Unit
+from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, SeriesVerdict, add_names, see_classes
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.read import Chunk, in_split, read_chunks
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
@@ -24,29 +26,58 @@ class Disorder:
 
 
 @dataclass(frozen=True)
+class SeriesStatistics:
+    """What rows add up to.
+
+    Attributes:
+      moments: of the features of training rows; of an asset with a scale of its own, of its rows.
+      classes: for each label, the classes that training rows name.
+    """
+
+    moments: Moments
+    classes: Names
+
+    @classmethod
+    def zero(cls, schema: SeriesSchema) -> "SeriesStatistics":
+        """Of no rows."""
+        return cls(Moments.zero(len(schema.features)), SeenClasses.zero(schema.labels).training)
+
+    def __add__(self, other: "SeriesStatistics") -> "SeriesStatistics":
+        return SeriesStatistics(self.moments + other.moments, add_names(self.classes, other.classes))
+
+
+@dataclass(frozen=True)
 class SeriesReport(Report[SeriesAsset]):
-    """What was found in one unit; `statistics` are the moments of the rows that they are taken of."""
+    """What was found in one unit."""
 
     first_time: int = 0
     last_time: int = 0
     decrease: Disorder | None = None
     repeat: Disorder | None = None
+    seen: SeenClasses = field(kw_only=True)
 
 
 def validate_unit(unit: Unit[SeriesAsset], schema: SeriesSchema, job: Job) -> SeriesReport:
     """Reads the rows of a unit and checks them; never raises for bad data."""
-    features = len(schema.features)
-    report = SeriesReport(unit, Moments.zero(features))
+    report = SeriesReport(unit, SeriesStatistics.zero(schema), seen=SeenClasses.zero(schema.labels))
     last: int | None = None
-    total = report.statistics
+    moments, seen = report.statistics.moments, report.seen
     try:
         for chunk in read_chunks(unit.asset, schema, unit.start, unit.end):
             report = _check_order(report, chunk, last)
             last = int(chunk.time[-1])
-            total += Moments.of(_rows_for_statistics(chunk, unit.asset, job))
+            moments += Moments.of(_rows_for_statistics(chunk, unit.asset, job))
+            if schema.labels:
+                seen += _classes(chunk, unit.asset, schema, job)
     except BadInput as bad:
-        return SeriesReport(unit, Moments.zero(features), reject=bad.reject(unit.asset.name))
-    return replace(report, statistics=total, last_time=last or 0)
+        return replace(report, reject=bad.reject(unit.asset.name))
+    return replace(report, statistics=SeriesStatistics(moments, seen.training), seen=seen, last_time=last or 0)
+
+
+def _classes(chunk: Chunk, asset: SeriesAsset, schema: SeriesSchema, job: Job) -> SeenClasses:
+    train, *others = (in_split(chunk, asset, name, job.split) for name in SPLITS)
+    place = chunk.path, chunk.file_row
+    return see_classes(chunk.labels, schema.labels, train, train | others[0] | others[1], place)
 
 
 def _check_order(report: SeriesReport, chunk: Chunk, last: int | None) -> SeriesReport:
@@ -74,7 +105,7 @@ def _rows_for_statistics(chunk: Chunk, asset: SeriesAsset, job: Job) -> np.ndarr
     return chunk.values[in_split(chunk, asset, "train", job.split)]
 
 
-def judge(reports: Iterable[SeriesReport], schema: SeriesSchema, job: Job) -> Verdict[SeriesAsset]:
+def judge(reports: Iterable[SeriesReport], schema: SeriesSchema, job: Job) -> SeriesVerdict:
     """Decides from the reports on all units of one asset.
 
     Rows out of order are sorted if they fit in limits.sort_memory_mb; an asset with
@@ -82,10 +113,14 @@ def judge(reports: Iterable[SeriesReport], schema: SeriesSchema, job: Job) -> Ve
     """
     ordered = sorted(reports, key=lambda report: report.unit.index)
     asset = ordered[0].unit.asset
-    nothing = Moments.zero(len(schema.features))
+    seen = sum((report.seen for report in ordered), SeenClasses.zero(schema.labels))
+
+    def reject(*why: Reject) -> SeriesVerdict:
+        return SeriesVerdict(asset, SeriesStatistics.zero(schema), rejects=why, seen=seen)
+
     broken = tuple(report.reject for report in ordered if report.reject is not None)
     if broken:
-        return Verdict(asset, nothing, rejects=broken)
+        return reject(*broken)
     decrease, repeat = _disorder(ordered)
     if decrease is not None:
         size = asset.rows * (4 * len(schema.features) + 8)
@@ -94,13 +129,13 @@ def judge(reports: Iterable[SeriesReport], schema: SeriesSchema, job: Job) -> Ve
                 f"times decrease, and sorting {size / 2**20:.1f} MB is over "
                 f"limits.sort_memory_mb: {job.limits.sort_memory_mb}"
             )
-            return Verdict(asset, nothing, rejects=(_reject(asset, decrease, reason),))
+            return reject(_reject(asset, decrease, reason))
         repeat = _repeat_after_sorting(asset, schema)
         asset = replace(asset, sort=True)
     if repeat is not None:
-        reason = "has the time of another row of its asset"
-        return Verdict(asset, nothing, rejects=(_reject(asset, repeat, reason),))
-    return Verdict(asset, sum((report.statistics for report in ordered), nothing))
+        return reject(_reject(asset, repeat, "has the time of another row of its asset"))
+    total = sum((report.statistics for report in ordered), SeriesStatistics.zero(schema))
+    return SeriesVerdict(asset, total, seen=seen)
 
 
 def _reject(asset: SeriesAsset, found: Disorder, reason: str) -> Reject:
