@@ -11,8 +11,8 @@ from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.parsing import MISMATCH
 from beamfeed.trainer.feed.reader import open_shard
 
-# What the feed's own checks say, or TensorFlow of a feature that is of another type than the field.
-_DIFFERS = re.compile(rf"{MISMATCH}(: field \w+)?|Key: [\w.]+\.  ?Data types don't match")
+_DIFFERS = re.compile(rf"{MISMATCH}(: field \w+)?")
+_OTHER_TYPE = re.compile(r"Key: ([\w.]+),.*Data types don't match")  # TensorFlow's words
 
 
 @contextmanager
@@ -28,10 +28,13 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
         path, reason = find_damage(manifest, output) or (output, "a shard is damaged")
         raise UserError(f"{path}: damaged: {reason}; preprocess again, or set train.feed.skip_corrupt=true") from None
     except tf.errors.InvalidArgumentError as error:
-        told = _DIFFERS.search(error.message)
-        if told is None:
-            raise
-        raise UserError(f"{output}: {told[0]}; preprocess again") from None
+        if told := _DIFFERS.search(error.message):
+            raise UserError(f"{output}: {told[0]}; preprocess again") from None
+        if told := _OTHER_TYPE.search(error.message):
+            raise UserError(
+                f"{output}: in a shard the field {told[1]} is of another type than the manifest says; preprocess again"
+            ) from None
+        raise
     except tf.errors.NotFoundError as error:
         if output not in error.message:
             raise
