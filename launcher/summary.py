@@ -66,8 +66,9 @@ def _training(layout: RunLayout, result: TrainResult, seconds: float | None) -> 
         ("epochs", f"{result.epochs}{stopped}"),
         ("workers", str(result.workers)),
         ("train loss", f"{_loss(result.first_loss)} -> {_loss(result.last_loss)}"),
-        ("best loss", _loss(result.best_loss)),
-        ("test loss", _loss(result.test_loss)),
+        ("best loss", _numbers(result.best_loss, result.metrics)),
+        ("test loss", _numbers(result.test_loss, result.test_metrics)),
+        *([] if result.watched == "loss" else [("watched", f"{_name(result.watched)} {_loss(result.best)}")]),
         ("train", took),
         ("model", layout.model),
         ("saved model", layout.saved_model),
@@ -93,6 +94,15 @@ def _pairs(rows: Sequence[tuple[str, str]]) -> str:
 
 def _duration(seconds: float | None) -> str:
     return "complete before this run" if seconds is None else f"{seconds:.1f} s"
+
+
+def _numbers(loss: float | None, metrics: Mapping[str, float | None]) -> str:
+    """A loss, and after it what else was measured: `0.125, accuracy 0.91`."""
+    return ", ".join([_loss(loss), *(f"{_name(name)} {_loss(value)}" for name, value in metrics.items())])
+
+
+def _name(metric: str) -> str:
+    return metric.replace("_", " ")
 
 
 def _loss(loss: float | None) -> str:

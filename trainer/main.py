@@ -25,6 +25,7 @@ from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, 
 from beamfeed.trainer.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.feed.sharding import check_split
 from beamfeed.trainer.loop.workdir import find_finished
+from beamfeed.trainer.tasks.check import check_task
 
 LINGER_SECONDS = 1.0  # others may still be fetching from this worker what it told them last
 
@@ -51,6 +52,7 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerI
     job = load_as(TrainingJob, arguments.job, arguments.set)
     worker = read_worker_info(os.environ)
     manifest = read_manifest(job.output.path)
+    check_task(job.train.task, manifest)
     check_split(manifest, "train", job.train.feed.batch_size, whole=True)
     return job, manifest, worker
 
@@ -103,6 +105,14 @@ def train(job: TrainingJob, manifest: Manifest, worker: WorkerInfo, restart: boo
             raise Lost(watchdog.describe_others()) from error
 
 
+def describe_result(result: TrainResult) -> str:
+    """`8 epochs, best loss 0.012345, test loss 0.012345`; with what is watched first, if that is another."""
+    best = "-" if result.best is None else f"{result.best:.6f}"
+    tested = result.test_loss if result.watched == "loss" else result.test_metrics.get(result.watched)
+    found = "" if tested is None else f", test {result.watched.replace('_', ' ')} {tested:.6f}"
+    return f"{result.epochs} epochs, best {result.watched.replace('_', ' ')} {best}{found}"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one worker and returns the exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
@@ -130,8 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"worker {worker.index}: lost another worker: {error}; started again, all go on", file=sys.stderr)
         return LOST
     if worker.is_chief:
-        tested = "" if result.test_loss is None else f", test loss {result.test_loss:.6f}"
-        print(f"{job.train.workdir}: {result.epochs} epochs, best loss {result.best_loss:.6f}{tested}")
+        print(f"{job.train.workdir}: {describe_result(result)}")
     return 0
 
 

@@ -7,7 +7,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 
 
 class TrainResult(BaseModel):
-    """`<workdir>/complete.json`. Losses are mean squared errors of preprocessed values."""
+    """`<workdir>/complete.json`. Losses and metrics are those of the job's task, see docs/job_file.md."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -17,8 +17,19 @@ class TrainResult(BaseModel):
     stopped_early: bool = Field(description="Whether early stopping ended it.")
     first_loss: float | None = Field(description="Train loss of the first epoch.")
     last_loss: float | None = Field(description="Train loss of the last epoch.")
-    best_loss: float = Field(description="The lowest eval loss; train loss where there is no eval split.")
+    watched: str = Field(default="loss", description="What decided which weights are the best.")
+    best: float | None = Field(
+        default=None,
+        description="The best value of that, on the eval split; on the train split where there is no eval split.",
+    )
+    best_loss: float | None = Field(description="The loss of the best weights on the same.")
+    metrics: dict[str, float | None] = Field(
+        default={}, description="What else the task measures, of the same; None where that is no number."
+    )
     test_loss: float | None = Field(description="Of the best weights; None where there is no test split.")
+    test_metrics: dict[str, float | None] = Field(
+        default={}, description="What else the task measures on the test split; empty where there is none."
+    )
     seconds: float = Field(description="Of all epochs.")
     workers: int = Field(description="How many trained together at the end.")
 

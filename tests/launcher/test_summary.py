@@ -4,7 +4,8 @@ import pytest
 
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.contract.dataset.manifest import Blocks, Counts, Manifest, Shard, SplitInfo
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.launcher.summary import size_text, summary
 
@@ -17,15 +18,14 @@ output: {path: out/data}
 train: {model: {name: recurrent_autoencoder}, workdir: out/model}
 """
 )
-BLOCKS = Blocks(records=[3], windows=[1200], bytes=[4_400_000])
-SHARD = Shard(file="train/x.tfrecord", records=3, windows=1200, rows=10, bytes=4_400_000, crc32c="0" * 8, blocks=BLOCKS)
+SHARD = Shard(records=3, windows=1200, rows=10, bytes=4_400_000, crc32c="0" * 8)
 EMPTY = SplitInfo(assets=0, windows=0, records=0, bytes=0, shards=[])
 MANIFEST = Manifest(
     name="small",
     kind="timeseries",
     fingerprint="f",
     data="data-f",
-    features=["a"],
+    fields=[Field(name="values", dtype="float32", shape=(1,), role="input", columns=["a"])],
     windows=Windows(length=8),
     records="segments",
     compression="none",
@@ -43,6 +43,7 @@ RESULT = TrainResult(
     stopped_early=True,
     first_loss=0.5,
     last_loss=0.25,
+    best=0.125,
     best_loss=0.125,
     test_loss=None,
     seconds=12.5,
@@ -81,6 +82,22 @@ def test_stages_that_did_not_run_now_say_so():
     text = summary(JOB, MANIFEST, RESULT, {})
     assert "preprocess    complete before this run" in text
     assert "train         12.5 s, in an earlier run" in text
+
+
+def test_what_the_task_measures_is_beside_the_losses():
+    told = {
+        "watched": "auc",
+        "best": 0.97,
+        "metrics": {"accuracy": 0.912345, "auc": 0.97},
+        "test_loss": 0.5,
+        "test_metrics": {"accuracy": 0.9, "auc": None},
+    }
+    lines = summary(JOB, None, RESULT.model_copy(update=told), {}).splitlines()
+    assert lines[4:7] == [
+        "best loss     0.125, accuracy 0.91234, auc 0.97",
+        "test loss     0.5, accuracy 0.9, auc -",
+        "watched       auc 0.97",
+    ]
 
 
 def test_a_part_that_was_not_asked_for_is_left_out():

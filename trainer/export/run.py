@@ -6,8 +6,9 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import write_result
 from beamfeed.trainer import models
 from beamfeed.trainer.export.saved_model import save_serving
-from beamfeed.trainer.loop.plots import sample_window, write_report
+from beamfeed.trainer.loop.plots import Pictures
 from beamfeed.trainer.loop.train import Outcome
+from beamfeed.trainer.tasks.objective import Objective
 
 
 def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
@@ -22,12 +23,12 @@ def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
       outcome: of the training run.
     """
     names = RunLayout(job.train.workdir)
-    model = models.build(job.train.model, manifest.windows.length, len(manifest.features), job.train.seed)
+    objective = Objective(job.train.task, manifest)
+    model = models.build(job.train.model, objective.signature, job.train.seed)
     model.set_weights(outcome.weights)
     model.save(names.model)
     transform = manifest.data_layout(job.output.path).transform_fn
-    save_serving(model, manifest, transform, job.prepare.missing, names.saved_model)
-    window = sample_window(job, manifest)
-    reconstruction = model(window[None], training=False).numpy()[0]
-    write_report(names.report, job.name, outcome.epochs, window, reconstruction, manifest)
+    save_serving(model, objective, manifest, transform, job.prepare.missing, names.saved_model)
+    pictures = Pictures(job, manifest, objective)
+    pictures.write_report(names.report, outcome.epochs, outcome.result.watched, model)
     write_result(job.train.workdir, outcome.result)

@@ -5,7 +5,7 @@ dataset's transform graph, the very one that scaled the training windows, so
 what is served cannot be scaled otherwise than what was trained on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -16,7 +16,8 @@ from beamfeed.contract.config.prepare import Missing
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.windows import count_windows, first_row
 from beamfeed.trainer import models
-from beamfeed.trainer.loop.steps import window_losses
+from beamfeed.trainer.tasks.base import Restore
+from beamfeed.trainer.tasks.objective import Objective
 
 ASSET, VALUES = "asset", "values"  # what the transform graph calls its inputs
 
@@ -27,20 +28,26 @@ class Serving(tf.Module):
     """The exported module. Its functions are the signatures; docs/serving.md describes them.
 
     Args:
-      model: from preprocessed windows `[batch, length, features]` to the same shape.
+      model: of the objective's signature.
+      objective: what was learned, and so what the functions return.
       manifest: of the dataset.
       transform: the folder of the dataset's transform graph.
       missing: the job's rule for missing values.
     """
 
-    def __init__(self, model: keras.Model, manifest: Manifest, transform: str, missing: Missing):
+    def __init__(self, model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing):
         super().__init__()
         self.model = model
-        self._encoder, self._decoder = models.find_parts(model)
+        self._objective = objective
+        self._encoder, decoder = models.find_parts(model)
+        self._decoder = decoder if objective.signature.gives_back else None
         self._frame = manifest.windows
         self._features = len(manifest.features)
-        # Saved with the module: whoever loads it can ask for the order of the columns.
-        self.features = tf.function(lambda: {"features": tf.constant(manifest.features)}, input_signature=[])
+        # Saved with the module: whoever loads it can ask for the order of the columns, and of the classes.
+        told = {"features": tf.constant(manifest.features, tf.string), **objective.constants()}
+        self.features = tf.function(
+            lambda: {name: tf.identity(value) for name, value in told.items()}, input_signature=[]
+        )
         self._constant = constant_of(missing)
         self._per_asset = False
         self.transform: Any = None
@@ -51,12 +58,18 @@ class Serving(tf.Module):
 
     def signatures(self) -> dict[str, Callable[..., Outputs]]:
         """The functions to save, by the names of their signatures."""
-        windows = tf.TensorSpec([None, self._frame.length, self._features], tf.float32, name="windows")
+        inputs = self._objective.signature.inputs
+        series = self._objective.signature.series is not None
+        specs = [
+            tf.TensorSpec([None, *one.shape], one.dtype, name="windows" if series else name)
+            for name, one in inputs.items()
+        ]
         found = {
-            "preprocessed": _function(self.run_preprocessed, windows),
+            "preprocessed": _function(self.run_preprocessed, *specs),
             "features": self.features.get_concrete_function(),
         }
-        if self.transform is not None:
+        if self.transform is not None and series:
+            (windows,) = specs
             rows = tf.TensorSpec([None, self._features], tf.float32, name="rows")
             assets = [tf.TensorSpec([None], tf.string, name=ASSET)] if self._per_asset else []
             asset = [tf.TensorSpec([], tf.string, name=ASSET)] if self._per_asset else []
@@ -64,24 +77,17 @@ class Serving(tf.Module):
             found["rows"] = _function(self.run_rows, rows, *asset)
         return found
 
-    def run_preprocessed(self, windows: tf.Tensor) -> Outputs:
-        """Float32 `[batch, length, features]`, preprocessed -> reconstruction, score and, with an encoder, latent."""
-        outputs = {}
-        if self._encoder is not None:
-            outputs["latent"] = self._encoder(windows, training=False)
-        if self._decoder is not None:
-            reconstruction = self._decoder(outputs["latent"], training=False)
-        else:
-            reconstruction = self.model(windows, training=False)
-        return {**outputs, "reconstruction": reconstruction, "score": window_losses(windows, reconstruction)}
+    def run_preprocessed(self, *inputs: tf.Tensor) -> Outputs:
+        """Preprocessed inputs, in the order of the fields -> what the task serves and, with an encoder, latent."""
+        return self._run(inputs, None)
 
     def run_windows(self, windows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
         """Raw windows, float32 `[batch, length, features]`, and strings `[batch]` where each asset has its scale."""
         batch, length = tf.shape(windows)[0], self._frame.length
         names = None if asset is None else tf.repeat(asset, length)
         preprocessed = self._preprocess(tf.reshape(windows, [-1, self._features]), names)
-        outputs = self.run_preprocessed(tf.reshape(preprocessed, [batch, length, self._features]))
-        return {**outputs, "reconstruction_raw": self._restore(outputs["reconstruction"], asset)}
+        windows = tf.reshape(preprocessed, [batch, length, self._features])
+        return self._run([windows], lambda found: self._restore(found, asset))
 
     def run_rows(self, rows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
         """One series of raw rows, float32 `[rows, features]`, framed into windows as the dataset's were.
@@ -94,10 +100,18 @@ class Serving(tf.Module):
         count = count_windows(tf.shape(rows, tf.int64)[0], length, stride)
         start = first_row(tf.range(count), stride)
         windows = tf.gather(preprocessed, start[:, None] + tf.range(length, dtype=tf.int64))
-        outputs = self.run_preprocessed(windows)
         names = None if asset is None else tf.fill([tf.size(start)], asset)
-        raw = self._restore(outputs["reconstruction"], names)
-        return {**outputs, "reconstruction_raw": raw, "start": start}
+        return {**self._run([windows], lambda found: self._restore(found, names)), "start": start}
+
+    def _run(self, inputs: Sequence[tf.Tensor], restore: Restore | None) -> Outputs:
+        """`restore` is given where windows came in raw units."""
+        fields = dict(zip(self._objective.signature.inputs, inputs, strict=True))
+        x = self._objective.inputs(fields)
+        latent = {} if self._encoder is None else {"latent": self._encoder(x, training=False)}
+        given = (
+            self.model(x, training=False) if self._decoder is None else self._decoder(*latent.values(), training=False)
+        )
+        return {**latent, **self._objective.serve(x, self._objective.outputs(given), restore)}
 
     def _preprocess(self, rows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
         """Rows `[rows, features]`, scaled; infinity is missing, as it is when files are read."""
@@ -135,7 +149,9 @@ def constant_of(missing: Missing) -> float | None:
     return missing.value if constant else None
 
 
-def save_serving(model: keras.Model, manifest: Manifest, transform: str, missing: Missing, folder: str) -> None:
+def save_serving(
+    model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str
+) -> None:
     """Writes a SavedModel with the signatures of `Serving`, which needs nothing but TensorFlow to be loaded."""
-    module = Serving(model, manifest, transform, missing)
+    module = Serving(model, objective, manifest, transform, missing)
     tf.saved_model.save(module, folder, signatures=module.signatures())

@@ -1,7 +1,7 @@
 """The distributed batches of each split, as a job's feed section asks for them."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -16,10 +16,17 @@ from beamfeed.trainer.feed.sharding import Distribution, eval_steps, windows_in
 
 
 class Feed:
-    """The distributed batches of each split. Iterators without end are kept for all epochs."""
+    """The distributed batches of each split. Iterators without end are kept for all epochs.
 
-    def __init__(self, job: TrainingJob, manifest: Manifest, cluster: Cluster):
-        self._job, self._manifest, self._cluster = job, manifest, cluster
+    Args:
+      job: the job; `output.path` is where the dataset is.
+      manifest: the dataset's manifest.
+      cluster: whose worker reads.
+      fields: the names of those that are read.
+    """
+
+    def __init__(self, job: TrainingJob, manifest: Manifest, cluster: Cluster, fields: Sequence[str]):
+        self._job, self._manifest, self._cluster, self._fields = job, manifest, cluster, fields
         self._padded: dict[SplitName, Iterator[Any]] = {}
 
     def train(self, epoch: int, step: int = 0) -> Iterator[Any]:
@@ -27,12 +34,15 @@ class Feed:
         feed = self._job.train.feed
         return self._open("train", shuffle=feed.shuffle, seed=feed.seed, lanes=feed.lanes, start=(epoch, step))
 
-    def evaluate(self, run: Any, split: SplitName, at_a_time: int, alive: Callable[[], None]) -> float | None:
-        """The mean loss over all windows of a split, each counted once; None if it is empty.
+    def evaluate(
+        self, run: Any, split: SplitName, zero: Mapping[str, Any], at_a_time: int, alive: Callable[[], None]
+    ) -> dict[str, Any] | None:
+        """The sums over all windows of a split, each counted once, as NumPy arrays; None if it is empty.
 
         Args:
           run: as `beamfeed.trainer.loop.steps.make_eval_steps` returns it.
           split: train, eval or test.
+          zero: the sums over nothing, `loss` and `windows` among them.
           at_a_time: steps in a call.
           alive: is called after each.
         """
@@ -41,14 +51,15 @@ class Feed:
             return None
         if split not in self._padded:
             self._padded[split] = self._open(split, remainder="pad")
-        total, left = tf.zeros([2], tf.float64), eval_steps(windows, self._job.train.feed.batch_size)
+        totals, left = dict(zero), eval_steps(windows, self._job.train.feed.batch_size)
         while left:
             steps = min(left, at_a_time)
-            total = run(self._padded[split], tf.constant(steps), total)
-            total.numpy()  # waits
+            totals = run(self._padded[split], tf.constant(steps), totals)
+            totals["windows"].numpy()  # waits
             left -= steps
             alive()
-        loss, count = (float(number) for number in total.numpy())
+        sums = {name: total.numpy() for name, total in totals.items()}
+        loss, count = float(sums["loss"]), float(sums["windows"])
         if (count != windows and not self._job.train.feed.skip_corrupt) or count == 0:
             raise UserError(
                 f"{self._job.output.path}: the split {split} held {count:.0f} windows, the manifest says {windows}; "
@@ -56,7 +67,7 @@ class Feed:
             )
         if not math.isfinite(loss):
             raise JobFailed(f"the loss on the split {split} is {loss}; look for extreme values in the data")
-        return loss / count
+        return sums
 
     def _open(self, split: SplitName, **options: Any) -> Iterator[Any]:
         feed, worker = self._job.train.feed, self._cluster.worker
@@ -64,6 +75,7 @@ class Feed:
             self._job.output.path,
             split,
             batch_size=feed.batch_size,
+            fields=self._fields,
             # Without end: the loop counts the steps, and the workers need not
             # ask each other at every step whether there is another one.
             epochs=None,

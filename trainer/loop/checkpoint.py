@@ -9,7 +9,7 @@ word with the others.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from beamfeed.contract import storage
 from beamfeed.contract.errors import UserError
+from beamfeed.trainer.loop.optimizer import state_of
 from beamfeed.trainer.loop.state import TrainingState
 
 _DONE = re.compile(r"step-(\d{9,})\.json")
@@ -27,15 +28,14 @@ Variables = Mapping[str, Any]  # names -> variables of Keras
 
 
 def variables_of(model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None) -> dict[str, Any]:
-    """All variables that training changes: weights, moving statistics, seeds of random layers, the optimizer's."""
-    groups: dict[str, Sequence[Any]] = {"model": model.variables}
+    """All variables that training changes: weights, moving statistics, seeds of random layers, the optimizer's.
+
+    But for the learning rate, which the job says.
+    """
+    found = {f"model/{number:04d}": variable for number, variable in enumerate(model.variables)}
     if optimizer is not None:
-        groups["optimizer"] = optimizer.variables
-    return {
-        f"{group}/{number:04d}": variable
-        for group, variables in groups.items()
-        for number, variable in enumerate(variables)
-    }
+        found |= {f"optimizer/{name}": variable for name, variable in state_of(optimizer).items()}
+    return found
 
 
 def find_checkpoints(folder: str) -> dict[int, str]:
@@ -108,7 +108,7 @@ class Checkpoints:
                 shape_and_slices=[""] * len(values),
                 tensors=[tf.constant(value) for value in values.values()],
             )
-        storage.write_text(prefix + ".json", json.dumps(state._asdict()) + "\n")
+        storage.write_text(prefix + ".json", json.dumps(state._asdict(), allow_nan=False) + "\n")
         for step in list(find_checkpoints(self._folder))[: -self._keep]:
             remove(self._folder, step)
 

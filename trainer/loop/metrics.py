@@ -3,9 +3,9 @@
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypedDict
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -15,22 +15,23 @@ from beamfeed.contract import storage
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.trainer.loop.optimizer import learning_rate
 from beamfeed.trainer.loop.state import TrainingState
+from beamfeed.trainer.loop.steps import NORM, WAITED
+from beamfeed.trainer.tasks.objective import LOSS
 
-PICTURE_SECONDS = 60.0  # between pictures of a window: drawing takes longer than a small epoch
+PICTURE_SECONDS = 60.0  # between pictures of a sample: drawing takes longer than a small epoch
 
-
-class Epoch(TypedDict):
-    """One line of metrics.jsonl."""
-
-    epoch: int  # from 1
-    step: int  # steps run since the beginning
-    loss: float
-    eval_loss: float | None
-    learning_rate: float  # of the next step
-    gradient_norm: float  # mean of the steps', before clipping
-    seconds: float
-    windows_per_second: float  # in training, over all workers
-    waiting: float  # for input, share of the time of training, on the chief
+# One line of metrics.jsonl. Values that are no number are null.
+#
+#   epoch               from 1
+#   step                steps run since the beginning
+#   loss, eval_loss     eval_loss is null where there is no eval split
+#   <metric>, eval_<metric>, and with several outputs <output>_loss, <output>_<metric>: as the task measures
+#   learning_rate       of the next step
+#   gradient_norm       mean of the steps', before clipping
+#   seconds
+#   windows_per_second  in training, over all workers
+#   waiting             for input, share of the time of training, on the chief
+Epoch = dict[str, Any]
 
 
 class MetricsLog:
@@ -39,11 +40,13 @@ class MetricsLog:
     Args:
       names: the files of the run.
       state: the restored state; later lines of an earlier run are dropped.
+      measured: the names of what the task measures, with `loss`.
       is_chief: whether to write and to print.
     """
 
-    def __init__(self, names: RunLayout, state: TrainingState, is_chief: bool):
+    def __init__(self, names: RunLayout, state: TrainingState, measured: list[str], is_chief: bool):
         self._names = names
+        self._measured = measured
         self._is_chief = is_chief
         self.epochs: list[Epoch] = [line for line in _read(names.metrics) if line["epoch"] <= state.epoch]
         self._writer = tf.summary.create_file_writer(names.tensorboard) if is_chief else tf.summary.create_noop_writer()
@@ -56,14 +59,15 @@ class MetricsLog:
         if not self._is_chief:
             return
         steps, seconds = after.done - before.done, after.seconds - before.seconds
-        loss, rate = (after.loss - before.loss) / steps, steps * batch / seconds
+        loss, norm, waited = (after.sums[name] - before.sums.get(name, 0.0) for name in (LOSS, NORM, WAITED))
+        rate = steps * batch / seconds
         with self._writer.as_default(step=after.step):
-            tf.summary.scalar("steps/loss", loss)
+            tf.summary.scalar("steps/loss", loss / steps)
             tf.summary.scalar("steps/learning_rate", learning_rate(optimizer))
-            tf.summary.scalar("steps/gradient_norm", (after.norm - before.norm) / steps)
+            tf.summary.scalar("steps/gradient_norm", norm / steps)
             tf.summary.scalar("steps/windows_per_second", rate)
-            tf.summary.scalar("steps/waiting", (after.waited - before.waited) / seconds)
-        bar.set_postfix_str(f"loss {loss:.5f}, {rate:,.0f} windows/s", refresh=False)
+            tf.summary.scalar("steps/waiting", waited / seconds)
+        bar.set_postfix_str(f"loss {loss / steps:.5f}, {rate:,.0f} windows/s", refresh=False)
         bar.update(steps)
 
     def add(self, line: Epoch, epochs: int) -> None:
@@ -72,22 +76,24 @@ class MetricsLog:
         if not self._is_chief:
             return
         # Written whole: small, visible at once or not at all, and good for gs://
-        storage.write_text(self._names.metrics, "".join(json.dumps(epoch) + "\n" for epoch in self.epochs))
+        text = "".join(json.dumps(epoch, allow_nan=False) + "\n" for epoch in self.epochs)
+        storage.write_text(self._names.metrics, text)
         scalars = {name: value for name, value in line.items() if name not in ("epoch", "step") and value is not None}
         with self._writer.as_default(step=line["step"]):
             for name, value in scalars.items():
                 tf.summary.scalar(name, value)
         self._writer.flush()
-        tqdm.write(describe(line, epochs), file=sys.stderr)
+        tqdm.write(describe(line, self._measured, epochs), file=sys.stderr)
 
     def picture_is_due(self) -> bool:
         return self._is_chief and time.monotonic() - self._drawn > PICTURE_SECONDS
 
-    def picture(self, step: int, png: bytes) -> None:
-        """Shows a picture of a window and its reconstruction in TensorBoard."""
+    def pictures(self, step: int, pngs: Mapping[str, bytes]) -> None:
+        """Shows pictures of what the model makes of a sample in TensorBoard, by their names."""
         self._drawn = time.monotonic()
         with self._writer.as_default(step=step):
-            tf.summary.image("reconstruction", tf.image.decode_png(png, channels=3)[None])
+            for name, png in pngs.items():
+                tf.summary.image(name, tf.image.decode_png(png, channels=3)[None])
         self._writer.flush()
 
     @contextmanager
@@ -104,11 +110,16 @@ class MetricsLog:
         self._writer.close()
 
 
-def describe(line: Epoch, epochs: int) -> str:
-    """An epoch as a line of text."""
-    evaluated = "" if line["eval_loss"] is None else f"  eval loss {line['eval_loss']:.6f}"
+def describe(line: Epoch, measured: list[str], epochs: int) -> str:
+    """An epoch as a line of text: the losses, and the metrics of the eval split (of the train split without one)."""
+    losses = f"loss {line[LOSS]:.6f}"
+    prefix = "" if line["eval_loss"] is None else "eval_"
+    if prefix:
+        losses += f"  eval loss {line['eval_loss']:.6f}"
+    metrics = [prefix + name for name in measured if name != LOSS and line[prefix + name] is not None]
+    told = "".join(f"  {name.replace('_', ' ')} {line[name]:.4g}" for name in metrics)
     return (
-        f"epoch {line['epoch']}/{epochs}  step {line['step']:,}  loss {line['loss']:.6f}{evaluated}  "
+        f"epoch {line['epoch']}/{epochs}  step {line['step']:,}  {losses}{told}  "
         f"{line['windows_per_second']:,.0f} windows/s  {line['seconds']:.1f} s"
     )
 

@@ -66,6 +66,16 @@ def make_optimizer(section: Optimizer, scale_loss: bool = False) -> keras.optimi
     return keras.optimizers.LossScaleOptimizer(optimizer) if scale_loss else optimizer
 
 
+def state_of(optimizer: keras.optimizers.Optimizer) -> dict[str, keras.Variable]:
+    """The variables that belong to a checkpoint, by names that do not depend on the rate.
+
+    The rate does not belong to them: the job says it, and a constant one is a variable where a schedule is none.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    kept = [variable for variable in optimizer.variables if variable is not inner._learning_rate]
+    return {f"{number:04d}": variable for number, variable in enumerate(kept)}
+
+
 def learning_rate(optimizer: keras.optimizers.Optimizer) -> float:
     """The rate of the next step."""
     rate = getattr(optimizer, "inner_optimizer", optimizer).learning_rate

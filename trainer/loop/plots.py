@@ -1,8 +1,10 @@
-"""Pictures: report.png with the losses and a window beside its reconstruction, and the latter for TensorBoard."""
+"""Pictures: report.png with the losses and what the tasks draw, and the latter for TensorBoard."""
 
 import io
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -12,52 +14,117 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.sharding import windows_in
 from beamfeed.trainer.loop.metrics import Epoch
+from beamfeed.trainer.tasks.base import Sample, Sampling
+from beamfeed.trainer.tasks.objective import LOSS, Objective
 
-SAMPLE = 256  # windows among which the one of the pictures is chosen
-SHOWN = 3  # features: those that vary most
+SAMPLE_BYTES = 64 << 20  # of inputs, at most
+BATCH = 256  # windows that a model gets at a time
+
+Fields = dict[str, Any]
 
 
-def write_report(
-    path: str, title: str, epochs: list[Epoch], window: np.ndarray, reconstruction: np.ndarray, manifest: Manifest
-) -> None:
-    """Draws the report into a PNG file, local or gs://.
+class Pictures:
+    """Draws what a model makes of some windows of the eval split, or of the train split where that is empty.
+
+    The windows are read once.
 
     Args:
-      path: of the file.
-      title: the job's name.
-      epochs: the lines of metrics.jsonl.
-      window: preprocessed values, `[time, features]`.
-      reconstruction: the model's, of the same shape.
-      manifest: names the features.
+      job: the job; `output.path` is where the dataset is.
+      manifest: the dataset's manifest.
+      objective: what is learned.
     """
-    figure = _figure(11)
-    curves, series = figure.subplots(1, 2)
-    numbers = [line["epoch"] for line in epochs]
-    curves.plot(numbers, [line["loss"] for line in epochs], marker=".", label="train")
-    evaluated = [(line["epoch"], line["eval_loss"]) for line in epochs if line["eval_loss"] is not None]
-    if evaluated:
-        curves.plot(*zip(*evaluated, strict=True), marker=".", label="eval")
-    curves.set(title=title, xlabel="epoch", ylabel="mean squared error")
-    curves.xaxis.get_major_locator().set_params(integer=True)
-    curves.legend()
-    _draw_window(series, window, reconstruction, manifest.features)
-    with tf.io.gfile.GFile(path, "wb") as file:
-        file.write(_png(figure))
+
+    def __init__(self, job: TrainingJob, manifest: Manifest, objective: Objective):
+        self._job, self._manifest, self._objective = job, manifest, objective
+        self._read: dict[Sampling, Fields] = {}
+
+    def samples(self, model: keras.Model) -> dict[str, Sample]:
+        """For each output, by its name, some windows and what the model makes of them."""
+        found = {}
+        columns = self._manifest.features
+        for name, task in self._objective.tasks.items():
+            fields = self._fields(task.sampling)
+            examples = self._objective.examples(fields)
+            count = len(examples.wanted[name])
+            parts = [
+                self._objective.outputs(model(_some(examples.x, first), training=False))[name]
+                for first in range(0, count, BATCH)
+            ]
+            output = tf.cast(tf.concat(parts, 0), tf.float32).numpy()
+            found[name] = Sample(examples.wanted[name].numpy(), output, columns)
+        return found
+
+    def draw(self, model: keras.Model) -> dict[str, bytes]:
+        """A PNG for each output, by the name of what it shows."""
+        pngs = {}
+        for name, sample in self.samples(model).items():
+            figure = _figure(6)
+            task = self._objective.tasks[name]
+            task.draw(figure.subplots(), sample)
+            pngs[self._objective.prefix(name) + task.picture] = _png(figure)
+        return pngs
+
+    def write_report(self, path: str, epochs: Sequence[Epoch], watched: str, model: keras.Model) -> None:
+        """Draws the report into a PNG file, local or gs://.
+
+        Args:
+          path: of the file.
+          epochs: the lines of metrics.jsonl.
+          watched: what decided which epoch was the best.
+          model: with the best weights.
+        """
+        samples = self.samples(model)
+        curves = {LOSS: self._objective.loss_name, **({} if watched == LOSS else {watched: watched.replace("_", " ")})}
+        panels = len(curves) + len(samples)
+        figure = _figure(5.5 * panels)
+        axes = figure.subplots(1, panels)
+        for one, (name, label) in zip(axes, curves.items(), strict=False):
+            _draw_curve(one, epochs, name, label)
+        axes[0].set(title=self._job.name)
+        for one, (name, sample) in zip(axes[len(curves) :], samples.items(), strict=True):
+            self._objective.tasks[name].draw(one, sample)
+            if self._objective.several:
+                one.set(title=f"{name}: {one.get_title()}")
+        with tf.io.gfile.GFile(path, "wb") as file:
+            file.write(_png(figure))
+
+    def _fields(self, sampling: Sampling) -> Fields:
+        if sampling not in self._read:
+            self._read[sampling] = self._load(sampling)
+        return self._read[sampling]
+
+    def _load(self, sampling: Sampling) -> Fields:
+        split: SplitName = "eval" if windows_in(self._manifest, "eval") else "train"
+        sizes = [int(np.prod([size or 1 for size in one.shape])) for one in self._objective.signature.inputs.values()]
+        count = min(sampling.windows, windows_in(self._manifest, split), max(1, SAMPLE_BYTES // (4 * sum(sizes))))
+        batches = load_dataset(
+            self._job.output.path,
+            split,
+            batch_size=count,
+            fields=self._objective.fields(),
+            remainder="pad",
+            shuffle=count if sampling.mixed else 0,
+            skip_corrupt=self._job.train.feed.skip_corrupt,
+            manifest=self._manifest,
+        )
+        fields, present = next(iter(batches))
+        real = tf.where(present > 0)[:, 0]
+        return {name: tf.gather(values, real) for name, values in fields.items()}
 
 
-def draw_window(window: np.ndarray, reconstruction: np.ndarray, manifest: Manifest) -> bytes:
-    """A window and its reconstruction, both `[time, features]`, as a PNG."""
-    figure = _figure(6)
-    _draw_window(figure.subplots(), window, reconstruction, manifest.features)
-    return _png(figure)
+def _some(x: Any, first: int) -> Any:
+    return {name: one[first : first + BATCH] for name, one in x.items()} if isinstance(x, Mapping) else (
+        x[first : first + BATCH])  # fmt: skip
 
 
-def _draw_window(axes: Any, window: np.ndarray, reconstruction: np.ndarray, features: list[str]) -> None:
-    liveliest = np.argsort(-window.var(axis=0), kind="stable")[:SHOWN]
-    for color, i in enumerate(liveliest):
-        axes.plot(window[:, i], color=f"C{color}", label=features[i])
-        axes.plot(reconstruction[:, i], color=f"C{color}", linestyle="--")
-    axes.set(title="a window and its reconstruction (dashed)", xlabel="row", ylabel="scaled value")
+def _draw_curve(axes: Any, epochs: Sequence[Epoch], name: str, label: str) -> None:
+    """One number over the epochs, of both splits; epochs that did not measure it are left out."""
+    for key, split in ((name, "train"), (f"eval_{name}", "eval")):
+        points = [(line["epoch"], line[key]) for line in epochs if line.get(key) is not None]
+        if points:
+            axes.plot(*zip(*points, strict=True), marker=".", label=split)
+    axes.set(xlabel="epoch", ylabel=label)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend()
 
 
@@ -74,18 +141,3 @@ def _png(figure: Any) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
     return buffer.getvalue()
-
-
-def sample_window(job: TrainingJob, manifest: Manifest) -> np.ndarray:
-    """A window of the eval split, or of the train split where that is empty: `[time, features]`.
-
-    Of the first few hundred it is the one that varies most: a flat one shows nothing.
-    """
-    split: SplitName = "eval" if windows_in(manifest, "eval") else "train"
-    skip_corrupt = job.train.feed.skip_corrupt
-    batches = load_dataset(
-        job.output.path, split, batch_size=SAMPLE, remainder="pad", skip_corrupt=skip_corrupt, manifest=manifest
-    )
-    windows, _ = next(iter(batches))
-    varies = tf.reduce_sum(tf.math.reduce_variance(windows, axis=1), axis=1)  # what was filled in is all zero
-    return windows[tf.argmax(varies)].numpy()

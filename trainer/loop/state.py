@@ -1,47 +1,42 @@
 """How far a training run is, and what decides when it ends. Pure; no TensorFlow."""
 
-import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from beamfeed.contract.config.train import EarlyStopping, Train
 
 
 class TrainingState(NamedTuple):
-    """The state of a training run at a step, but for its variables: what a checkpoint keeps of it."""
+    """The state of a training run at a step, but for its variables: what a checkpoint keeps of it, as JSON.
+
+    Scores are values of what is watched, turned so that lower ones are better.
+    """
 
     epoch: int = 0  # whole epochs run, their evaluation included
     step: int = 0  # steps run
     done: int = 0  # of those, in the epoch that is under way
-    loss: float = 0.0  # sums over these, see beamfeed.trainer.loop.steps.Totals
-    norm: float = 0.0
-    waited: float = 0.0
+    # Over these, numbers and lists of them: see beamfeed.trainer.loop.steps.zero_train.
+    sums: dict[str, Any] = {}  # noqa: RUF012 - nothing is ever put into it
     seconds: float = 0.0  # that they took
-    best: float = math.inf  # the lowest loss that was watched
+    best: float | None = None  # the lowest score
     best_step: int = 0  # where that was
-    reference: float = math.inf  # the loss that early stopping compares with
-    stale: int = 0  # epochs since that loss
+    reference: float | None = None  # the score that early stopping compares with
+    stale: int = 0  # epochs since that score
 
-    def train(self, steps: int, totals: tuple[float, float, float], seconds: float) -> "TrainingState":
-        """After so many more steps of the epoch; `totals` are of all its steps."""
-        loss, norm, waited = totals
-        return self._replace(
-            step=self.step + steps,
-            done=self.done + steps,
-            loss=loss,
-            norm=norm,
-            waited=waited,
-            seconds=self.seconds + seconds,
-        )
+    def train(self, steps: int, sums: dict[str, Any], seconds: float) -> "TrainingState":
+        """After so many more steps of the epoch; `sums` are of all its steps."""
+        return self._replace(step=self.step + steps, done=self.done + steps, sums=sums, seconds=self.seconds + seconds)
 
-    def end_epoch(self, watched: float, min_delta: float = 0.0) -> "TrainingState":
-        """After an epoch, whose watched loss (eval, or train where there is no eval) is `watched`."""
-        better = watched < self.reference - min_delta
+    def end_epoch(self, score: float | None, min_delta: float = 0.0) -> "TrainingState":
+        """After an epoch; None is a score that is no number, and is never better."""
+        best = score is not None and (self.best is None or score < self.best)
+        better = score is not None and (self.reference is None or score < self.reference - min_delta)
+        # The first epoch's weights are kept in any case: a run must end with some.
         return TrainingState(
             epoch=self.epoch + 1,
             step=self.step,
-            best=min(self.best, watched),
-            best_step=self.step if watched < self.best else self.best_step,
-            reference=watched if better else self.reference,
+            best=score if best else self.best,
+            best_step=self.step if best or not self.best_step else self.best_step,
+            reference=score if better else self.reference,
             stale=0 if better else self.stale + 1,
         )
 
@@ -52,5 +47,5 @@ def is_over(epochs: int, stale: int, train: Train) -> bool:
 
 
 def stops_early(stale: int, early_stopping: EarlyStopping | None) -> bool:
-    """Whether so many epochs without a better loss end the run."""
+    """Whether so many epochs without a better score end the run."""
     return early_stopping is not None and stale >= early_stopping.patience

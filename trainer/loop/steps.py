@@ -2,54 +2,63 @@
 
 Each replica sums its windows' losses over the size of the global batch, and the
 replicas' sums are added up: the loss and the gradients of the whole batch,
-whatever the number of replicas. What is summed goes in one vector, so a step has
-one exchange between workers, and a call has no Python but at its ends.
+whatever the number of replicas. So are the sums that metrics are made of. What is
+summed goes in one vector, so a step has one exchange between workers, and a call has
+no Python but at its ends.
+
+Losses that the model adds itself (regularizers, `add_loss`) count in each replica by
+its share of the batch: a mean over the replica's windows adds up to that over all,
+and what does not depend on the windows to itself.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
 
+from beamfeed.trainer.tasks.base import Fields
+from beamfeed.trainer.tasks.objective import LOSS, Examples, Objective, Sums
+
 PACK_BYTES = 64 << 20  # of gradients that are copied into one vector; larger ones go as they are
+NORM, NORMS, WAITED = "norm", "norms", "waited"  # what training sums beside the objective
+WINDOWS = "windows"  # what evaluation sums beside it
 
 
-class Totals(NamedTuple):
-    """Sums over the steps since the epoch began, float64 scalars; equal on all workers but for the last."""
+def zero_train(objective: Objective) -> Sums:
+    """Sums over the steps since the epoch began, float64; equal on all workers but for `waited`.
 
-    loss: Any  # of the mean losses of the batches
-    norm: Any  # of the gradients' norms, before clipping
-    waited: Any  # seconds until batches came, on this worker
-
-    @classmethod
-    def zero(cls) -> "Totals":
-        """At the beginning of an epoch."""
-        return cls(*(tf.zeros([], tf.float64) for _ in cls._fields))
-
-    def floats(self) -> tuple[float, float, float]:
-        """As numbers of Python."""
-        return float(self.loss), float(self.norm), float(self.waited)
+    - `loss` and the other sums of the objective, see `Objective.zero`: of losses, the batches' means.
+    - `norm`, `norms`: of the gradients' norms before clipping, and of how many steps. A step that loss scaling
+      skips, as its gradients overflow, is not among them.
+    - `waited`: seconds until batches came, on this worker.
+    """
+    return {name: tf.constant(zero, tf.float64) for name, zero in objective.zero().items()} | {
+        name: tf.zeros([], tf.float64) for name in (NORM, NORMS, WAITED)
+    }
 
 
-def window_losses(windows: tf.Tensor, reconstruction: tf.Tensor) -> tf.Tensor:
-    """Mean squared error of each window, over time and features: float32 `[batch]`."""
-    return tf.reduce_mean(tf.square(tf.cast(reconstruction, tf.float32) - windows), axis=[1, 2])
+def zero_eval(objective: Objective) -> Sums:
+    """Sums over windows, float64: those of the objective, and `windows`."""
+    sums = {name: tf.constant(zero, tf.float64) for name, zero in objective.zero().items()}
+    return {**sums, WINDOWS: tf.zeros([], tf.float64)}
 
 
 def make_train_steps(
     strategy: tf.distribute.Strategy,
     model: keras.Model,
+    objective: Objective,
     optimizer: keras.optimizers.Optimizer,
     batch_size: int,
     clip_norm: float | None = None,
     xla: bool = False,
-) -> Callable[[Any, tf.Tensor, Totals, tf.Tensor], tuple[Totals, tf.Tensor]]:
+) -> Callable[[Any, tf.Tensor, Sums, tf.Tensor], tuple[Sums, tf.Tensor]]:
     """Returns run(batches, steps, totals, sent) -> (totals, received).
 
     Args:
       strategy: under which the model and the optimizer were made.
-      model: from windows `[batch, time, features]` to the same shape.
+      model: of the objective's signature.
+      objective: what is learned.
       optimizer: applies gradients as they are.
       batch_size: windows in a global batch.
       clip_norm: scales the gradients of a step down to this norm.
@@ -58,28 +67,37 @@ def make_train_steps(
     Returns:
       The function `run`. Its arguments:
 
-      - `batches`: distributed iterator of global batches, `[batch, time, features]`.
+      - `batches`: distributed iterator of global batches, dicts of the dataset's fields.
       - `steps`: int32 scalar, how many to run.
-      - `totals`: of the steps before.
+      - `totals`: of the steps before, see `zero_train`.
       - `sent`: float32 `[n]`, what this worker has to say. `received` is the sum of
         what all workers sent. It travels with the gradients of the last step.
     """
     scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
 
     @tf.function(jit_compile=xla)
-    def differentiate(windows: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    def differentiate(examples: Examples) -> tuple[Sums, dict[str, tf.Tensor], list[tf.Tensor]]:
         with tf.GradientTape() as tape:
-            losses = window_losses(windows, model(windows, training=True))
-            loss = tf.nn.compute_average_loss(losses, global_batch_size=batch_size)
-            target = optimizer.scale_loss(loss) if scaled else loss
+            outputs = objective.outputs(model(examples.x, training=True))
+            means = {
+                name: tf.nn.compute_average_loss(losses, global_batch_size=batch_size)
+                for name, losses in objective.losses(examples, outputs).items()
+            }
+            if model.losses:
+                share = tf.cast(_batch_of(examples), tf.float32) / batch_size
+                means[LOSS] += share * added_losses(model)
+            target = optimizer.scale_loss(means[LOSS]) if scaled else means[LOSS]
         gradients = tape.gradient(target, model.trainable_variables, unconnected_gradients="zero")
-        return loss, gradients
+        return means, outputs, gradients
 
-    def replica_step(windows: tf.Tensor, sent: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        loss, gradients = differentiate(windows)
+    def replica_step(fields: Fields, sent: tf.Tensor) -> tuple[Sums, tf.Tensor, tf.Tensor]:
+        examples = objective.examples(fields)
+        means, outputs, gradients = differentiate(examples)
+        sums = {**means, **objective.measure(examples, outputs)}
         # Said again: not every operation lets the shapes of its gradients be known.
         gradients = [tf.reshape(g, v.shape) for g, v in zip(gradients, model.trainable_variables, strict=True)]
-        loss, sent, *gradients = all_reduce_sum([loss, sent, *gradients])
+        reduced = all_reduce_sum([*sums.values(), sent, *gradients])
+        sums, sent, gradients = dict(zip(sums, reduced, strict=False)), reduced[len(sums)], reduced[len(sums) + 1 :]
         norm = tf.linalg.global_norm(gradients)
         if scaled:
             norm = norm / optimizer.dynamic_scale
@@ -87,25 +105,70 @@ def make_train_steps(
             factor = tf.minimum(1.0, clip_norm / tf.maximum(norm, 1e-12))
             gradients = [gradient * tf.cast(factor, gradient.dtype) for gradient in gradients]
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-        return loss, norm, sent
+        return sums, norm, sent
 
     @tf.function
-    def run(batches: Any, steps: tf.Tensor, totals: Totals, sent: tf.Tensor) -> tuple[Totals, tf.Tensor]:
+    def run(batches: Any, steps: tf.Tensor, totals: Sums, sent: tf.Tensor) -> tuple[Sums, tf.Tensor]:
         received = tf.zeros_like(sent)
         for _ in tf.range(steps):
             asked = tf.timestamp()
-            windows = next(batches)
+            fields = next(batches)
             waited = tf.timestamp() - asked
-            results = strategy.run(replica_step, args=(windows, sent))
-            loss, norm, received = (strategy.experimental_local_results(part)[0] for part in results)
-            totals = Totals(
-                totals.loss + tf.cast(loss, tf.float64),
-                totals.norm + tf.cast(norm, tf.float64),
-                totals.waited + waited,
+            results = strategy.run(replica_step, args=(fields, sent))
+            sums, norm, received = tf.nest.map_structure(
+                lambda part: strategy.experimental_local_results(part)[0], results
             )
+            applied = tf.cast(tf.math.is_finite(norm) if scaled else True, tf.float64)
+            norm = tf.math.multiply_no_nan(tf.cast(norm, tf.float64), applied) if scaled else tf.cast(norm, tf.float64)
+            further = {**sums, NORM: norm, NORMS: applied, WAITED: waited}
+            totals = {name: total + tf.cast(further[name], tf.float64) for name, total in totals.items()}
         return totals, received
 
     return run
+
+
+def make_eval_steps(
+    strategy: tf.distribute.Strategy, model: keras.Model, objective: Objective
+) -> Callable[[Any, tf.Tensor, Sums], Sums]:
+    """Returns run(batches, steps, totals) -> totals, see `zero_eval`.
+
+    `batches` is a distributed iterator of dicts of the dataset's fields and weights `[batch]`, 0 for what was filled
+    in. A model that adds losses does not get to see that; it must have been called once, so that it is known
+    whether it does.
+    """
+    adds = bool(model.losses)
+    zero = zero_eval(objective)
+
+    def replica_step(fields: Fields, present: tf.Tensor) -> tf.Tensor:
+        windows = tf.reduce_sum(present)
+        if adds:
+            real = tf.argsort(present, direction="DESCENDING", stable=True)
+            real = real[: tf.maximum(tf.cast(windows, tf.int32), 1)]  # not none: not every layer takes that
+            fields = {name: tf.gather(values, real) for name, values in fields.items()}
+            present = tf.gather(present, real)
+        examples = objective.examples(fields)
+        outputs = objective.outputs(model(examples.x, training=False))
+        sums = {
+            name: tf.reduce_sum(tf.math.multiply_no_nan(losses, present))
+            for name, losses in objective.losses(examples, outputs).items()
+        }
+        if adds:
+            sums[LOSS] += tf.math.multiply_no_nan(added_losses(model), windows)
+        return _pack({**sums, **objective.measure(examples, outputs, present), WINDOWS: windows}, zero)
+
+    @tf.function
+    def run(batches: Any, steps: tf.Tensor, totals: Sums) -> Sums:
+        packed = _pack(totals, zero)
+        for _ in tf.range(steps):
+            packed += strategy.reduce("SUM", strategy.run(replica_step, args=next(batches)), axis=None)
+        return _unpack(packed, zero)
+
+    return run
+
+
+def added_losses(model: keras.Model) -> tf.Tensor:
+    """The sum of what the model's layers added in its last call, and of its regularizers: a float32 scalar."""
+    return tf.add_n([tf.reduce_sum(tf.cast(loss, tf.float32)) for loss in model.losses])
 
 
 def all_reduce_sum(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -120,23 +183,15 @@ def all_reduce_sum(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     return [tf.reshape(part, tensor.shape) for part, tensor in zip(tf.split(packed, sizes), tensors, strict=True)]
 
 
-def make_eval_steps(
-    strategy: tf.distribute.Strategy, model: keras.Model
-) -> Callable[[Any, tf.Tensor, tf.Tensor], tf.Tensor]:
-    """Returns run(batches, steps, total) -> total, float64 `[2]`: the sum of losses and the number of windows.
+def _batch_of(examples: Examples) -> tf.Tensor:
+    return tf.shape(tf.nest.flatten(examples.x)[0])[0]
 
-    `batches` is a distributed iterator of windows `[batch, time, features]` and weights `[batch]`.
-    """
 
-    def replica_step(windows: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        losses = window_losses(windows, model(windows, training=False))
-        sums = tf.stack([tf.reduce_sum(losses * weights), tf.reduce_sum(weights)])
-        return tf.cast(sums, tf.float64)
+def _pack(sums: Mapping[str, tf.Tensor], like: Sums) -> tf.Tensor:
+    """One vector of float64, in the order of `like`."""
+    return tf.concat([tf.reshape(tf.cast(sums[name], tf.float64), [-1]) for name in like], 0)
 
-    @tf.function
-    def run(batches: Any, steps: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
-        for _ in tf.range(steps):
-            total += strategy.reduce("SUM", strategy.run(replica_step, args=next(batches)), axis=None)
-        return total
 
-    return run
+def _unpack(packed: tf.Tensor, like: Sums) -> Sums:
+    parts = tf.split(packed, [one.shape.num_elements() for one in like.values()])
+    return {name: tf.reshape(part, like[name].shape) for name, part in zip(like, parts, strict=True)}

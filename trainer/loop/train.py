@@ -31,10 +31,12 @@ from beamfeed.trainer.feed.sharding import check_split, train_steps, windows_in
 from beamfeed.trainer.loop.checkpoint import Checkpoints, find_checkpoints, restore, variables_of
 from beamfeed.trainer.loop.metrics import Epoch, MetricsLog
 from beamfeed.trainer.loop.optimizer import learning_rate, make_optimizer
-from beamfeed.trainer.loop.plots import draw_window, sample_window
+from beamfeed.trainer.loop.plots import Pictures
 from beamfeed.trainer.loop.state import TrainingState, is_over, stops_early
-from beamfeed.trainer.loop.steps import Totals, make_eval_steps, make_train_steps
+from beamfeed.trainer.loop.steps import NORM, NORMS, WAITED, make_eval_steps, make_train_steps, zero_eval, zero_train
+from beamfeed.trainer.loop.watch import find_watched
 from beamfeed.trainer.loop.workdir import claim
+from beamfeed.trainer.tasks.objective import LOSS, Objective, Sums
 
 CALL_SECONDS = 0.5  # about as long as a call of many steps takes: what is watched, and SIGTERM, wait for its end
 MOST_STEPS = 1024  # in a call
@@ -75,24 +77,27 @@ class Training:
         self.names = RunLayout(job.train.workdir)
         train = job.train
         check_split(manifest, "train", train.feed.batch_size, whole=True)
+        self.objective = Objective(train.task, manifest)
+        self.watched = find_watched(train.watch, self.objective)
         with cluster.strategy.scope(), computing_in(train.devices.precision):
-            self.model = models.build(train.model, manifest.windows.length, len(manifest.features), train.seed)
+            self.model = models.build(train.model, self.objective.signature, train.seed)
             self.optimizer = make_optimizer(train.optimizer, scale_loss=train.devices.precision == "mixed_float16")
             self.optimizer.build(self.model.trainable_variables)
         self.steps = train_steps(windows_in(manifest, "train"), train.feed.batch_size)  # of an epoch
-        self.feed = Feed(job, manifest, cluster)
+        self.feed = Feed(job, manifest, cluster, self.objective.fields())
         self._train = make_train_steps(
             cluster.strategy,
             self.model,
+            self.objective,
             self.optimizer,
             train.feed.batch_size,
             train.optimizer.clip_norm,
             train.devices.xla,
         )
-        self._eval = make_eval_steps(cluster.strategy, self.model)
+        self._eval = make_eval_steps(cluster.strategy, self.model, self.objective)
         self._checkpoints = Checkpoints(self.names.checkpoints, train.checkpoint.keep)
         self._best = Checkpoints(self.names.best, 2)  # the one before is still named by the last checkpoint
-        self._sample: np.ndarray | None = None  # for the picture
+        self.pictures = Pictures(job, manifest, self.objective)
         self._at_a_time, self._spent, self._saved = 1, 0.0, time.monotonic()
 
     def restore(self) -> TrainingState:
@@ -117,7 +122,7 @@ class Training:
           JobFailed: if the loss is not finite, on every worker at the same step.
           Preempted: if a worker was asked to stop.
         """
-        totals = Totals(*(tf.constant(value, tf.float64) for value in (state.loss, state.norm, state.waited)))
+        totals = self._sums_of(state)
         with metrics.bar(state, self.job.train.epochs, self.steps) as bar:
             while state.done < self.steps:
                 before, began = state, time.perf_counter()
@@ -126,13 +131,14 @@ class Training:
                 totals, received = self._train(batches, tf.constant(steps), totals, sent)
                 stop, spent = (float(value) / self.cluster.strategy.num_replicas_in_sync for value in received.numpy())
                 self._spent = time.perf_counter() - began
-                state = state.train(steps, totals.floats(), self._spent)
+                state = state.train(steps, {name: sums.numpy().tolist() for name, sums in totals.items()}, self._spent)
                 self.watchdog.alive("training")
-                if not math.isfinite(state.loss):
-                    raise JobFailed(
-                        f"the loss is {state.loss} in epoch {state.epoch + 1}, by step {state.step}; "
-                        "try a lower train.optimizer.learning_rate, and look for extreme values in the data"
-                    )
+                for name, what in ((LOSS, "the loss"), (NORM, "the norm of the gradients")):
+                    if not math.isfinite(state.sums[name]):
+                        raise JobFailed(
+                            f"{what} is {state.sums[name]} in epoch {state.epoch + 1}, by step {state.step}; "
+                            "try a lower train.optimizer.learning_rate, and look for extreme values in the data"
+                        )
                 metrics.step(before, state, self.job.train.feed.batch_size, self.optimizer, bar)
                 self._pace(spent)
                 if stop:
@@ -142,6 +148,14 @@ class Training:
                 if state.done < self.steps and self._is_due(state):
                     self.save(state)
         return state
+
+    def _sums_of(self, state: TrainingState) -> Sums:
+        """The sums so far. Those of metrics that the job did not have then begin here."""
+        zero = zero_train(self.objective)
+        kept = {name: tf.constant(state.sums[name], tf.float64) for name in zero if name in state.sums}
+        return {
+            name: kept[name] if name in kept and kept[name].shape == one.shape else one for name, one in zero.items()
+        }
 
     def _pace(self, spent: float) -> None:
         """More steps in a call, or fewer; `spent` is the mean of all workers, so all decide alike."""
@@ -177,17 +191,12 @@ class Training:
         self.cluster.barrier()
         restore(self.names.best, state.best_step, variables_of(self.model))
 
-    def evaluate(self, split: Any) -> float | None:
-        """The mean loss of a split's windows, each counted once; None if it is empty."""
+    def evaluate(self, split: Any) -> dict[str, float | None] | None:
+        """The mean loss of a split's windows, each counted once, and what else is measured; None if it is empty."""
         self.watchdog.alive("evaluation")
-        return self.feed.evaluate(self._eval, split, self._at_a_time, lambda: self.watchdog.alive("evaluation"))
-
-    def draw(self) -> bytes:
-        """A picture of a window and of what the model makes of it, PNG."""
-        if self._sample is None:
-            self._sample = sample_window(self.job, self.manifest)
-        reconstruction = self.model(self._sample[None], training=False).numpy()[0]
-        return draw_window(self._sample, reconstruction, self.manifest)
+        zero = zero_eval(self.objective)
+        sums = self.feed.evaluate(self._eval, split, zero, self._at_a_time, lambda: self.watchdog.alive("evaluation"))
+        return None if sums is None else self.objective.values(sums, sums["windows"])
 
     def close(self) -> None:
         self._checkpoints.close()
@@ -201,9 +210,9 @@ def train_and_evaluate(
 
     Every worker calls this, and must not end before the chief has: it would take the
     chief with it. After each epoch all windows of the eval split are
-    evaluated once and a checkpoint is written; the weights with the lowest eval
-    loss (train loss, where there is no eval split) are evaluated on the test
-    split and returned.
+    evaluated once and a checkpoint is written; the weights with the best eval
+    loss, or what else is watched (of the train split, where there is no eval
+    split), are evaluated on the test split and returned.
 
     Args:
       job: the job; `output.path` is where the dataset is.
@@ -214,7 +223,7 @@ def train_and_evaluate(
 
     Raises:
       UserError: if the dataset cannot be read or has too few windows.
-      JobFailed: if the loss is not finite.
+      JobFailed: if the loss or the gradients are not finite.
       Preempted: if a worker was asked to stop.
     """
     train = job.train
@@ -223,11 +232,13 @@ def train_and_evaluate(
         stack.enter_context(explained(manifest, job.output.path))
         training = stack.enter_context(closing(Training(job, manifest, cluster, watchdog)))
         if cluster.worker.is_chief:
-            claim(job, manifest, restart)  # not before the model could be made of the job
+            for change in claim(job, manifest, restart):  # not before the model could be made of the job
+                print(change, file=sys.stderr)
         cluster.barrier()
         watchdog.alive("getting ready")
         state = training.restore()
-        metrics = MetricsLog(training.names, state, cluster.worker.is_chief)
+        measured = training.objective.names()
+        metrics = MetricsLog(training.names, state, measured, cluster.worker.is_chief)
         stack.callback(metrics.close)
         batches = None
         while not is_over(state.epoch, state.stale, train):
@@ -235,32 +246,21 @@ def train_and_evaluate(
                 batches = training.feed.train(state.epoch, state.done)
             state = training.run_epoch(batches, state, metrics)
             began = time.perf_counter()
-            eval_loss = training.evaluate("eval")
-            line = describe_epoch(state, job, training, eval_loss, time.perf_counter() - began)
-            watched = line["loss"] if eval_loss is None else eval_loss
-            state = state.end_epoch(watched, train.early_stopping.min_delta if train.early_stopping else 0.0)
+            evaluated = training.evaluate("eval")
+            line = describe_epoch(state, job, training, evaluated, time.perf_counter() - began)
+            min_delta = train.early_stopping.min_delta if train.early_stopping else 0.0
+            state = state.end_epoch(training.watched.score(line), min_delta)
             if state.best_step == state.step:
                 training.save_best(state)
             metrics.add(line, train.epochs)
             if metrics.picture_is_due():
-                metrics.picture(state.step, training.draw())
+                metrics.pictures(state.step, training.pictures.draw(training.model))
             if cluster.worker.is_chief:
                 note_new_data(job, manifest)
             training.save(state)  # last: what is newer than it is dropped on resuming
 
         training.restore_best(state)
-        result = TrainResult(
-            fingerprint=run_fingerprint(job.train, manifest.fingerprint),
-            epochs=state.epoch,
-            stale=state.stale,
-            stopped_early=stops_early(state.stale, train.early_stopping),
-            first_loss=metrics.epochs[0]["loss"] if metrics.epochs else None,
-            last_loss=metrics.epochs[-1]["loss"] if metrics.epochs else None,
-            best_loss=state.best,
-            test_loss=training.evaluate("test"),
-            seconds=sum(epoch["seconds"] for epoch in metrics.epochs),
-            workers=cluster.worker.count,
-        )
+        result = describe_run(state, job, training, metrics.epochs, training.evaluate("test"))
         return Outcome(result, training.model.get_weights(), metrics.epochs, kept=(training.feed, batches))
 
 
@@ -276,20 +276,55 @@ def computing_in(precision: str) -> Iterator[None]:
 
 
 def describe_epoch(
-    state: TrainingState, job: TrainingJob, training: Training, eval_loss: float | None, evaluated: float
+    state: TrainingState,
+    job: TrainingJob,
+    training: Training,
+    evaluated: dict[str, float | None] | None,
+    seconds: float,
 ) -> Epoch:
-    """The line of an epoch whose steps are all run."""
+    """The line of an epoch whose steps are all run; `seconds` is what its evaluation took."""
+    sums = state.sums
+    eval_values = {f"eval_{name}": value for name, value in (evaluated or {"loss": None}).items()}
     return {
         "epoch": state.epoch + 1,
         "step": state.step,
-        "loss": state.loss / state.done,
-        "eval_loss": eval_loss,
+        **training.objective.values(sums, state.done),
+        **eval_values,
         "learning_rate": learning_rate(training.optimizer),
-        "gradient_norm": state.norm / state.done,
-        "seconds": state.seconds + evaluated,
+        "gradient_norm": sums[NORM] / sums[NORMS] if sums[NORMS] else None,
+        "seconds": state.seconds + seconds,
         "windows_per_second": state.done * job.train.feed.batch_size / state.seconds,
-        "waiting": state.waited / state.seconds,
+        "waiting": sums[WAITED] / state.seconds,
     }
+
+
+def describe_run(
+    state: TrainingState,
+    job: TrainingJob,
+    training: Training,
+    epochs: list[Epoch],
+    tested: dict[str, float | None] | None,
+) -> TrainResult:
+    """The result of a training run whose epochs are all run."""
+    best: Epoch = next((line for line in epochs if line["step"] == state.best_step), {})
+    prefix = "" if best.get("eval_loss") is None else "eval_"
+    names = [name for name in training.objective.names() if name != LOSS]
+    return TrainResult(
+        fingerprint=run_fingerprint(job.train, training.manifest.fingerprint),
+        epochs=state.epoch,
+        stale=state.stale,
+        stopped_early=stops_early(state.stale, job.train.early_stopping),
+        first_loss=epochs[0]["loss"] if epochs else None,
+        last_loss=epochs[-1]["loss"] if epochs else None,
+        watched=training.watched.name,
+        best=best.get(prefix + training.watched.name),
+        best_loss=best.get(f"{prefix}{LOSS}"),
+        metrics={name: best.get(prefix + name) for name in names},
+        test_loss=tested[LOSS] if tested else None,
+        test_metrics={name: tested[name] for name in names} if tested else {},
+        seconds=sum(epoch["seconds"] for epoch in epochs),
+        workers=training.cluster.worker.count,
+    )
 
 
 def note_new_data(job: TrainingJob, manifest: Manifest) -> None:

@@ -39,21 +39,39 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
     return result if is_over(result.epochs, result.stale, job.train) else None
 
 
-def claim(job: TrainingJob, manifest: Manifest, restart: bool) -> None:
+def claim(job: TrainingJob, manifest: Manifest, restart: bool) -> list[str]:
     """Writes into the folder which training it holds; with `restart`, removes the files of an earlier one.
 
     For the chief alone, while the other workers wait.
+
+    Returns:
+      What the job says otherwise than at the last start of this training run, a line each.
     """
     names = RunLayout(job.train.workdir)
     if restart:
         remove_run(names)
-    run = {
+    before = _read_json(names.run) or {}
+    run: dict[str, Any] = {
         "fingerprint": run_fingerprint(job.train, manifest.fingerprint),
         "job": job.name,
         "data": manifest.fingerprint,
         "train": job.train.model_dump(mode="json"),
     }
     storage.write_text(names.run, json.dumps(run, indent=1) + "\n")
+    return describe_changes(before.get("train"), run["train"]) if before else []
+
+
+def describe_changes(before: Any, now: Any, key: str = "train") -> list[str]:
+    """Each key that two sections of jobs differ in, but for where the run is: `train.epochs: was 2, is now 3`."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        keys = [name for name in dict.fromkeys([*now, *before]) if f"{key}.{name}" != "train.workdir"]
+        return [line for name in keys for line in describe_changes(before.get(name), now.get(name), f"{key}.{name}")]
+    return [] if before == now else [f"{key}: was {_shown(before)}, is now {_shown(now)}"]
+
+
+def _shown(value: Any) -> str:
+    """A value as a job file has it."""
+    return "not set" if value is None else value if isinstance(value, str) else json.dumps(value).replace('"', "")
 
 
 def remove_run(names: RunLayout) -> None:

@@ -1,34 +1,40 @@
 """The models, one per file; `build` makes the one that the job names."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
-from beamfeed.contract.config.model import CustomModel
-from beamfeed.contract.config.model import RecurrentAutoencoder as RecurrentAutoencoderSection
+from beamfeed.contract.config.model import CustomModel, ModelSection, Recurrent, RecurrentAutoencoder
 from beamfeed.trainer.models.custom import build_custom, find_encoder
-from beamfeed.trainer.models.recurrent_autoencoder import recurrent_autoencoder
+from beamfeed.trainer.models.recurrent import build_recurrent
+from beamfeed.trainer.models.recurrent_autoencoder import build_recurrent_autoencoder
+from beamfeed.trainer.models.signature import Signature
+
+# The one look-up of models: the section of the job -> what makes it.
+BUILDERS: dict[type[ModelSection], Callable[[Any, Signature], keras.Model]] = {
+    RecurrentAutoencoder: build_recurrent_autoencoder,
+    Recurrent: build_recurrent,
+    CustomModel: build_custom,
+}
 
 
-def build(section: RecurrentAutoencoderSection | CustomModel, length: int, features: int, seed: int) -> keras.Model:
+def build(section: ModelSection, signature: Signature, seed: int) -> keras.Model:
     """A built model with its first weights, which `seed` decides.
 
     Args:
       section: `train.model` of the job.
-      length: rows in a window.
-      features: columns of a window.
+      signature: what the model gets, and what it must give.
       seed: becomes the seed of Keras, NumPy, Python and TensorFlow.
 
     Returns:
-      A model from float32 `[batch, length, features]` to the same shape.
+      A model with these inputs and outputs, see `Signature`.
 
     Raises:
-      UserError: if it is a model of the user's own that cannot be made.
+      UserError: if the model does not fit the task, or is one of the user's own that cannot be made.
     """
     keras.utils.set_random_seed(seed)
-    match section:
-        case CustomModel():
-            return build_custom(section, length, features)
-        case RecurrentAutoencoderSection():
-            return recurrent_autoencoder(length, features, section.units, section.latent, section.cell)
+    return BUILDERS[type(section)](section, signature)
 
 
 def find_parts(model: keras.Model) -> tuple[keras.Layer | None, keras.Layer | None]:

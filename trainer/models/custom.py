@@ -1,64 +1,82 @@
 """A model of the user's own, from the class that the job names. What is wrong with it is told in one line."""
 
-import difflib
 import importlib
 import os
 import traceback
 from typing import Any
 
 import keras
-import numpy as np
+import tensorflow as tf
 
 from beamfeed.contract.config.model import CustomModel
+from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.errors import UserError
+from beamfeed.trainer.models.signature import Output, Signature
 
 CLASS, ARGS = "train.model.class", "train.model.args"
+TRIED = 2  # windows
 
 
-def build_custom(section: CustomModel, length: int, features: int) -> keras.Model:
-    """Builds `Class(length=length, features=features, **args)` and tries it on windows of zeros.
+def build_custom(section: CustomModel, signature: Signature) -> keras.Model:
+    """Builds the class and tries it on windows of zeros.
+
+    It is called with `length=` and `features=` where the one input is windows of rows, with `inputs={name: shape}`
+    elsewhere; and with `outputs=` unless it only gives back what it gets: how many numbers, or where there are
+    several outputs a dict of that by their names (for an output that gives windows back, their shape).
 
     Returns:
-      A built model from float32 `[batch, length, features]` to the same shape.
+      A built model from and to what the signature says.
 
     Raises:
       UserError: in one line that names the key, and the user's line where it failed.
     """
-    make = find_class(section.class_)
+    make = find_class(section.class_, CLASS)
+    given = arguments_of(signature)
     try:
-        model = make(length=length, features=features, **section.args)
+        model = make(**given, **section.args)
     except Exception as error:
-        given = ", ".join(f"{key}={value!r}" for key, value in section.args.items())
-        call = f"{make.__name__}(length={length}, features={features}{', ' if given else ''}{given})"
-        raise UserError(f"{ARGS}: {call} failed: {_told(error)}") from error
+        call = ", ".join(f"{key}={value!r}" for key, value in {**given, **section.args}.items())
+        raise UserError(f"{ARGS}: {make.__name__}({call}) failed: {told(error)}") from error
     if not isinstance(model, keras.Model):
         raise UserError(f"{CLASS}: {section.class_} makes a {type(model).__name__}, it must be a keras.Model")
-    _try_out(model, section.class_, (2, length, features))
+    _try_out(model, section.class_, signature)
     return model
 
 
-def find_class(path: str) -> Any:
-    """Imports `package.module:Class`. A function that returns a keras.Model will do too.
+def arguments_of(signature: Signature) -> dict[str, Any]:
+    """What the dataset and the task say to a model's constructor."""
+    found: dict[str, Any] = {}
+    if signature.series is not None:
+        found["length"], found["features"] = signature.series
+    else:
+        found["inputs"] = {name: list(one.shape) for name, one in signature.inputs.items()}
+    if not signature.gives_back:
+        outputs = {name: output.argument for name, output in signature.outputs.items()}
+        found["outputs"] = outputs if len(outputs) > 1 else next(iter(outputs.values()))
+    return found
+
+
+def find_class(path: str, key: str) -> Any:
+    """Imports `package.module:Name`, a class or function that the job names at `key`.
 
     Raises:
-      UserError: if there is no such module or class, or the module cannot be imported.
+      UserError: if there is no such module or name, or the module cannot be imported.
     """
     module_name, _, name = path.partition(":")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise UserError(f"{CLASS}: importing {module_name} failed: {_told(error)}") from error
+            raise UserError(f"{key}: importing {module_name} failed: {told(error)}") from error
         raise UserError(
-            f"{CLASS}: there is no module {error.name!r}; start in the folder that holds it, or name that in PYTHONPATH"
+            f"{key}: there is no module {error.name!r}; start in the folder that holds it, or name that in PYTHONPATH"
         ) from None
     except Exception as error:
-        raise UserError(f"{CLASS}: importing {module_name} failed: {_told(error)}") from error
+        raise UserError(f"{key}: importing {module_name} failed: {told(error)}") from error
     if not callable(found := getattr(module, name, None)):
-        near = difflib.get_close_matches(name, [n for n in vars(module) if callable(getattr(module, n))], n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
+        hint = near_miss(name, [n for n in vars(module) if callable(getattr(module, n))])
         place = getattr(module, "__file__", None) or "a folder"  # that has no __init__.py
-        raise UserError(f"{CLASS}: {module_name} ({place}) has no class {name!r}{hint}")
+        raise UserError(f"{key}: {module_name} ({place}) has no {name!r}{hint}")
     return found
 
 
@@ -68,35 +86,80 @@ def find_encoder(model: keras.Model) -> keras.Layer | None:
     return found if isinstance(found, keras.Layer) else None
 
 
-def _try_out(model: keras.Model, name: str, shape: tuple[int, int, int]) -> None:
+def _try_out(model: keras.Model, name: str, signature: Signature) -> None:
     """Runs the model and its encoder once, and sees whether it can be saved: not only when the training run is over.
 
-    This also makes the weights of layers that wait for their first input.
+    This also makes the weights of layers that wait for their first input, and the losses that layers add.
     """
-    windows = np.zeros(shape, np.float32)
+    windows = signature.zeros(TRIED)
+    of = f"windows {[list(one.shape) for one in tf.nest.flatten(windows)]}"
+    if isinstance(windows, tf.Tensor):
+        of = f"windows {list(windows.shape)}"
     encoder = find_encoder(model)
     try:
         found = model(windows, training=False)
-        latent = found if encoder is None else encoder(windows, training=False)
+        latent = None if encoder is None else encoder(windows, training=False)
     except Exception as error:
-        raise UserError(f"{CLASS}: {name} fails on windows {list(shape)}: {_told(error)}") from error
-    if not hasattr(found, "shape"):
-        raise UserError(f"{CLASS}: {name} returns a {type(found).__name__}, it must be a tensor shaped as the windows")
-    if tuple(found.shape) != shape:
-        raise UserError(f"{CLASS}: {name} makes {list(found.shape)} of windows {list(shape)}, it must keep the shape")
-    if keras.backend.standardize_dtype(found.dtype) != "float32":
-        raise UserError(f"{CLASS}: {name} returns {found.dtype.name}, it must be float32 as the windows")
-    if not hasattr(latent, "shape") or tuple(latent.shape)[:1] != shape[:1]:
+        raise UserError(f"{CLASS}: {name} fails on {of}: {told(error)}") from error
+    for output, tensor in _by_output(found, name, signature).items():
+        _check_output(tensor, output, name, of, signature)
+    if encoder is not None and (not hasattr(latent, "shape") or tuple(latent.shape)[:1] != (TRIED,)):
         raise UserError(f"{CLASS}: the encoder of {name} must make one tensor of windows, with the batch first")
     if not model.trainable_variables:
         raise UserError(f"{CLASS}: {name} has no weights to train")
     try:
         keras.saving.serialize_keras_object(model)
     except Exception as error:  # Keras raises whatever get_config does, and some pages of advice
-        raise UserError(f"{CLASS}: {name} cannot be saved, it needs a get_config: {_told(error)}") from error
+        raise UserError(f"{CLASS}: {name} cannot be saved, it needs a get_config: {told(error)}") from error
 
 
-def _told(error: Exception) -> str:
+def _by_output(found: Any, name: str, signature: Signature) -> dict[str, Any]:
+    names = list(signature.outputs)
+    if len(names) == 1:
+        if not hasattr(found, "shape"):
+            wanted = "shaped as the windows" if signature.gives_back else f"of {_wanted(signature.outputs[names[0]])}"
+            raise UserError(f"{CLASS}: {name} returns a {type(found).__name__}, it must be a tensor {wanted}")
+        return {names[0]: found}
+    if not isinstance(found, dict):
+        raise UserError(
+            f"{CLASS}: {name} returns a {type(found).__name__}, it must be a dict with the outputs {', '.join(names)}"
+        )
+    for output in names:
+        if output not in found:
+            hint = near_miss(output, list(found))
+            raise UserError(
+                f"{CLASS}: {name} returns no output {output!r}{hint} (it returns: {', '.join(map(str, found))}; "
+                f"the task needs: {', '.join(names)})"
+            )
+        if not hasattr(found[output], "shape"):
+            raise UserError(f"{CLASS}: {name} returns a {type(found[output]).__name__} for the output {output!r}")
+    if further := [str(output) for output in found if output not in names]:
+        raise UserError(
+            f"{CLASS}: {name} returns the output {further[0]!r}, of which the task knows nothing "
+            f"(it needs: {', '.join(names)})"
+        )
+    return found
+
+
+def _check_output(tensor: Any, output: str, name: str, of: str, signature: Signature) -> None:
+    wanted = signature.outputs[output]
+    shape = tuple(tensor.shape)
+    if shape not in [(TRIED, *(size or 1 for size in one)) for one in wanted.shapes]:
+        made = f"{CLASS}: {name} makes {list(shape)} of {of}"
+        if signature.gives_back:
+            raise UserError(f"{made}, it must keep the shape")
+        if len(signature.outputs) > 1:
+            made = f"{CLASS}: {name} makes {list(shape)} for the output {output!r} of {of}"
+        raise UserError(f"{made}, the task needs {_wanted(wanted)}")
+    if not keras.backend.is_float_dtype(tensor.dtype):
+        raise UserError(f"{CLASS}: {name} returns {tensor.dtype.name}, it must be of floating point numbers")
+
+
+def _wanted(output: Output) -> str:
+    return f"{' or '.join(str([TRIED, *shape]) for shape in output.shapes)}: {output.told}"
+
+
+def told(error: Exception) -> str:
     """The error in one line, and the last line of code outside of Keras and Python that led to it."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     if isinstance(error, SyntaxError):
@@ -104,9 +167,13 @@ def _told(error: Exception) -> str:
         text = error.msg
     else:
         frames = traceback.extract_tb(error.__traceback__)
-        own = [f for f in frames if f.filename != __file__ and not _is_installed(f.filename)]
+        own = [f for f in frames if not _is_ours(f.filename) and not _is_installed(f.filename)]
         place = f"{own[-1].filename}:{own[-1].lineno}" if own else None
     return f"{type(error).__name__}: {text}" + (f" ({place})" if place else "")
+
+
+def _is_ours(filename: str) -> bool:
+    return os.path.realpath(filename).startswith(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 
 def _is_installed(filename: str) -> bool:

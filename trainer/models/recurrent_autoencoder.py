@@ -4,7 +4,26 @@ from collections.abc import Sequence
 
 import keras
 
-CELLS = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}
+from beamfeed.contract.config.model import RecurrentAutoencoder
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.models.recurrent import CELLS
+from beamfeed.trainer.models.signature import Signature
+
+
+def build_recurrent_autoencoder(section: RecurrentAutoencoder, signature: Signature) -> keras.Model:
+    """The model that the section describes.
+
+    Raises:
+      UserError: if the windows are no series, or something else than they is to be learned.
+    """
+    if not signature.gives_back:
+        raise UserError(
+            "train.model.name: 'recurrent_autoencoder' gives windows back and does nothing else, for train.task "
+            "{name: reconstruct}; to classify or regress there is 'recurrent', or a class of your own"
+        )
+    if signature.series is None:
+        raise UserError("train.model.name: 'recurrent_autoencoder' is for series: windows of rows of numbers")
+    return recurrent_autoencoder(*signature.series, section.units, section.latent, section.cell)
 
 
 def recurrent_autoencoder(

@@ -1,0 +1,55 @@
+"""Recurrent layers over a window, and from their last state a head for each thing to classify or regress."""
+
+import keras
+
+from beamfeed.contract.config.model import Recurrent
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.models.signature import Output, Signature
+
+CELLS = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}
+
+
+def build_recurrent(section: Recurrent, signature: Signature) -> keras.Model:
+    """The model that the section describes.
+
+    A functional model of plain Keras layers: `keras.saving.load_model` reads it
+    where nothing of this project is installed.
+
+    Returns:
+      A model `[batch, length, features]` -> `[batch, units]` for each head, float32; a dict by the names of the
+      outputs where there are several.
+
+    Raises:
+      UserError: if the windows are no series, or are to be given back.
+    """
+    if any(output.units is None for output in signature.outputs.values()):
+        raise UserError(
+            "train.model.name: 'recurrent' has no output that gives windows back; to reconstruct there is "
+            "'recurrent_autoencoder', or a class of your own"
+        )
+    if signature.series is None:
+        raise UserError("train.model.name: 'recurrent' is for series: windows of rows of numbers")
+    layer = CELLS[section.cell]
+    *deeper, last = section.units
+    windows = keras.Input(signature.series, name="windows")
+    state = windows
+    for size in deeper:
+        state = _dropped(layer(size, return_sequences=True)(state), section.dropout)
+    state = _dropped(layer(last)(state), section.dropout)
+    for size in section.dense:
+        state = _dropped(keras.layers.Dense(size, activation="relu")(state), section.dropout)
+    heads = {name: _head(state, name, output) for name, output in signature.outputs.items()}
+    outputs = heads if len(heads) > 1 else next(iter(heads.values()))
+    return keras.Model(windows, outputs, name="recurrent")
+
+
+def _dropped(values: keras.KerasTensor, rate: float) -> keras.KerasTensor:
+    return keras.layers.Dropout(rate)(values) if rate else values
+
+
+def _head(state: keras.KerasTensor, name: str, output: Output) -> keras.KerasTensor:
+    """`[batch, units]`, float32, in the units of the target: what it learns first need not be their size."""
+    numbers = keras.layers.Dense(output.units, name=f"{name}_head", dtype="float32")(state)
+    if (output.scale, output.offset) == (1.0, 0.0):
+        return numbers
+    return keras.layers.Rescaling(output.scale, output.offset, name=f"{name}_units", dtype="float32")(numbers)

@@ -1,0 +1,84 @@
+"""What a dataset and a task ask of a model: the inputs that it gets and the outputs that it gives."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+Shape = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input.
+
+    Attributes:
+      shape: of one window's value, without the batch: `(time, features)` of series.
+      dtype: float32, int64 or string.
+    """
+
+    shape: Shape
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output.
+
+    Attributes:
+      shapes: that a window's may have, without the batch; the first is the rule.
+      told: what the numbers are, in a few words.
+      units: how many numbers a head has to give; None where an input is to be given back.
+      scale: a head's numbers, times this and
+      offset: plus this, are in the target's own units.
+    """
+
+    shapes: tuple[Shape, ...]
+    told: str
+    units: int | None = None
+    scale: float = 1.0
+    offset: float = 0.0
+
+    @property
+    def argument(self) -> int | list[int | None]:
+        """What the constructor of a model of the user's own is told: the numbers of a head, or a window's shape."""
+        return list(self.shapes[0]) if self.units is None else self.units
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The inputs and outputs by their names.
+
+    A model gets a tensor where there is one input and a dict by name where there are several. It gives a tensor
+    where there is one output and a dict by name where there are several.
+    """
+
+    inputs: dict[str, Input]
+    outputs: dict[str, Output]
+
+    @property
+    def series(self) -> tuple[int, int] | None:
+        """Length and features of the windows, where they are the one input; else None."""
+        shapes = [one.shape for one in self.inputs.values() if one.dtype == "float32"]
+        if len(self.inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 2 or None in shapes[0]:
+            return None
+        length, features = shapes[0]
+        return length, features  # type: ignore[return-value]
+
+    @property
+    def gives_back(self) -> bool:
+        """Whether the one output is the one input again: what an autoencoder does."""
+        return len(self.outputs) == 1 and next(iter(self.outputs.values())).units is None
+
+    def zeros(self, batch: int) -> Any:
+        """Such a batch of nothing, to try a model out. What may be of any length is of length 1."""
+        found = {
+            name: tf.zeros([batch, *(size or 1 for size in one.shape)], one.dtype) for name, one in self.inputs.items()
+        }
+        return found if len(found) > 1 else next(iter(found.values()))
+
+    def keras_inputs(self) -> Any:
+        """Inputs of a functional model, named as the fields are."""
+        found = {name: keras.Input(one.shape, dtype=one.dtype, name=name) for name, one in self.inputs.items()}
+        return found if len(found) > 1 else next(iter(found.values()))

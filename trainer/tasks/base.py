@@ -1,0 +1,132 @@
+"""What the loop, the models and the export ask of a task: one goal, and one output of the model, each."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract.config.task import Goal
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.trainer.models.signature import Input, Output
+from beamfeed.trainer.tasks.named import Loss, Measure, find_loss, find_measures, try_loss, try_measure
+
+Fields = Mapping[str, tf.Tensor]  # of a batch, by the names of the dataset's fields
+Restore = Callable[[tf.Tensor], tf.Tensor]  # preprocessed windows -> raw units
+
+
+class Sampling(NamedTuple):
+    """Which windows a picture is drawn from: at most so many, the first ones or from all over the split."""
+
+    windows: int
+    mixed: bool
+
+
+class Sample(NamedTuple):
+    """Some windows and what a model makes of them.
+
+    Attributes:
+      wanted: the target, `[windows, ...]`.
+      found: the output, `[windows, ...]`, float32.
+      columns: names of the parts of the input's last axis.
+    """
+
+    wanted: np.ndarray
+    found: np.ndarray
+    columns: list[str]
+
+
+class Task(ABC):
+    """One goal of a training run.
+
+    Args:
+      goal: its section of the job.
+      key: where that stands, such as `train.task`.
+      manifest: of a dataset that has what the goal asks for, see `beamfeed.trainer.tasks.check`.
+      inputs: of the model.
+
+    Attributes:
+      loss_name: what the loss measures, for the report.
+      picture: the name of what it draws.
+      sampling: of which windows.
+      default_loss: where the job names none.
+      default_metrics: likewise.
+      short_names: of metrics, and which ones of Keras they mean here.
+      measures: the metrics.
+
+    Raises:
+      UserError: if a loss or a metric cannot be had.
+    """
+
+    picture: ClassVar[str]
+    sampling: ClassVar[Sampling]
+    default_loss: ClassVar[str]
+    default_metrics: ClassVar[tuple[str, ...]] = ()
+    short_names: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, goal: Goal, key: str, manifest: Manifest, inputs: Mapping[str, Input]):
+        self.goal, self.key, self.manifest, self.inputs = goal, key, manifest, inputs
+        self.loss: Loss = find_loss(goal.loss or self.default_loss, f"{key}.loss")
+        names = self.default_metrics if goal.metrics is None else goal.metrics
+        self.measures: list[Measure] = find_measures(names, f"{key}.metrics", self.short_names, **self.arguments())
+        wanted, found = self.example()
+        try_loss(self.losses, wanted, found, goal.loss or self.default_loss, f"{key}.loss")
+        for measure in self.measures:
+            try_measure(measure, *self.compared(measure, wanted, self.scored(found)), f"{key}.metrics")
+
+    @property
+    def loss_name(self) -> str:
+        return (self.goal.loss or self.default_loss).rpartition(":")[2].replace("_", " ")
+
+    @property
+    @abstractmethod
+    def output(self) -> Output:
+        """What the model must give."""
+
+    @abstractmethod
+    def wanted(self, fields: Fields) -> tf.Tensor:
+        """What the output is compared with, batch first."""
+
+    def weights(self, fields: Fields, wanted: tf.Tensor) -> tf.Tensor | None:
+        """How much each window counts in the loss, float32 `[batch]`; None if all count alike."""
+        name = self.goal.sample_weight
+        return None if name is None else tf.cast(tf.reshape(fields[name], [-1]), tf.float32)
+
+    @abstractmethod
+    def losses(self, wanted: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+        """The loss of each window without its weight: float32 `[batch]`, whatever the model computes in."""
+
+    def scored(self, found: tf.Tensor) -> tf.Tensor:
+        """The model's output as metrics take it, float32."""
+        return tf.cast(found, tf.float32)
+
+    def compared(self, measure: Measure, wanted: tf.Tensor, scored: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """What a metric compares."""
+        return wanted, scored
+
+    def arguments(self) -> dict[str, Any]:
+        """Of the constructors of metrics, for those that take them."""
+        return {}
+
+    @abstractmethod
+    def example(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """What is wanted of `beamfeed.trainer.tasks.named.TRIED` windows, and an output for them."""
+
+    @abstractmethod
+    def serve(self, wanted: tf.Tensor, found: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
+        """What a SavedModel returns, by name, batch first.
+
+        Args:
+          wanted: the input's windows, for a task that gives them back.
+          found: the model's output.
+          restore: back to raw units, where windows came in those.
+        """
+
+    def constants(self) -> dict[str, tf.Tensor]:
+        """What a SavedModel tells of the task, by name."""
+        return {}
+
+    @abstractmethod
+    def draw(self, axes: Any, sample: Sample) -> None:
+        """Draws a sample into matplotlib's axes."""

@@ -1,0 +1,128 @@
+"""Whether a dataset has what a task asks for. Pure; no TensorFlow, so that a mistake is told at once.
+
+goal            a section of the job (`train.task`, or one of its outputs)
+check_goal      what each kind of goal asks of the dataset's fields
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import singledispatch
+
+from beamfeed.contract.config.section import near_miss
+from beamfeed.contract.config.task import Classify, Goal, Reconstruct, Regress, Several, goals_of
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.errors import UserError
+
+TASK = "train.task"
+
+
+def check_task(task: Goal | Several, manifest: Manifest) -> None:
+    """Says what a task asks for that the dataset does not have.
+
+    Raises:
+      UserError: for the first such thing, with its key.
+    """
+    if not inputs_of(manifest):
+        raise UserError(f"dataset {manifest.name}: has no input, nothing can be learned from it")
+    for key, goal in keyed_goals(task).items():
+        check_goal(goal, key, manifest)
+        if goal.sample_weight is not None:
+            find_field(manifest, goal.sample_weight, f"{key}.sample_weight", "weight")
+
+
+def keyed_goals(task: Goal | Several) -> dict[str, Goal]:
+    """The goals by the keys of the job that hold them."""
+    several = isinstance(task, Several)
+    return {f"{TASK}.outputs.{name}" if several else TASK: goal for name, goal in goals_of(task).items()}
+
+
+def inputs_of(manifest: Manifest) -> list[Field]:
+    """The fields that a model gets."""
+    return [field for field in manifest.fields if field.role == "input"]
+
+
+def find_field(manifest: Manifest, name: str, key: str, role: str) -> Field:
+    """The field that the job names at `key`: one number for each window, of this role.
+
+    Raises:
+      UserError: if there is none.
+    """
+    fits = [field.name for field in manifest.fields if field.role == role]
+    has = f"the dataset's {role}s: {', '.join(fits)}" if fits else f"the dataset has no {role}; give the job a label"
+    found = next((field for field in manifest.fields if field.name == name), None)
+    if found is None:
+        raise UserError(f"{key}: the dataset has no field {name!r}{near_miss(name, fits)} ({has})")
+    if found.role != role:
+        raise UserError(f"{key}: the field {name!r} has role {found.role}, not {role} ({has})")
+    if found.shape or (found.per == "row" and manifest.windows.length > 1):
+        raise UserError(f"{key}: the field {name!r} has more than one value for each window")
+    if found.dtype == "bytes":
+        raise UserError(f"{key}: the field {name!r} is of text, it must be of numbers or classes")
+    return found
+
+
+@singledispatch
+def check_goal(goal: Goal, key: str, manifest: Manifest) -> None:
+    """What a goal asks of the dataset.
+
+    Raises:
+      UserError: if the dataset does not have it.
+    """
+    raise NotImplementedError(f"nothing is known of the task {goal.name}")
+
+
+@check_goal.register
+def _reconstruct(goal: Reconstruct, key: str, manifest: Manifest) -> None:
+    found = inputs_of(manifest)
+    if len(found) > 1 or found[0].dtype != "float32" or found[0].is_ragged:
+        told = ", ".join(f"{field.name} ({field.dtype} {list(field.shape)})" for field in found)
+        raise UserError(f"{key}: reconstruct needs one input of float32, of one shape; the dataset has {told}")
+
+
+@check_goal.register
+def _classify(goal: Classify, key: str, manifest: Manifest) -> None:
+    field = find_field(manifest, goal.target, f"{key}.target", "target")
+    if not field.classes:
+        raise UserError(
+            f"{key}.target: {goal.target!r} holds numbers, not classes; "
+            f"use {{name: regress}}, or give its label 'classes'"
+        )
+    class_weights(goal, key, manifest)
+
+
+@check_goal.register
+def _regress(goal: Regress, key: str, manifest: Manifest) -> None:
+    field = find_field(manifest, goal.target, f"{key}.target", "target")
+    if field.classes:
+        raise UserError(f"{key}.target: {goal.target!r} holds classes ({_some(field.classes)}); use {{name: classify}}")
+
+
+def class_weights(goal: Classify, key: str, manifest: Manifest) -> list[float] | None:
+    """How much a window of each class counts, in the order of the classes; None where all count alike.
+
+    balanced: windows / (classes * windows of the class), of the train split. A class without windows has the weight 0.
+
+    Raises:
+      UserError: if there is no such class.
+    """
+    classes = manifest.field(goal.target).classes
+    asked = goal.class_weights
+    if asked is None:
+        return None
+    if isinstance(asked, Mapping):
+        if unknown := [name for name in asked if name not in classes]:
+            raise UserError(
+                f"{key}.class_weights: {goal.target!r} has no class {unknown[0]!r}"
+                f"{near_miss(unknown[0], classes)} (it has: {_some(classes)})"
+            )
+        return [float(asked.get(name, 1.0)) for name in classes]
+    split = manifest.splits.get("train")
+    told = split.targets.get(goal.target) if split else None
+    if told is None or len(told.counts) != len(classes):
+        raise UserError(f"{key}.class_weights: the manifest does not count the windows of each class; give numbers")
+    windows = sum(told.counts)
+    return [windows / (len(classes) * count) if count else 0.0 for count in told.counts]
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")

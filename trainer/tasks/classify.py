@@ -1,0 +1,116 @@
+"""The task classify: the model gives a number, a logit, for each class."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract.config.task import Classify as Section
+from beamfeed.trainer.models.signature import Output
+from beamfeed.trainer.tasks.base import Fields, Restore, Sample, Sampling, Task
+from beamfeed.trainer.tasks.check import class_weights
+from beamfeed.trainer.tasks.named import TRIED, Measure
+
+WRITTEN = 12  # classes: with more, the cells of the picture have no numbers
+
+
+class Classify(Task):
+    """Loss: cross-entropy from logits.
+
+    Losses of Keras get logits and one-hot targets, or the numbers of the classes where they are `sparse_...`.
+    Metrics of Keras get probabilities and targets in the same way; those of one probability (AUC, Precision) get
+    that of the second class where there are two. Losses and metrics of the user's own get the numbers of the
+    classes, int64 `[batch]`.
+    """
+
+    picture = "confusion_matrix"
+    sampling = Sampling(2048, mixed=True)
+    default_loss = "sparse_categorical_crossentropy"
+    default_metrics = ("accuracy",)
+    short_names: ClassVar[Mapping[str, str]] = {
+        "accuracy": "sparse_categorical_accuracy",
+        "crossentropy": "sparse_categorical_crossentropy",
+        "top_k_accuracy": "sparse_top_k_categorical_accuracy",
+    }
+    goal: Section
+
+    @property
+    def classes(self) -> list[str]:
+        """Their names, in the order of the logits."""
+        return self.manifest.field(self.goal.target).classes
+
+    @property
+    def output(self) -> Output:
+        """`[batch, classes]`."""
+        return Output(((len(self.classes),),), "a number for each class", units=len(self.classes))
+
+    def wanted(self, fields: Fields) -> tf.Tensor:
+        """The number of each window's class, int64 `[batch]`."""
+        return tf.cast(tf.reshape(fields[self.goal.target], [-1]), tf.int64)
+
+    def weights(self, fields: Fields, wanted: tf.Tensor) -> tf.Tensor | None:
+        """Those of the windows times those of their classes."""
+        of_windows = super().weights(fields, wanted)
+        of_classes = class_weights(self.goal, self.key, self.manifest)
+        if of_classes is None:
+            return of_windows
+        found = tf.gather(tf.constant(of_classes, tf.float32), wanted)
+        return found if of_windows is None else found * of_windows
+
+    def losses(self, wanted: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+        """Float32 `[batch]`."""
+        takes_numbers = self.loss.is_own or self.loss.name.startswith("sparse_")
+        return self.loss(wanted if takes_numbers else self._one_hot(wanted), tf.cast(found, tf.float32))
+
+    def scored(self, found: tf.Tensor) -> tf.Tensor:
+        """Probabilities, float32 `[batch, classes]`."""
+        return tf.nn.softmax(tf.cast(found, tf.float32))
+
+    def compared(self, measure: Measure, wanted: tf.Tensor, scored: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """As the class says."""
+        if measure.is_own or measure.keras_name.startswith("sparse_"):
+            return wanted, scored
+        if measure.is_yes_no and len(self.classes) == 2:
+            return wanted, scored[:, 1]
+        return self._one_hot(wanted), scored
+
+    def arguments(self) -> dict[str, Any]:
+        """One number for all classes."""
+        return {"num_classes": len(self.classes), "average": "macro"}
+
+    def example(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Windows of the first class."""
+        return tf.zeros([TRIED], tf.int64), tf.zeros([TRIED, len(self.classes)])
+
+    def serve(self, wanted: tf.Tensor, found: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
+        """Probabilities, `[batch, classes]`, and the name of the likeliest class, strings `[batch]`."""
+        return {
+            "probabilities": self.scored(found),
+            "class": tf.gather(tf.constant(self.classes), tf.argmax(found, axis=-1)),
+        }
+
+    def constants(self) -> dict[str, tf.Tensor]:
+        """The names of the classes, in the order of the probabilities."""
+        return {"classes": tf.constant(self.classes)}
+
+    def draw(self, axes: Any, sample: Sample) -> None:
+        """The confusion matrix: how many windows of each class are taken for which."""
+        count = len(self.classes)
+        wanted = sample.wanted.astype(int)
+        pairs = wanted * count + sample.found.argmax(axis=-1)
+        matrix = np.bincount(pairs, minlength=count * count).reshape(count, count)
+        shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+        axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        right = np.trace(matrix) / max(1, matrix.sum())
+        axes.set(title=f"{len(wanted):,} windows, {right:.1%} right", xlabel="model says", ylabel="is")
+        if count > WRITTEN:
+            return
+        axes.set_xticks(range(count), self.classes, rotation=30 if count > 3 else 0)
+        axes.set_yticks(range(count), self.classes)
+        for row, column in np.ndindex(count, count):
+            color = "white" if shares[row, column] > 0.5 else "black"
+            axes.text(column, row, f"{matrix[row, column]:,}", ha="center", va="center", color=color)
+
+    def _one_hot(self, wanted: tf.Tensor) -> tf.Tensor:
+        return tf.one_hot(wanted, len(self.classes))

@@ -1,0 +1,214 @@
+"""Losses and metrics that a job names: Keras's by their names, the user's own as `module:Name`.
+
+Each is tried once on a few windows of zeros, so that what does not fit is one line
+before training, and not a traceback after the first steps.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract.config.section import near_miss
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.models.custom import find_class, told
+
+TRIED = 3  # windows
+OWN = "; one of your own is module:Name"
+ALIASES = {  # of losses and metrics, as Keras has them
+    "bce": "binary_crossentropy",
+    "kld": "kl_divergence",
+    "mae": "mean_absolute_error",
+    "mape": "mean_absolute_percentage_error",
+    "mse": "mean_squared_error",
+    "msle": "mean_squared_logarithmic_error",
+}
+
+
+class Loss(NamedTuple):
+    """A function (wanted, found) -> numbers, batch first.
+
+    Attributes:
+      name: as Keras has it, in snake case.
+      is_own: whether it is of the user's own, and gets the target as the dataset has it.
+      function: of two tensors.
+    """
+
+    name: str
+    is_own: bool
+    function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+    def __call__(self, wanted: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+        """The loss of each window: float32 `[batch]`, the mean over what else the function leaves."""
+        losses = tf.cast(self.function(wanted, found), tf.float32)
+        return tf.reduce_mean(losses, axis=list(range(1, losses.shape.rank))) if losses.shape.rank > 1 else losses
+
+
+def find_loss(name: str, key: str) -> Loss:
+    """The loss that the job names at `key`; one that takes logits or probabilities takes logits.
+
+    Raises:
+      UserError: if there is none.
+    """
+    if ":" in name:
+        return Loss(name, True, find_class(name, key))
+    functions = _losses()
+    wanted = ALIASES.get(_snake(name), _snake(name))
+    if wanted not in functions:
+        raise UserError(f"{key}: {name!r} is no loss of Keras{near_miss(wanted, list(functions))}{OWN}")
+    function = functions[wanted]
+    if "from_logits" in inspect.signature(function).parameters:
+        return Loss(wanted, False, lambda y, found: function(y, found, from_logits=True))
+    return Loss(wanted, False, function)
+
+
+def try_loss(losses: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], wanted: Any, found: Any, name: str, key: str) -> None:
+    """Calls a loss on `TRIED` windows.
+
+    Raises:
+      UserError: if it fails, or does not give a number for each.
+    """
+    try:
+        given = losses(tf.convert_to_tensor(wanted), tf.convert_to_tensor(found))
+    except Exception as error:
+        raise UserError(f"{key}: {name!r} does not fit the task: {told(error)}") from error
+    if tuple(given.shape) != (TRIED,):
+        raise UserError(
+            f"{key}: {name!r} gives {list(given.shape)} for {TRIED} windows, it must give a number for each"
+        )
+
+
+class Measure:
+    """A metric of Keras, whose state is a list of sums: they add up over replicas, steps and workers.
+
+    Attributes:
+      name: in metrics.jsonl.
+      label: as the job names it.
+      keras_name: in snake case, without the aliases.
+      is_own: whether it is of the user's own.
+      metric: the object of Keras; its variables are never used.
+    """
+
+    def __init__(self, name: str, label: str, is_own: bool, metric: keras.metrics.Metric):
+        self.name, self.label, self.is_own, self.metric = name, label, is_own, metric
+        self.keras_name = _snake(type(metric).__name__)
+
+    @property
+    def direction(self) -> str | None:
+        """Which values are good, `min` or `max`; None if the metric does not tell."""
+        return {"up": "max", "down": "min"}.get(getattr(self.metric, "_direction", None) or "")
+
+    @property
+    def is_yes_no(self) -> bool:
+        """Whether it is of one probability, which it compares with thresholds."""
+        return not {"thresholds", "num_thresholds"}.isdisjoint(inspect.signature(type(self.metric)).parameters)
+
+    def zero(self) -> list[np.ndarray]:
+        """The sums over nothing, float64."""
+        return [np.zeros(tuple(variable.shape)) for variable in self.metric.variables]
+
+    def sums(self, wanted: tf.Tensor, found: tf.Tensor, present: tf.Tensor | None) -> list[tf.Tensor]:
+        """Over a batch, float32; `present`, `[batch]`, is 0 for windows that do not count."""
+        none = [tf.zeros(variable.shape, variable.dtype) for variable in self.metric.variables]
+        state = self.metric.stateless_update_state(none, wanted, found, sample_weight=present)
+        return [tf.cast(tf.reshape(one, zero.shape), tf.float32) for one, zero in zip(state, none, strict=True)]
+
+    def value(self, sums: Sequence[Any]) -> float:
+        """The metric, from its sums."""
+        state = [
+            tf.cast(tf.constant(one), variable.dtype) for one, variable in zip(sums, self.metric.variables, strict=True)
+        ]
+        return float(self.metric.stateless_result(state))
+
+
+def find_measures(names: Sequence[str], key: str, meaning: Mapping[str, str], **given: Any) -> list[Measure]:
+    """The metrics that the job names at `key`.
+
+    Args:
+      names: of Keras, or `module:Class`.
+      key: of the job.
+      meaning: which metrics of Keras short names stand for.
+      given: arguments of their constructors, each for the metrics that have it.
+
+    Raises:
+      UserError: if there is no such metric, it cannot be made, or two have one name.
+    """
+    found = [_find_measure(name, key, {**ALIASES, **meaning}, given) for name in names]
+    names = [measure.name for measure in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UserError(f"{key}: two metrics have the name {twice[0]!r}")
+    return found
+
+
+def try_measure(measure: Measure, wanted: Any, found: Any, key: str) -> None:
+    """Updates a metric with `TRIED` windows, which makes variables that wait for the first ones.
+
+    Raises:
+      UserError: if it fails, does not begin at zero, or its value is no number.
+    """
+    metric, name = measure.metric, measure.label
+    try:
+        begun = [variable.numpy() for variable in metric.variables]
+        metric.update_state(wanted, found, sample_weight=tf.ones([TRIED]))
+        value = metric.result()
+        metric.reset_state()
+    except Exception as error:
+        raise UserError(f"{key}: {name!r} does not fit the task: {told(error)}") from error
+    if any(np.any(state) for state in (*begun, *(variable.numpy() for variable in metric.variables))):
+        raise UserError(
+            f"{key}: {name!r} does not begin at zero, so it cannot be added up over several workers; "
+            "a metric must be of sums"
+        )
+    if not hasattr(value, "shape") or tuple(value.shape):
+        given = list(value.shape) if hasattr(value, "shape") else f"a {type(value).__name__}"
+        raise UserError(f"{key}: {name!r} gives {given}, it must give one number")
+
+
+def _find_measure(name: str, key: str, meaning: Mapping[str, str], given: dict[str, Any]) -> Measure:
+    is_own = ":" in name
+    if is_own:
+        make = find_class(name, key)
+    else:
+        classes = _metrics()
+        wanted = meaning.get(_snake(name), _snake(name))
+        if wanted not in classes:
+            raise UserError(f"{key}: {name!r} is no metric of Keras{near_miss(wanted, list(classes))}{OWN}")
+        make = classes[wanted]
+    try:
+        takes = inspect.signature(make).parameters
+        metric = make(**{key: value for key, value in given.items() if key in takes})
+    except Exception as error:
+        raise UserError(f"{key}: {name!r} cannot be made: {told(error)}") from error
+    if not isinstance(metric, keras.metrics.Metric):
+        raise UserError(f"{key}: {name} makes a {type(metric).__name__}, it must be a keras.metrics.Metric")
+    return Measure(_snake(name.rpartition(":")[2]), name, is_own, metric)
+
+
+def _losses() -> dict[str, Callable[..., Any]]:
+    """Keras's functions of losses by their names in snake case."""
+    public = vars(keras.losses)
+    return {
+        _snake(n): f
+        for n, f in public.items()
+        if inspect.isfunction(f) and n not in ("get", "serialize", "deserialize")
+    }
+
+
+def _metrics() -> dict[str, type[keras.metrics.Metric]]:
+    public = vars(keras.metrics)
+    bases = (keras.metrics.Metric, keras.metrics.Mean, keras.metrics.MeanMetricWrapper, keras.metrics.Sum)
+    return {
+        _snake(n): c
+        for n, c in public.items()
+        if inspect.isclass(c) and issubclass(c, keras.metrics.Metric) and c not in bases
+    }
+
+
+def _snake(name: str) -> str:
+    """`TopKCategoricalAccuracy`, `AUC` -> `top_k_categorical_accuracy`, `auc`."""
+    parts = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
+    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", parts).lower()

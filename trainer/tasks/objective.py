@@ -1,0 +1,189 @@
+"""The goals of a training run together: all that the loop knows of what is learned."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract.config import task as sections
+from beamfeed.contract.config.task import Goal, Several, goals_of
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.models.signature import Input, Signature
+from beamfeed.trainer.tasks.base import Fields, Restore, Task
+from beamfeed.trainer.tasks.check import check_task, inputs_of, keyed_goals
+from beamfeed.trainer.tasks.classify import Classify
+from beamfeed.trainer.tasks.named import Measure
+from beamfeed.trainer.tasks.reconstruct import Reconstruct
+from beamfeed.trainer.tasks.regress import Regress
+
+# The one look-up of tasks: the section of the job -> what it does.
+TASKS: dict[type[Goal], type[Task]] = {
+    sections.Reconstruct: Reconstruct,
+    sections.Classify: Classify,
+    sections.Regress: Regress,
+}
+LOSS = "loss"
+# Of metrics.jsonl, beside what a task measures.
+TAKEN = ("epoch", "step", "learning_rate", "gradient_norm", "seconds", "windows_per_second", "waiting", "windows")
+
+Sums = dict[str, Any]  # by name; what adds up over windows, steps, replicas and workers
+
+
+class Examples(NamedTuple):
+    """A batch, as a model and its losses take it.
+
+    Attributes:
+      x: the model's input; a dict by name where there are several.
+      wanted: what each output is compared with, by the output's name.
+      weights: how much each window counts, `[batch]`, by the output's name, where not all count alike.
+    """
+
+    x: Any
+    wanted: dict[str, tf.Tensor]
+    weights: dict[str, tf.Tensor]
+
+
+class Objective:
+    """What a job's task makes of a dataset.
+
+    Args:
+      section: `train.task` of the job.
+      manifest: of the dataset.
+
+    Attributes:
+      tasks: the goals by the names of their outputs.
+      signature: what is asked of the model.
+
+    Raises:
+      UserError: if the dataset has not what the task asks for, or a loss or metric cannot be had.
+    """
+
+    def __init__(self, section: Goal | Several, manifest: Manifest):
+        check_task(section, manifest)
+        inputs = {field.name: input_of(field, manifest) for field in inputs_of(manifest)}
+        goals = zip(goals_of(section).items(), keyed_goals(section), strict=True)
+        self.tasks = {name: TASKS[type(goal)](goal, key, manifest, inputs) for (name, goal), key in goals}
+        self.signature = Signature(inputs, {name: task.output for name, task in self.tasks.items()})
+        self._measures = {
+            self.prefix(name) + measure.name: (name, measure)
+            for name, task in self.tasks.items()
+            for measure in task.measures
+        }
+        self._check_names()
+
+    @property
+    def several(self) -> bool:
+        """Whether the model has several outputs."""
+        return len(self.tasks) > 1
+
+    @property
+    def loss_name(self) -> str:
+        """What the loss is, for the report."""
+        return LOSS if self.several else next(iter(self.tasks.values())).loss_name
+
+    def prefix(self, output: str) -> str:
+        """What the names of an output's numbers begin with."""
+        return f"{output}_" if self.several else ""
+
+    def names(self) -> list[str]:
+        """Of all that is measured: `loss`, those of the outputs where there are several, metrics."""
+        return [LOSS, *self._output_losses(), *self._measures]
+
+    def direction(self, name: str) -> str | None:
+        """Which values of one of the names are good, `min` or `max`; None if the metric does not tell."""
+        return self._measures[name][1].direction if name in self._measures else "min"
+
+    def fields(self) -> list[str]:
+        """The fields of the dataset that are needed."""
+        used = [name for task in self.tasks.values() for name in
+                (getattr(task.goal, "target", None), task.goal.sample_weight)]  # fmt: skip
+        return list(dict.fromkeys([*self.signature.inputs, *(name for name in used if name)]))
+
+    def inputs(self, fields: Fields) -> Any:
+        """What a model gets of a batch: a tensor, or a dict by name where there are several inputs."""
+        found = {name: fields[name] for name in self.signature.inputs}
+        return found if len(found) > 1 else next(iter(found.values()))
+
+    def outputs(self, given: Any) -> dict[str, tf.Tensor]:
+        """What a model gives, by the names of the outputs."""
+        return {name: given[name] if self.several else given for name in self.tasks}
+
+    def examples(self, fields: Fields) -> Examples:
+        """A batch of the dataset's fields -> what is learned from it."""
+        wanted = {name: task.wanted(fields) for name, task in self.tasks.items()}
+        weights = {name: task.weights(fields, wanted[name]) for name, task in self.tasks.items()}
+        return Examples(self.inputs(fields), wanted, {name: one for name, one in weights.items() if one is not None})
+
+    def losses(self, examples: Examples, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Of each window, float32 `[batch]`: `loss`, the weighted sum, and where there are several, each output's."""
+        each = {}
+        for name, task in self.tasks.items():
+            losses = task.losses(examples.wanted[name], outputs[name])
+            each[name] = losses * examples.weights[name] if name in examples.weights else losses
+        parts = [
+            losses if self.tasks[name].goal.weight == 1 else self.tasks[name].goal.weight * losses
+            for name, losses in each.items()
+        ]
+        total = parts[0] if len(parts) == 1 else tf.add_n(parts)
+        return {LOSS: total, **dict(zip(self._output_losses(), each.values(), strict=False))}
+
+    def measure(self, examples: Examples, outputs: Mapping[str, tf.Tensor], present: tf.Tensor | None = None) -> Sums:
+        """The sums of all metrics over a batch, float32; `present`, `[batch]`, is 0 for windows that do not count."""
+        found = {}
+        scored = {name: task.scored(outputs[name]) for name, task in self.tasks.items() if task.measures}
+        for metric, (name, measure) in self._measures.items():
+            pair = self.tasks[name].compared(measure, examples.wanted[name], scored[name])
+            found.update(_keyed(metric, measure.sums(*pair, present)))
+        return found
+
+    def zero(self) -> Sums:
+        """The sums over nothing: of losses, scalars, and of metrics; float64."""
+        losses = {name: np.zeros([]) for name in (LOSS, *self._output_losses())}
+        found = [_keyed(metric, measure.zero()) for metric, (_, measure) in self._measures.items()]
+        return {**losses, **{name: zero for one in found for name, zero in one.items()}}
+
+    def values(self, sums: Mapping[str, Any], count: float) -> dict[str, float | None]:
+        """The losses, per `count`, and the metrics; None where a metric is no number, as of no window at all."""
+        losses = {name: float(sums[name]) / count for name in (LOSS, *self._output_losses())}
+        metrics = {name: measure.value(_of(name, measure, sums)) for name, (_, measure) in self._measures.items()}
+        return {name: value if np.isfinite(value) else None for name, value in {**losses, **metrics}.items()}
+
+    def serve(self, x: tf.Tensor, outputs: Mapping[str, tf.Tensor], restore: Restore | None) -> dict[str, tf.Tensor]:
+        """What a SavedModel returns, by name."""
+        found = {name: task.serve(x, outputs[name], restore) for name, task in self.tasks.items()}
+        return {self.prefix(name) + key: value for name, one in found.items() for key, value in one.items()}
+
+    def constants(self) -> dict[str, tf.Tensor]:
+        """What a SavedModel tells of the tasks, by name."""
+        found = {name: task.constants() for name, task in self.tasks.items()}
+        return {self.prefix(name) + key: value for name, one in found.items() for key, value in one.items()}
+
+    def _output_losses(self) -> list[str]:
+        return [f"{name}_{LOSS}" for name in self.tasks] if self.several else []
+
+    def _check_names(self) -> None:
+        names = [*self.names(), *TAKEN]
+        names += [f"eval_{name}" for name in self.names()]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise UserError(
+                f"train.task: metrics.jsonl would have two numbers called {twice[0]!r}; give the output or the metric "
+                "another name"
+            )
+
+
+def input_of(field: Field, manifest: Manifest) -> Input:
+    """What a model gets of a field: windows of rows have time first, `[time, ...]`; single rows have not."""
+    length = manifest.windows.length
+    time = (length,) if field.per == "row" and length > 1 else ()
+    return Input((*time, *field.shape), "string" if field.dtype == "bytes" else field.dtype)
+
+
+def _keyed(metric: str, sums: list[Any]) -> Sums:
+    return {f"{metric}/{number}": one for number, one in enumerate(sums)}
+
+
+def _of(metric: str, measure: Measure, sums: Mapping[str, Any]) -> list[Any]:
+    return [sums[name] for name in _keyed(metric, measure.zero())]

@@ -1,0 +1,64 @@
+"""The task regress: the model gives a number, in the units of the target."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract.config.task import Regress as Section
+from beamfeed.contract.dataset.manifest import Target
+from beamfeed.trainer.models.signature import Output
+from beamfeed.trainer.tasks.base import Fields, Restore, Sample, Sampling, Task
+from beamfeed.trainer.tasks.named import TRIED, Measure
+
+
+class Regress(Task):
+    """Loss: the squared error. Losses and metrics get `[batch, 1]`, those of the user's own `[batch]`."""
+
+    picture = "predictions"
+    sampling = Sampling(2048, mixed=True)
+    default_loss = "mean_squared_error"
+    default_metrics = ("mean_absolute_error", "root_mean_squared_error")
+    goal: Section
+
+    @property
+    def output(self) -> Output:
+        """`[batch, 1]` or `[batch]`; a head's mean and deviation are those of the training windows."""
+        train = self.manifest.splits.get("train")
+        told = (train.targets.get(self.goal.target) if train else None) or Target()
+        return Output(((1,), ()), "a number", units=1, scale=told.std or 1.0, offset=told.mean or 0.0)
+
+    def wanted(self, fields: Fields) -> tf.Tensor:
+        """Float32 `[batch]`."""
+        return tf.cast(tf.reshape(fields[self.goal.target], [-1]), tf.float32)
+
+    def losses(self, wanted: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
+        """Float32 `[batch]`."""
+        found = self.scored(found)
+        return self.loss(wanted, found) if self.loss.is_own else self.loss(wanted[:, None], found[:, None])
+
+    def scored(self, found: tf.Tensor) -> tf.Tensor:
+        """Float32 `[batch]`."""
+        return tf.reshape(tf.cast(found, tf.float32), [-1])
+
+    def compared(self, measure: Measure, wanted: tf.Tensor, scored: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """As the class says."""
+        return (wanted, scored) if measure.is_own else (wanted[:, None], scored[:, None])
+
+    def example(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Zeros."""
+        return tf.zeros([TRIED]), tf.zeros([TRIED, 1])
+
+    def serve(self, wanted: tf.Tensor, found: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
+        """The prediction, float32 `[batch]`."""
+        return {"prediction": self.scored(found)}
+
+    def draw(self, axes: Any, sample: Sample) -> None:
+        """Each window's prediction against what is true."""
+        found = sample.found.reshape(-1)
+        lowest, highest = (float(edge(np.concatenate([sample.wanted, found]))) for edge in (np.min, np.max))
+        axes.plot([lowest, highest], [lowest, highest], color="grey", linewidth=1)
+        axes.scatter(sample.wanted, found, s=6, alpha=0.4)
+        error = float(np.abs(found - sample.wanted).mean())
+        axes.set(title=f"{len(found):,} windows, mean error {error:.4g}", xlabel=f"true {self.goal.target}",
+                 ylabel="predicted")  # fmt: skip
