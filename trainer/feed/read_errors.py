@@ -28,17 +28,23 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
         path, reason = find_damage(manifest, output) or (output, "a shard is damaged")
         raise UserError(f"{path}: damaged: {reason}; preprocess again, or set train.feed.skip_corrupt=true") from None
     except tf.errors.InvalidArgumentError as error:
-        if told := _DIFFERS.search(error.message):
-            raise UserError(f"{output}: {told[0]}; preprocess again") from None
-        if told := _OTHER_TYPE.search(error.message):
-            raise UserError(
-                f"{output}: in a shard the field {told[1]} is of another type than the manifest says; preprocess again"
-            ) from None
-        raise
+        told = find_mismatch(error)
+        if told is None:
+            raise
+        raise UserError(f"{output}: {told}; preprocess again") from None
     except tf.errors.NotFoundError as error:
         if output not in error.message:
             raise
         raise UserError(f"{output}: a shard is missing: {_short(error)}") from None
+
+
+def find_mismatch(error: tf.errors.OpError) -> str | None:
+    """How records differ from what the manifest says of them; None where the error is none of that."""
+    if told := _DIFFERS.search(error.message):
+        return told[0]
+    if told := _OTHER_TYPE.search(error.message):
+        return f"in a shard the field {told[1]} is of another type than the manifest says"
+    return None
 
 
 def find_damage(manifest: Manifest, output: str) -> tuple[str, str] | None:

@@ -231,7 +231,11 @@ def check_mismatch(folder, records, name, cache="none"):
 def test_a_field_of_another_dtype_stops_with_one_line(made):
     fields = [field.model_copy(update={"dtype": "float32"}) if field.name == "count" else field for field in FIELDS]
     manifest = made.manifest.model_copy(update={"fields": fields})
-    with pytest.raises(UserError, match="the field count is of another type than the manifest says") as caught, explained(manifest, made.output):
+    told = "the field count is of another type than the manifest says"
+    with (
+        pytest.raises(UserError, match=told) as caught,
+        explained(manifest, made.output),
+    ):
         list(made.load(manifest=manifest))
     assert "\n" not in str(caught.value)
 
