@@ -72,6 +72,8 @@ assert cluster.replicas == 2
 train_and_evaluate(job, read_manifest(job.output.path), cluster)
 """
 
+pytestmark = pytest.mark.slow
+
 VARIATIONAL = {"model": {"class": "adding_model:Variational"}, "task": {"name": "reconstruct"}}
 HEADS = {
     "model": {"class": "adding_model:heads"},
