@@ -21,7 +21,7 @@ import feed_data
 import numpy as np
 
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.trainer.tools.inspect_dataset import table
+from beamfeed.trainer.tools.table import table
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ def stream(manifest: Manifest, output: str, **options: object) -> tuple[np.ndarr
     """Asset and time of each window of an epoch, in the order that the trainer reads them."""
     from beamfeed.trainer.feed.dataset import load_dataset
 
-    found = [batch[:, 0, :2].numpy() for batch in load_dataset(output, feed_data.SPLIT, manifest=manifest, **options)]
+    batches = load_dataset(output, feed_data.SPLIT, manifest=manifest, **options)
+    found = [batch["values"][:, 0, :2].numpy() for batch in batches]
     first_rows = np.concatenate(found).astype(int)
     return first_rows[:, feed_data.ASSET], first_rows[:, feed_data.TIME]
 

@@ -22,7 +22,8 @@ def ours(folder: str, sizes: Sizes, batch: int, shuffle: int, records: str = SEG
     from beamfeed.trainer.feed.dataset import load_dataset
 
     output = os.path.join(folder, records)
-    return iter(load_dataset(output, feed_data.SPLIT, batch_size=batch, shuffle=shuffle, epochs=None))
+    batches = load_dataset(output, feed_data.SPLIT, batch_size=batch, shuffle=shuffle, epochs=None)
+    return (fields["values"] for fields in batches)
 
 
 def ours_windows(folder: str, sizes: Sizes, batch: int, shuffle: int) -> Iterator[Any]:

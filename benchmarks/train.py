@@ -62,11 +62,12 @@ def train_fit(job_path: str) -> None:
     from beamfeed.contract.dataset.manifest import read_manifest
     from beamfeed.trainer import models
     from beamfeed.trainer.feed.dataset import load_dataset
+    from beamfeed.trainer.tasks.objective import Objective
 
     job = load_as(TrainingJob, job_path)
     manifest = read_manifest(job.output.path)
     feed, train = job.train.feed, job.train
-    model = models.build(train.model, manifest.windows.length, len(manifest.features), train.seed)
+    model = models.build(train.model, Objective(train.task, manifest).signature, train.seed)
     model.compile(keras.optimizers.Adam(train.optimizer.learning_rate), "mse")
     steps = manifest.splits["train"].windows // feed.batch_size
     batches = load_dataset(job.output.path, "train", batch_size=feed.batch_size, shuffle=feed.shuffle, epochs=None)
@@ -79,7 +80,7 @@ def train_fit(job_path: str) -> None:
         def on_epoch_end(self, epoch: int, logs: object = None) -> None:
             rates.append(steps * feed.batch_size / (time.perf_counter() - self.began))
 
-    pairs = batches.map(lambda windows: (windows, windows))
+    pairs = batches.map(lambda fields: (fields["values"], fields["values"]))
     model.fit(pairs, epochs=train.epochs, steps_per_epoch=steps, verbose=0, callbacks=[EpochTimes()])
     print(statistics.median(rates[1:]))
 

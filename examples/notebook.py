@@ -32,11 +32,12 @@ for split, info in manifest.splits.items():
 
 # %% [markdown]
 # ## The windows
-# `load_dataset` gives a `tf.data.Dataset` of `[batch, time, features]`, scaled and without missing values.
+# `load_dataset` gives a `tf.data.Dataset` of batches of fields. The one field here is `values`, float32
+# `[batch, time, features]`, scaled and without missing values.
 
 # %%
 windows = beamfeed.load_dataset(job.output.path, "train", batch_size=128, shuffle=10_000)
-batch = next(iter(windows)).numpy()
+batch = next(iter(windows))["values"].numpy()
 print(batch.shape, dict(zip(manifest.features, batch.std((0, 1)).round(2), strict=True)))
 
 # %% [markdown]
@@ -47,7 +48,8 @@ print(batch.shape, dict(zip(manifest.features, batch.std((0, 1)).round(2), stric
 length, features = batch.shape[1:]
 model = keras.Sequential([keras.Input((length, features)), keras.layers.Dense(4), keras.layers.Dense(features)])
 model.compile("adam", "mse")
-history = model.fit(windows.map(lambda x: (x, x)), epochs=1, verbose=0)
+pairs = windows.map(lambda fields: (fields["values"], fields["values"]))
+history = model.fit(pairs, epochs=1, verbose=0)
 print("loss", round(history.history["loss"][-1], 4))
 
 # %% [markdown]
@@ -62,7 +64,7 @@ print("epochs", result.epochs, "best eval loss", round(result.best_loss, 4))
 restored = keras.saving.load_model(f"{job.train.workdir}/model.keras")
 padded = beamfeed.load_dataset(job.output.path, "test", batch_size=128, remainder="pad")
 errors = [
-    np.mean((restored.predict(x, verbose=0) - x) ** 2, axis=(1, 2))[weights > 0]
-    for x, weights in padded.as_numpy_iterator()
+    np.mean((restored.predict(fields["values"], verbose=0) - fields["values"]) ** 2, axis=(1, 2))[weights > 0]
+    for fields, weights in padded.as_numpy_iterator()
 ]
 print("windows of the test split", sum(map(len, errors)), "mean error", np.concatenate(errors).mean().round(4))

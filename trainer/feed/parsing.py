@@ -36,18 +36,22 @@ def parse(serialized: tf.Tensor, wanted: Wanted) -> Parsed:
     """
     found = tf.io.parse_example(serialized, _features(wanted))
     there = tf.cast(tf.strings.length(serialized) > 0, tf.int64)
-    columns: dict[str, tf.Tensor] = {}
-    rows = _count(found, wanted.rows_of)
-    for field in wanted.parsed:
-        count = rows if field is wanted.rows_of else _count(found, field)
-        with _required(_is_whole(found, field, count) & _fits(field, count, rows, there, wanted), field):
-            if field is wanted.rows_of:
-                rows = tf.identity(rows)
-            if field in wanted.fields:
-                columns[field.name] = tf.reshape(found[field.name].flat_values, _shape(field))
-        if field in wanted.fields and field.is_ragged:
-            columns[field.name + LENGTHS] = found[field.name + LENGTHS].flat_values
-    return Parsed(columns, rows, there)
+    counts = {field.name: _count(found, field) for field in wanted.parsed}
+    rows = counts[wanted.rows_of.name]
+    framed = count_windows(rows, wanted.windows.length, wanted.windows.stride)
+    expected = {"row": rows, "window": framed, "record": there}
+    checks = [
+        tf.debugging.Assert(
+            _is_whole(found, field, counts[field.name]) & tf.reduce_all(counts[field.name] == expected[field.per]),
+            [f"{MISMATCH}: field {field.name}"],
+        )
+        for field in wanted.parsed
+    ]
+    with tf.control_dependencies([check for check in checks if check is not None]):  # there are none in eager mode
+        columns = {field.name: tf.reshape(found[field.name].flat_values, _shape(field)) for field in wanted.fields}
+        rows = tf.identity(rows)
+    lengths = [field.name + LENGTHS for field in wanted.fields if field.is_ragged]
+    return Parsed(columns | {name: found[name].flat_values for name in lengths}, rows, there)
 
 
 def _features(wanted: Wanted) -> dict[str, tf.io.RaggedFeature]:
@@ -73,21 +77,6 @@ def _is_whole(found: dict[str, tf.RaggedTensor], field: Field, count: tf.Tensor)
         entries = tf.reduce_sum(lengths, axis=1)
         positive = tf.reduce_all(lengths.flat_values >= 0)
     return positive & tf.reduce_all(found[field.name].row_lengths() == entries * field.width)
-
-
-def _fits(field: Field, count: tf.Tensor, rows: tf.Tensor, there: tf.Tensor, wanted: Wanted) -> tf.Tensor:
-    """Whether each record has a value for each row, window, or one."""
-    if field is wanted.rows_of:
-        return tf.constant(True)
-    if field.per == "window":
-        rows = count_windows(rows, wanted.windows.length, wanted.windows.stride)
-    return tf.reduce_all(count == (there if field.per == "record" else rows))
-
-
-def _required(condition: tf.Tensor, field: Field) -> "tf.control_dependencies":
-    """What is made inside of this exists only if the condition holds."""
-    check = tf.debugging.Assert(condition, [f"{MISMATCH}: field {field.name}"])
-    return tf.control_dependencies([check] if check is not None else [])
 
 
 def _shape(field: Field) -> list[int]:

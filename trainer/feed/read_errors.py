@@ -11,8 +11,8 @@ from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.parsing import MISMATCH
 from beamfeed.trainer.feed.reader import open_shard
 
-# What the feed's own checks say, or TensorFlow of a feature that is of another type than the field.
-_DIFFERS = re.compile(rf"{MISMATCH}(: field \w+)?|Key: [\w.]+\.  ?Data types don't match")
+_DIFFERS = re.compile(rf"{MISMATCH}(: field \w+)?")
+_OTHER_TYPE = re.compile(r"Key: ([\w.]+),.*Data types don't match")  # TensorFlow's words
 
 
 @contextmanager
@@ -28,14 +28,23 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
         path, reason = find_damage(manifest, output) or (output, "a shard is damaged")
         raise UserError(f"{path}: damaged: {reason}; preprocess again, or set train.feed.skip_corrupt=true") from None
     except tf.errors.InvalidArgumentError as error:
-        told = _DIFFERS.search(error.message)
+        told = find_mismatch(error)
         if told is None:
             raise
-        raise UserError(f"{output}: {told[0]}; preprocess again") from None
+        raise UserError(f"{output}: {told}; preprocess again") from None
     except tf.errors.NotFoundError as error:
         if output not in error.message:
             raise
         raise UserError(f"{output}: a shard is missing: {_short(error)}") from None
+
+
+def find_mismatch(error: tf.errors.OpError) -> str | None:
+    """How records differ from what the manifest says of them; None where the error is none of that."""
+    if told := _DIFFERS.search(error.message):
+        return told[0]
+    if told := _OTHER_TYPE.search(error.message):
+        return f"in a shard the field {told[1]} is of another type than the manifest says"
+    return None
 
 
 def find_damage(manifest: Manifest, output: str) -> tuple[str, str] | None:

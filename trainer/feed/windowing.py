@@ -6,7 +6,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.contract.dataset.fields import LENGTHS, Field
+from beamfeed.contract.dataset.fields import LENGTHS, Field, Per
 from beamfeed.contract.dataset.windows import count_windows, first_row
 from beamfeed.trainer.feed.fields import Wanted
 from beamfeed.trainer.feed.parsing import MISMATCH, Parsed
@@ -14,7 +14,7 @@ from beamfeed.trainer.feed.parsing import MISMATCH, Parsed
 SPLITS = ".splits"  # ends the name under which it stands where the values of a field of any length begin
 
 Columns = dict[str, tf.Tensor]
-Places = dict[str, tf.Tensor]
+Places = dict[Per, tf.Tensor]
 
 
 class Rows(NamedTuple):
@@ -109,7 +109,7 @@ def places(rows: Rows, place: tf.Tensor, wanted: Wanted) -> Places:
       place: which of their windows; 0 where there is none.
       wanted: the fields.
     """
-    of = {"row": rows.starts, "record": rows.record}
+    of: Places = {"row": rows.starts, "record": rows.record}
     # One window more: where there is no window at all, the place 0 is looked up in it.
     found = {per: tf.gather(tf.concat([values, [0]], 0), place) for per, values in of.items() if wanted.of(per)}
     return {**found, "window": place} if wanted.of("window") else found

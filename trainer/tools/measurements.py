@@ -25,9 +25,13 @@ from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.feed.dataset import Cache, CutOff, Tuning, load_dataset
 from beamfeed.trainer.feed.distributed import Feed
+from beamfeed.trainer.feed.fields import data_fields, stored_bytes
 from beamfeed.trainer.feed.reader import BUFFER_BYTES
+from beamfeed.trainer.feed.sampler import Index
 from beamfeed.trainer.loop.optimizer import make_optimizer
-from beamfeed.trainer.loop.steps import Totals, make_train_steps
+from beamfeed.trainer.loop.steps import WAITED, make_train_steps, zero_train
+from beamfeed.trainer.loop.train import computing_in
+from beamfeed.trainer.tasks.objective import Objective, Sums
 
 SPLIT: SplitName = "train"
 CALL_SECONDS = 0.1  # between looks at the clock
@@ -132,12 +136,12 @@ def measure_stages(feeding: Feeding, say: Say) -> list[StageRate]:
         ),
         "parse": (
             {"tuning": replace(cut, until="parse"), "shuffle": 0},
-            lambda _, counts: (_length(counts) - 1) * per_record,
+            lambda _, rows, __: (_length(rows) - 1) * per_record,
         ),
-        "frame": ({"tuning": replace(cut, until="frame"), "shuffle": 0}, lambda _, starts, __: _length(starts)),
-        "shuffle": ({"tuning": replace(cut, until="frame")}, lambda _, starts, __: _length(starts)),
-        "batch": ({}, _length),
-        "prefetch": ({"tuning": replace(cut, prefetch=True)}, _length),
+        "frame": ({"tuning": replace(cut, until="frame"), "shuffle": 0}, lambda _, at, __: _windows(at)),
+        "shuffle": ({"tuning": replace(cut, until="frame")}, lambda _, at, __: _windows(at)),
+        "batch": ({}, _windows),
+        "prefetch": ({"tuning": replace(cut, prefetch=True)}, _windows),
     }
     say("stage read")
     pieces = feeding.read_bytes().repeat()
@@ -195,20 +199,21 @@ def _measure_cache(feeding: Feeding, name: str, slowest: float) -> OptionRate:
     if seconds > LONGEST_EPOCH:
         return OptionRate(name, None, None, f"not measured: filling it would take {seconds:,.0f} s")
     free = psutil.virtual_memory().available if kind == "memory" else psutil.disk_usage(tempfile.gettempdir()).free
-    needed = 2 * cached_bytes(feeding.manifest)
+    needed = 2 * cached_bytes(feeding)
     if needed > free / 2:
         return OptionRate(name, None, None, f"not measured: {needed / 1e9:,.1f} GB for it, {free / 1e9:,.1f} free")
     alone, flipped = (_rate(feeding, tuning=replace(tuning, cache=kind)) for tuning in (NOTHING, Tuning()))
     return OptionRate(name, alone, flipped)
 
 
-def cached_bytes(manifest: Manifest) -> int:
+def cached_bytes(feeding: Feeding) -> int:
     """What a cache of the split's records takes, about: they are not compressed in it."""
-    return sum(4 * shard.rows * len(manifest.features) for shard in manifest.splits[SPLIT].shards)
+    data_bytes = int(Index.read(feeding.output, feeding.manifest, SPLIT).bytes.sum())
+    return stored_bytes(feeding.manifest.splits[SPLIT], data_fields(feeding.manifest), data_bytes)
 
 
 def _rate(feeding: Feeding, **options: Any) -> float:
-    return measure(feeding.load(**options), _length, feeding.seconds)
+    return measure(feeding.load(**options), _windows, feeding.seconds)
 
 
 def measure(dataset: tf.data.Dataset, count: Callable[..., Any], seconds: float) -> float:
@@ -266,8 +271,13 @@ def _size(piece: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.strings.length(piece), tf.float64)
 
 
-def _length(values: tf.Tensor) -> tf.Tensor:
-    return tf.cast(tf.shape(values)[0], tf.float64)
+def _length(values: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+    return tf.cast(values.nrows() if isinstance(values, tf.RaggedTensor) else tf.shape(values)[0], tf.float64)
+
+
+def _windows(batch: dict[str, tf.Tensor | tf.RaggedTensor]) -> tf.Tensor:
+    """How many there are, of the fields or the places of each."""
+    return _length(next(iter(batch.values())))
 
 
 @dataclass(frozen=True)
@@ -305,31 +315,40 @@ def measure_steps(job: TrainingJob, manifest: Manifest, seconds: float) -> StepT
     """
     cluster = connect(WorkerInfo())
     train = job.train
-    with cluster.strategy.scope():
-        model = models.build(train.model, manifest.windows.length, len(manifest.features), train.seed)
-        optimizer = make_optimizer(train.optimizer)
+    objective = Objective(train.task, manifest)
+    with cluster.strategy.scope(), computing_in(train.devices.precision):
+        model = models.build(train.model, objective.signature, train.seed)
+        optimizer = make_optimizer(train.optimizer, scale_loss=train.devices.precision == "mixed_float16")
         optimizer.build(model.trainable_variables)
-    run = make_train_steps(cluster.strategy, model, optimizer, train.feed.batch_size, train.optimizer.clip_norm)
-    batches = Feed(job, manifest, cluster).train(epoch=0)
+    steps = make_train_steps(
+        cluster.strategy, model, objective, optimizer, train.feed.batch_size, train.optimizer.clip_norm,
+        train.devices.xla,
+    )  # fmt: skip
+    batches = Feed(job, manifest, cluster, objective.fields()).train(epoch=0)
     batch = next(batches)
     first = tf.data.Dataset.from_tensors(cluster.strategy.experimental_local_results(batch)[0]).repeat().prefetch(2)
     same = iter(cluster.strategy.distribute_datasets_from_function(lambda _: first))
+    run = partial(_run_call, steps, zero_train(objective))
     resident, asking = _run_steps(run, same, seconds)
     fed, waiting = _run_steps(run, batches, seconds)
     return StepTimes(resident - asking, fed, waiting, asking, cluster.strategy.num_replicas_in_sync)
 
 
-def _run_steps(run: Callable[..., Any], batches: Any, seconds: float) -> tuple[float, float]:
+def _run_call(run: Callable[..., Any], zero: Sums, batches: Any, steps: int) -> float:
+    """Runs so many steps to their end; returns the seconds that they waited for batches."""
+    totals, received = run(batches, tf.constant(steps), zero, tf.zeros([1]))
+    received.numpy()
+    return float(totals[WAITED])
+
+
+def _run_steps(run: Callable[..., float], batches: Any, seconds: float) -> tuple[float, float]:
     """Warms up and measures: the mean seconds of a step with taking its batch, and of taking it."""
-    sent = tf.zeros([1])
     steps = LEAST_STEPS
-    run(batches, tf.constant(steps), Totals.zero(), sent)[1].numpy()  # is traced
+    run(batches, steps)  # is traced
     began = time.perf_counter()
     while time.perf_counter() - began < seconds / 4:
-        run(batches, tf.constant(steps), Totals.zero(), sent)[1].numpy()
+        run(batches, steps)
     count, waited, began = 0, 0.0, time.perf_counter()
     while (spent := time.perf_counter() - began) < seconds:
-        totals, received = run(batches, tf.constant(steps), Totals.zero(), sent)
-        received.numpy()
-        count, waited = count + steps, waited + float(totals.waited)
+        count, waited = count + steps, waited + run(batches, steps)
     return spent / count, waited / count

@@ -21,7 +21,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.trainer.cluster.environment import set_reads
 from beamfeed.trainer.feed.sharding import check_split
-from beamfeed.trainer.tools.inspect_dataset import table
+from beamfeed.trainer.tools.table import table
 
 if TYPE_CHECKING:  # they load TensorFlow
     from beamfeed.trainer.tools.measurements import OptionRate, StageRate, StepTimes

@@ -1,14 +1,22 @@
-"""What `beamfeed.trainer.tools.inspect_dataset` prints, and the damage that it finds."""
+"""What `beamfeed.trainer.tools.inspect_dataset` prints."""
 
-import os
+import json
 
+import numpy as np
 import pytest
+from datasets import write_dataset
+from records import FIELDS, make_records
 
-from beamfeed.trainer.tools.inspect_dataset import main, table
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.trainer.tools.inspect_dataset import main
+from beamfeed.trainer.tools.show_record import decode, short
+from beamfeed.trainer.tools.table import table
 
 
 def test_columns_are_aligned():
     assert table([("split", "windows"), ("train", 12345)]) == ["split  windows", "train   12,345"]
+    assert table([("a", "bc", "d"), ("ef", "g", "")], left=3) == ["a   bc  d", "ef  g"]
 
 
 def test_it_shows_the_manifest_the_schema_and_windows(written, capsys):
@@ -19,40 +27,91 @@ def test_it_shows_the_manifest_the_schema_and_windows(written, capsys):
     assert "name         tiny" in text
     assert "windows      8 rows, every 4" in text
     assert 'feature { name: "values" }' in text
-    assert "asset asset-00, rows 0 to 7" in text
-    assert "sensor_2" in text
+    assert "asset asset-00, first_time 0, last_time 23000, start 0\n" in text
+    assert "asset asset-01, first_time 0" in text  # of the other shard
+    assert "values      float32  [3]    input  row     sensor_0, sensor_1, sensor_2\n" in text
+    assert "... 4 more rows\n" in text
     first = written.windows["train"][0, 0]
     assert all(f"{value:.4f}" in text for value in first)
 
 
-def test_verify_agrees(written, capsys):
-    assert main([written.output, "--verify"]) == 0
-    assert capsys.readouterr().out.endswith("\n\nOK: 6 shards are as the manifest says\n")
-
-
-@pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_verify_finds_a_flipped_byte(helpers, tmp_path, capsys, compression):
-    segments = {"train": helpers.segments_of([24, 40], 3)}
-    written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=4, compression=compression)
-    path = written.shards()[0]
-    with open(path, "r+b") as file:
-        file.seek(os.path.getsize(path) // 2)
-        byte = file.read(1)[0]
-        file.seek(-1, os.SEEK_CUR)
-        file.write(bytes([byte ^ 1]))
-    assert main([written.output, "--verify"]) == 1
+@pytest.mark.parametrize("windows", [Windows(length=4, stride=2), Windows(length=1)])
+def test_it_shows_any_fields(tmp_path, capsys, windows):
+    manifest = write_dataset(str(tmp_path), FIELDS, {"train": make_records(FIELDS, [[9, 2], [5]], windows)}, windows)
+    assert main([str(tmp_path), "--windows", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert f"{path}: is damaged" in lines
-    assert any(line.startswith(f"{path}: crc32c") for line in lines)
-    assert not any(written.shards()[1] in line for line in lines)
+    assert ("windows      rows, one by one" in lines) == (windows.length == 1)
+    rows = [line.split() for line in lines]
+    assert ["tokens", "int64", "[any]", "input", "row"] in rows
+    assert ["boxes", "float32", "[any,", "2]", "input", "row"] in rows
+    assert ["label", "int64", "[]", "target", "window", "classes:", "a,", "b,", "c"] in rows
+    train = manifest.splits["train"].targets
+    assert ["label", "train"] in rows
+    assert ["b", str(train["label"].counts[1])] in rows
+    assert ["counts", "train"] in rows
+    assert ["mean", f"{train['counts'].mean:.6g}"] in rows
+    record = make_records(FIELDS, [[9]], windows)[0][0]
+    assert f"who {record['who'][0].decode()}" in lines
+    (names,) = (row for row in rows if row[:1] == ["row"])
+    assert names == ["row", "values[0]", "values[1]", "count", "grid", "image", "tokens", "boxes", "words"]
+    shown = next(row for row in rows if row[:1] == ["0"])
+    assert shown[1:4] == [f"{x:.4f}" for x in record["values"][0]] + [str(record["count"][0])]
+    told = {row[0]: " ".join(row[1:]) for row in rows if row}
+    assert told["place"] == f"[{', '.join(f'{x:.4f}' for x in record['place'][0])}]"
+    assert told["about"] == f"[{', '.join(word.decode() for word in record['about'][0])}]"
+    assert f"label   {record['label'][0]} ({'abc'[record['label'][0]]})" in "\n".join(lines)
+    assert any("more columns" in line for line in lines)
 
 
-def test_verify_finds_a_missing_shard(written, capsys):
-    os.remove(written.shards("eval")[0])
-    assert main([written.output, "--verify"]) == 1
-    assert capsys.readouterr().out.endswith(f"\n\n{written.shards('eval')[0]}: is missing\n")
+@pytest.mark.parametrize(
+    ("entries", "shape", "text"),
+    [
+        ([0.5], (), "0.5000"),
+        ([1, 2], (2,), "[1, 2]"),
+        (range(7), (None,), "[0, 1, 2, 3, 4, 5, ... 7 entries]"),
+        ([], (None,), "[]"),
+        ([b"pump"], (), "pump"),
+        ([b""], (), ""),
+        ([b"x" * 30], (), "x" * 24 + "..."),
+        ([b"\x89PNG\r\n"], (), "6 bytes"),
+        ([b"\xff\xfe"], (), "2 bytes"),
+    ],
+)
+def test_values_are_shown_short(entries, shape, text):
+    dtype = {float: "float32", int: "int64", bytes: "bytes"}[type([*entries, 0][0])]
+    value = np.array(entries, object if dtype == "bytes" else dtype)
+    assert short(value, Field(name="x", dtype=dtype, shape=shape, role="input")) == text
+
+
+def test_a_split_without_windows_and_many_classes_are_short(tmp_path, capsys):
+    classes = [f"class-{i}" for i in range(30)]
+    fields = [
+        Field(name="x", dtype="float32", role="input"),
+        Field(name="kind", dtype="int64", role="target", classes=classes),
+        Field(name="life", dtype="float32", role="target"),
+    ]
+    record = {"x": [1.0, 2.0], "kind": [3, 29], "life": [1.5, 2.5]}
+    write_dataset(str(tmp_path), fields, {"train": [[record]], "test": []})
+    assert main([str(tmp_path)]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["class-3", "1", "0"] in rows
+    assert ["...", "10", "more", "classes"] in rows
+    assert ["std", "0.5", "-"] in rows
+
+
+def test_what_is_no_record_is_told():
+    field = Field(name="x", dtype="int64", shape=(2,), role="input")
+    with pytest.raises(ValueError, match="not a record"):
+        decode(b"\xff\xff", [field])
 
 
 def test_no_dataset_is_told(tmp_path, capsys):
     assert main([str(tmp_path)]) == 2
     assert "no dataset" in capsys.readouterr().err
+
+
+def test_an_older_dataset_is_told_in_one_line(tmp_path, capsys):
+    (tmp_path / "manifest.json").write_text(json.dumps({"format": 2, "data": "data-0f"}))
+    assert main([str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("the dataset is of format 2, this version reads format 3; preprocess it again")

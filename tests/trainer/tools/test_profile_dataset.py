@@ -6,7 +6,10 @@ import sys
 
 import pytest
 import yaml
+from datasets import write_dataset
+from records import FIELDS, make_records
 
+from beamfeed.contract.config.prepare import Windows
 from beamfeed.trainer.tools import measurements
 from beamfeed.trainer.tools.measurements import (
     OPTIONS,
@@ -109,9 +112,26 @@ def test_every_format_can_be_measured(helpers, tmp_path, compression, records):
     assert measurements.first_read(feeding) > 0
 
 
+def test_what_a_cache_takes_is_known_before(helpers, tmp_path):
+    segments = {"train": helpers.segments_of([20, 33, 8], 2)}
+    for compression in ("none", "gzip"):
+        written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=3, compression=compression)
+        feeding = Feeding(written.manifest, written.output, batch_size=4, shuffle=8, seconds=0.01)
+        assert measurements.cached_bytes(feeding) == 4 * 2 * (20 + 33 + 8)
+
+
+def test_every_kind_of_field_can_be_measured(tmp_path):
+    windows = Windows(length=4, stride=2)
+    manifest = write_dataset(
+        str(tmp_path), FIELDS, {"train": make_records(FIELDS, [[9, 5, 12], [30]], windows)}, windows
+    )
+    stages = measure_stages(Feeding(manifest, str(tmp_path), batch_size=4, shuffle=8, seconds=0.01), lambda _: None)
+    assert all(stage.windows_per_second > 0 for stage in stages)
+
+
 def test_a_cache_that_would_not_fit_or_take_too_long_is_left_out(written, monkeypatch):
     feeding = Feeding(written.manifest, written.output, batch_size=8, shuffle=8, seconds=0.01)
-    monkeypatch.setattr(measurements, "cached_bytes", lambda manifest: 10**18)
+    monkeypatch.setattr(measurements, "cached_bytes", lambda feeding: 10**18)
     option = measurements._measure_cache(feeding, "cache memory", 1e6)
     assert option.alone is None
     assert "GB for it" in option.note

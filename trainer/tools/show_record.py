@@ -1,0 +1,136 @@
+"""The first windows of a dataset as text, whatever its fields are."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.fields import LENGTHS, Field
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.feed.reader import open_shard
+from beamfeed.trainer.tools.table import table
+
+ROWS, COLUMNS = 4, 8  # shown of a window
+ENTRIES, LETTERS = 6, 24  # shown of a value, and of a string
+
+Values = dict[str, list[np.ndarray]]  # by field, its values in a record, each flat
+
+
+def decode(serialized: bytes, fields: Sequence[Field]) -> Values:
+    """The values of a record.
+
+    Raises:
+      ValueError: if it is not a record of these fields.
+    """
+    try:
+        feature = tf.train.Example.FromString(serialized).features.feature
+    except Exception as error:  # protobuf's DecodeError has no public home
+        raise ValueError(f"not a record of this format: {type(error).__name__}") from None
+    return {field.name: _values(feature, field) for field in fields}
+
+
+def _values(feature: Any, field: Field) -> list[np.ndarray]:
+    lists = {"float32": "float_list", "int64": "int64_list", "bytes": "bytes_list"}
+    dtype = object if field.dtype == "bytes" else np.dtype(field.dtype)
+    flat = np.array(getattr(feature[field.name], lists[field.dtype]).value, dtype)
+    if field.is_ragged:
+        sizes = np.array(feature[field.name + LENGTHS].int64_list.value, np.int64) * field.width
+    else:
+        sizes = np.full(len(flat) // field.width, field.width)
+    if sizes.sum() != len(flat):
+        raise ValueError(f"not a record of this format: field {field.name} has {len(flat)} entries")
+    return np.split(flat, np.cumsum(sizes))[:-1]
+
+
+def show_window(values: Values, manifest: Manifest) -> list[str]:
+    """The first window of a decoded record as lines of text."""
+    length = manifest.windows.length
+    title = ", ".join(
+        f"{field.name} {short(values[field.name][0], field)}"
+        for field in manifest.fields
+        if field.role == "key" and field.per == "record"
+    )
+    single = [field for field in manifest.fields if field.per == "window"]
+    single += [field for field in manifest.fields if field.per == "record" and field.role != "key"]
+    told = [(field.name, f"{short(values[field.name][0], field)}{_class(values[field.name][0], field)}")
+            for field in single]  # fmt: skip
+    lines = [*_show_rows(values, manifest.fields, length), *(table(told, left=2) if told else [])]
+    return [title or "a record", *("  " + line for line in lines)]
+
+
+def _show_rows(values: Values, fields: Sequence[Field], length: int) -> list[str]:
+    """The first rows, a column for each number of them."""
+    columns: list[tuple[str, list[str]]] = []
+    for field in fields:
+        if field.per != "row":
+            continue
+        rows = values[field.name][: min(length, ROWS)]
+        if field.dtype != "bytes" and len(field.shape) == 1 and not field.is_ragged:
+            names = field.columns or [f"{field.name}[{i}]" for i in range(field.width)]
+            columns += [(name, [_one(row[i]) for row in rows]) for i, name in enumerate(names)]
+        else:
+            columns.append((field.name, [short(row, field) + _class(row, field) for row in rows]))
+    shown = columns[:COLUMNS]
+    body = zip(*(cells for _, cells in shown), strict=True)
+    lines = table([["row", *(name for name, _ in shown)], *([str(i), *row] for i, row in enumerate(body))])
+    hidden = [f"{length - ROWS} more rows"] if length > ROWS else []
+    hidden += [f"{len(columns) - COLUMNS} more columns"] if len(columns) > COLUMNS else []
+    return [*lines, *([f"... {' and '.join(hidden)}"] if hidden else [])]
+
+
+def short(value: np.ndarray, field: Field) -> str:
+    """A value as one short line: a number, a string, or the first entries of several."""
+    if field.shape == ():
+        return _one(value[0])
+    some = ", ".join(map(_one, value[:ENTRIES]))
+    return f"[{some}, ... {len(value)} entries]" if len(value) > ENTRIES else f"[{some}]"
+
+
+def _one(entry: Any) -> str:
+    if isinstance(entry, bytes):
+        text = entry[: 4 * LETTERS].decode(errors="ignore")
+        if not text.isprintable() or (entry and not text):
+            return f"{len(entry):,} bytes"
+        return text if len(text) <= LETTERS and len(entry) <= 4 * LETTERS else f"{text[:LETTERS]}..."
+    return f"{entry:.4f}" if isinstance(entry, np.floating) else str(entry)
+
+
+def _class(value: np.ndarray, field: Field) -> str:
+    """The name of a class in brackets."""
+    known = field.classes and field.shape == () and 0 <= value[0] < len(field.classes)
+    return f" ({field.classes[int(value[0])]})" if known else ""
+
+
+def first_records(manifest: Manifest, output: str, split: SplitName, count: int) -> Iterator[Values]:
+    """The first records of a split with a window: of different shards, as long as there are enough.
+
+    Raises:
+      UserError: if a shard is missing or damaged, when the reading comes to it.
+    """
+    readers = [_read(path, manifest) for path in manifest.shard_paths(output, split)[:count]]
+    while readers and count:
+        reader = readers.pop(0)
+        record = next(reader, None)
+        if record is not None:
+            yield record
+            readers.append(reader)
+            count -= 1
+
+
+def _read(path: str, manifest: Manifest) -> Iterator[Values]:
+    try:
+        for i, serialized in enumerate(open_shard(path, manifest.compression).as_numpy_iterator()):
+            try:
+                values = decode(serialized, manifest.fields)
+            except ValueError as error:
+                raise UserError(f"{path}: record {i}: {error}") from None
+            rows = min(len(values[field.name]) for field in manifest.fields if field.per == "row")
+            if rows >= manifest.windows.length:
+                yield values
+    except tf.errors.NotFoundError:
+        raise UserError(f"{path}: is missing") from None
+    except tf.errors.DataLossError:
+        raise UserError(f"{path}: is damaged") from None

@@ -1,0 +1,16 @@
+"""Tables as text."""
+
+from collections.abc import Sequence
+
+
+def table(rows: Sequence[Sequence[object]], left: int = 1) -> list[str]:
+    """Aligned columns: the first ones to the left, the others, such as numbers, to the right."""
+    cells = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
