@@ -50,7 +50,8 @@ def read_blocks(output: str, manifest: Manifest, split: str) -> pa.Table:
     told = [(number, shard.records, shard.windows) for number, shard in enumerate(shards) if shard.records]
     if list(zip(*(sums[name].to_pylist() for name in ("shard", "records_sum", "windows_sum")), strict=True)) != told:
         raise UserError(f"{path}: does not fit the manifest's shards; preprocess again")
-    if len(blocks) and not pc.all(pc.greater_equal(pc.pairwise_diff(blocks["shard"].combine_chunks())[1:], 0)).as_py():
+    steps = pc.pairwise_diff(blocks["shard"].combine_chunks())[1:]
+    if not pc.all(pc.greater_equal(steps, 0), min_count=0).as_py():
         raise UserError(f"{path}: damaged: its blocks are out of order; preprocess again")
     return blocks
 

@@ -4,7 +4,8 @@ import pytest
 
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.contract.dataset.manifest import Blocks, Counts, Manifest, Shard, SplitInfo
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.launcher.summary import size_text, summary
 
@@ -17,15 +18,14 @@ output: {path: out/data}
 train: {model: {name: recurrent_autoencoder}, workdir: out/model}
 """
 )
-BLOCKS = Blocks(records=[3], windows=[1200], bytes=[4_400_000])
-SHARD = Shard(file="train/x.tfrecord", records=3, windows=1200, rows=10, bytes=4_400_000, crc32c="0" * 8, blocks=BLOCKS)
+SHARD = Shard(records=3, windows=1200, rows=10, bytes=4_400_000, crc32c="0" * 8)
 EMPTY = SplitInfo(assets=0, windows=0, records=0, bytes=0, shards=[])
 MANIFEST = Manifest(
     name="small",
     kind="timeseries",
     fingerprint="f",
     data="data-f",
-    features=["a"],
+    fields=[Field(name="values", dtype="float32", shape=(1,), role="input", columns=["a"])],
     windows=Windows(length=8),
     records="segments",
     compression="none",
