@@ -47,17 +47,6 @@ def list_source(job: Job) -> list[FileStat]:
     return files
 
 
-def first_assets(job: Job, files: list[FileStat]) -> list[FileStat]:
-    """The files of the first `source.max_assets` assets; all of them where only a column tells the assets."""
-    from beamfeed.transforms.sources.timeseries.assets import asset_of_path
-
-    if job.source.max_assets is None or job.source.asset.column is not None:
-        return files
-    names = [asset_of_path(stat.path, job.source.asset) or "" for stat in files]
-    kept = set(sorted(set(names))[: job.source.max_assets])
-    return [stat for stat, name in zip(files, names, strict=True) if name in kept]
-
-
 def check_output(output: str) -> None:
     """Raises UserError if the folder holds something that is not a dataset."""
     if not storage.is_remote(output) and os.path.exists(output) and not os.path.isdir(output):
@@ -109,7 +98,7 @@ def run(argv: Sequence[str]) -> None:
     check_output(job.output.path)
     with lock.hold(lock_path(job.output.path)):
         if not is_done(job, fingerprint):  # by a run that has just ended
-            preprocess(job, first_assets(job, files), fingerprint, options)
+            preprocess(job, files, fingerprint, options)
 
 
 def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) -> None:
@@ -123,13 +112,12 @@ def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) 
         from beamfeed.pipelines.options import JobOptions
         from beamfeed.pipelines.runner import choose_runner, is_local
         from beamfeed.transforms.progress import Progress
-        from beamfeed.transforms.sources.timeseries.preprocess import PreprocessSpec
-        from beamfeed.transforms.sources.timeseries.schema import resolve_schema
+        from beamfeed.transforms.sources import make_source
 
         # Preprocessing needs no GPU, and must not take its memory from a trainer.
         tf.config.set_visible_devices([], "GPU")
 
-    spec = PreprocessSpec.of(job, resolve_schema(job, files))
+    source, files = make_source(job, files)
     layout = DataLayout.of(job.output.path, fingerprint)
     progress = Progress(options.view_as(JobOptions).progress_dir)
     progress.total("scan", len(files))
@@ -139,7 +127,7 @@ def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) 
     write_listing(layout, [stat.path for stat in files])
     # Beam remarks on type hints of TensorFlow Transform.
     with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
-        PreprocessPipeline(spec, layout, fingerprint, len(files), progress).build(pipeline)
+        PreprocessPipeline(source, layout, fingerprint, len(files), progress).build(pipeline)
     # A local runner's errors come back as exceptions, with all that its log would say.
     with _log_level(logging.CRITICAL if is_local(options) else logging.INFO):
         pipeline.run()

@@ -1,6 +1,7 @@
 """Small fleets of series, whole preprocessing runs on them, and their windows read without the project's code."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,10 @@ class Fleet:
         """Every window of a split by asset and start position, read without any code of the project."""
         return read_windows(self.output, split)
 
+    def labels(self, split: str, name: str = "label") -> dict[str, dict[int, float]]:
+        """The label of every window of a split by asset and start position."""
+        return read_labels(self.output, split, name)
+
     def shard_bytes(self) -> dict[str, bytes]:
         folder = self.output / self.manifest.data
         return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.glob("*/*.tfrecord"))}
@@ -98,20 +103,38 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def read_windows(output: Path, split: str) -> dict[str, dict[int, np.ndarray]]:
+    manifest = json.loads((output / "manifest.json").read_text())
+    length, stride = manifest["windows"]["length"], manifest["windows"]["stride"]
+    (width,) = next(field["shape"] for field in manifest["fields"] if field["name"] == "values")
+    found: dict[str, dict[int, np.ndarray]] = {}
+    for feature in read_records(output, split):
+        values = np.array(feature["values"].float_list.value, "f4").reshape(-1, width)
+        asset, start = feature["asset"].bytes_list.value[0].decode(), feature["start"].int64_list.value[0]
+        for first in range(0, len(values) - length + 1, stride):
+            windows = found.setdefault(asset, {})
+            assert start + first not in windows, "a window is stored twice"
+            windows[start + first] = values[first : first + length]
+    return found
+
+
+def read_labels(output: Path, split: str, name: str) -> dict[str, dict[int, float]]:
+    """The label of every window of a split by asset and start position."""
+    stride = json.loads((output / "manifest.json").read_text())["windows"]["stride"]
+    found: dict[str, dict[int, float]] = {}
+    for feature in read_records(output, split):
+        asset, start = feature["asset"].bytes_list.value[0].decode(), feature["start"].int64_list.value[0]
+        told = feature[name].float_list.value or feature[name].int64_list.value
+        for number, value in enumerate(told):
+            found.setdefault(asset, {})[start + number * stride] = value
+    return found
+
+
+def read_records(output: Path, split: str) -> Iterator:
+    """The features of every record of a split, read by TensorFlow."""
     import tensorflow as tf
 
     manifest = json.loads((output / "manifest.json").read_text())
-    length, stride = manifest["windows"]["length"], manifest["windows"]["stride"]
-    found: dict[str, dict[int, np.ndarray]] = {}
-    (width,) = next(field["shape"] for field in manifest["fields"] if field["name"] == "values")
+    compression = "GZIP" if manifest["compression"] == "gzip" else ""
     for path in map(str, sorted((output / manifest["data"] / split).glob("*.tfrecord"))):
-        compression = "GZIP" if manifest["compression"] == "gzip" else ""
         for raw in tf.data.TFRecordDataset(path, compression).as_numpy_iterator():
-            feature = tf.train.Example.FromString(raw).features.feature
-            values = np.array(feature["values"].float_list.value, "f4").reshape(-1, width)
-            asset, start = feature["asset"].bytes_list.value[0].decode(), feature["start"].int64_list.value[0]
-            for first in range(0, len(values) - length + 1, stride):
-                windows = found.setdefault(asset, {})
-                assert start + first not in windows, "a window is stored twice"
-                windows[start + first] = values[first : first + length]
-    return found
+            yield tf.train.Example.FromString(raw).features.feature

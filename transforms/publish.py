@@ -10,7 +10,6 @@ import apache_beam as beam
 import numpy as np
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.fields import Field
@@ -20,6 +19,7 @@ from beamfeed.contract.dataset.manifest import (
     Manifest,
     Shard,
     SplitInfo,
+    Target,
     find_replaceable,
     leftovers,
     write_manifest,
@@ -27,10 +27,10 @@ from beamfeed.contract.dataset.manifest import (
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.records.blocks import index_table
 from beamfeed.transforms.records.example_encoder import schema_text
+from beamfeed.transforms.records.targets import TargetTally, check_targets, is_target
 from beamfeed.transforms.records.tfrecord import Written
 from beamfeed.transforms.rejects import Reject, to_jsonl
-from beamfeed.transforms.sources.timeseries.plan import Asset
-from beamfeed.transforms.statistics.moments import Moments
+from beamfeed.transforms.sources.base import Asset, Source, Statistics
 
 Verified = tuple[Written, Shard, np.ndarray]  # a shard, as it was written and as it was read back, and its blocks
 
@@ -85,7 +85,7 @@ def check_limit(fleet: Fleet, limit: float, layout: DataLayout) -> None:
 
 
 def make_manifest(
-    job: Job, fields: Sequence[Field], fingerprint: str, layout: DataLayout, fleet: Fleet,
+    source: Source, fields: Sequence[Field], fingerprint: str, layout: DataLayout, fleet: Fleet,
     shards: Mapping[SplitName, Sequence[Verified]],
 ) -> tuple[Manifest, list[Reject]]:  # fmt: skip
     """The manifest of verified shards, and the rejects with the assets that gave no window.
@@ -93,6 +93,7 @@ def make_manifest(
     Raises:
       JobFailed: if there is nothing to train on.
     """
+    job = source.job
     by_asset: Counter[str] = Counter()
     splits = {}
     for name in SPLITS:
@@ -106,21 +107,19 @@ def make_manifest(
             windows=sum(info.windows for info in infos),
             records=sum(info.records for info in infos),
             bytes=sum(info.bytes for info in infos),
+            targets={field.name: _target(field, shards[name]) for field in fields if is_target(field)},
             shards=infos,
         )
     empty = [
-        Reject(
-            asset.name,
-            asset.files,
-            "file",
-            f"has no {job.windows.length} rows in a row without a gap or a missing value",
-        )
+        Reject(asset.name, asset.files, "file", source.why_empty(asset))
         for asset in fleet.accepted
         if not by_asset[asset.name]
     ]
     rejects = [*fleet.rejects, *empty]
     if not splits["train"].windows:
-        raise JobFailed(f"the train split has no window; nothing was published, see {layout.rejects}")
+        such_as = f"; such as {empty[0].file}: {empty[0].reason}" if empty else ""
+        raise JobFailed(f"the train split has no window; nothing was published, see {layout.rejects}{such_as}")
+    check_targets(fields, {name: info.targets for name, info in splits.items()})
     left_out = {reject.asset for reject in empty}
     counts = Counts(
         files=fleet.files,
@@ -144,32 +143,26 @@ def make_manifest(
     return manifest, rejects
 
 
-def stats_json(moments: Moments, features: Sequence[str]) -> str:
-    """Statistics of the training rows before scaling, for each feature."""
-    mean, std = moments.mean(), moments.std()
-    found: dict[str, dict[str, Any]] = {}
-    for i, name in enumerate(features):
-        some = moments.count[i] > 0
-        found[name] = {
-            "count": moments.count[i],
-            "missing": moments.rows - moments.count[i],
-            "mean": float(mean[i]) if some else None,
-            "std": float(std[i]) if some else None,
-            "min": moments.low[i] if some else None,
-            "max": moments.high[i] if some else None,
-            "constant": bool(some and moments.low[i] == moments.high[i]),
-        }
-    return json.dumps({"rows": moments.rows, "features": found}, indent=1) + "\n"
+def _target(field: Field, shards: Sequence[Verified]) -> Target:
+    tallies = (written.tally.targets[field.name] for written, _, _ in shards if field.name in written.tally.targets)
+    return sum(tallies, TargetTally.zero(field)).target()
 
 
 def publish(
-    layout: DataLayout, manifest: Manifest, rejects: Sequence[Reject], moments: Moments,
+    layout: DataLayout, manifest: Manifest, rejects: Sequence[Reject], stats: Any,
     shards: Mapping[SplitName, Sequence[Verified]],
 ) -> None:  # fmt: skip
     """Writes what belongs to the dataset, the manifest last, and removes what no manifest names.
 
     The data folder of the manifest before this one stays, for the trainer that may
     be reading it; those before it go. Done twice, it comes to the same.
+
+    Args:
+      layout: where to.
+      manifest: to publish.
+      rejects: what was set aside.
+      stats: the statistics of the training rows, as JSON.
+      shards: with their blocks.
 
     Raises:
       JobFailed: if somebody removed the files of this job.
@@ -181,8 +174,8 @@ def publish(
     manifest = manifest.model_copy(update={"previous": before.previous if again and before else data})
     for name in SPLITS:
         write_blocks(layout.blocks(name), index_table([blocks for _, _, blocks in shards[name]]))
-    storage.write_text(layout.stats, stats_json(moments, manifest.features))
-    storage.write_text(layout.schema, schema_text())
+    storage.write_text(layout.stats, json.dumps(stats, indent=1) + "\n")
+    storage.write_text(layout.schema, schema_text(manifest.fields))
     if rejects:
         storage.write_text(layout.rejects, to_jsonl(rejects))
     write_manifest(layout.output, manifest)
@@ -193,15 +186,16 @@ def publish(
 class Publish(beam.DoFn):
     """One element, and everything else as side inputs -> the published manifest."""
 
-    def __init__(self, job: Job, fields: Sequence[Field], fingerprint: str, layout: DataLayout):
-        self._job, self._fields, self._fingerprint, self._layout = job, tuple(fields), fingerprint, layout
+    def __init__(self, source: Source, fingerprint: str, layout: DataLayout):
+        self._source, self._fingerprint, self._layout = source, fingerprint, layout
 
     def process(
-        self, _: Any, fleet: Fleet, verified: list[Verified], moments: Moments, transform_fn: Any
+        self, _: Any, fleet: Fleet, verified: list[Verified], statistics: Statistics, transform_fn: Any
     ) -> Iterable[Manifest]:
         shards: dict[SplitName, list[Verified]] = {name: [] for name in SPLITS}
         for one in sorted(verified, key=lambda one: one[0].shard.index):
             shards[one[0].shard.split].append(one)
-        manifest, rejects = make_manifest(self._job, self._fields, self._fingerprint, self._layout, fleet, shards)
-        publish(self._layout, manifest, rejects, moments, shards)
+        fields = self._source.fields(statistics)
+        manifest, rejects = make_manifest(self._source, fields, self._fingerprint, self._layout, fleet, shards)
+        publish(self._layout, manifest, rejects, self._source.stats(statistics), shards)
         yield manifest

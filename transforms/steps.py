@@ -20,13 +20,14 @@ from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import read_schema, require_columns
 from beamfeed.transforms.sources.timeseries.impute import impute, reach
-from beamfeed.transforms.sources.timeseries.plan import Asset
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.read import Chunk, read_chunks, to_rows
+from beamfeed.transforms.sources.timeseries.records import record_block, record_fields
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.scan import scan_file
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
-from beamfeed.transforms.sources.timeseries.windowing import Windowing, find_segments, iter_blocks
+from beamfeed.transforms.sources.timeseries.windowing import Windowing, cut_segments, find_windows, iter_blocks
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def read_blocks(
     schema = SeriesSchema(time, type_, units, tuple(features), asset=None, split=None, booleans=booleans)
     schema.check(path, found)
     (piece,) = scan_file(path, AssetFrom.model_validate({"from": "path"}), schema, None)
-    asset = Asset(piece.asset, (piece,), "train")
+    asset = SeriesAsset(piece.asset, (piece,), "train")
     rows = to_rows(_in_order(read_chunks(asset, schema)), asset, "train", Split(), max_gap=None)
     for block, own in iter_blocks(rows, windowing, start=None):
         yield SeriesBlock(asset.name, block, own)
@@ -193,7 +194,9 @@ def encode_block(block: SeriesBlock, windows: Windows, missing: Missing) -> Iter
     """The records of one block, see `EncodeWindows`."""
     values, valid = impute(block.rows, missing)
     windowing = _windowing(windows, missing, values.shape[1])
-    yield from encode_examples(block.asset, block.rows, values, find_segments(block.rows, valid, windowing, block.own))
+    segments = cut_segments(find_windows(block.rows, valid, windowing, block.own), windowing)
+    fields = record_fields([str(feature) for feature in range(values.shape[1])])
+    yield from encode_examples(record_block(block.asset, block.rows, values, segments), fields, windows)
 
 
 def _windowing(windows: Windows, missing: Missing, features: int) -> Windowing:

@@ -1,4 +1,4 @@
-"""Segments as serialized tf.train.Example, and the features that they hold.
+"""Blocks of records as serialized tf.train.Example, and their schema.
 
 The bytes are laid out here, after the wire format of protocol buffers
 (https://protobuf.dev/programming-guides/encoding) and the messages of
@@ -8,105 +8,149 @@ must give equal files. Here keys are in alphabetical order, and a packed list of
 floats is the memory of the array: one copy.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_transform.tf_metadata import schema_utils
 
-from beamfeed.contract.dataset.fields import Field
-from beamfeed.transforms.sources.timeseries.rows import Rows
-from beamfeed.transforms.sources.timeseries.windowing import Segments
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.fields import LENGTHS, Dtype, Field
+from beamfeed.transforms.records.ranges import field_ranges
+from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
-# The features of a record. `start` is the position of its first row in the asset, `first_time` and
-# `last_time` are ticks (see sources/timeseries/time_units.py), `values` is [rows, features] in row-major order.
-ASSET, FIRST_TIME, LAST_TIME, START, VALUES = "asset", "first_time", "last_time", "start", "values"
+_KINDS: dict[Dtype, bytes] = {"bytes": b"\x0a", "float32": b"\x12", "int64": b"\x1a"}  # fields 1, 2, 3 of Feature
+_TYPES: dict[Dtype, tf.DType] = {"bytes": tf.string, "float32": tf.float32, "int64": tf.int64}
 
-_BYTES_LIST, _FLOAT_LIST, _INT64_LIST = b"\x0a", b"\x12", b"\x1a"  # fields 1, 2, 3 of Feature
-
-
-def record_fields(features: Sequence[str]) -> list[Field]:
-    """The fields of the records of series."""
-    numbers = [Field(name=name, dtype="int64", role="key", per="record") for name in (FIRST_TIME, LAST_TIME, START)]
-    values = Field(name=VALUES, dtype="float32", shape=(len(features),), role="input", columns=list(features))
-    return [Field(name=ASSET, dtype="bytes", role="key", per="record"), *numbers, values]
+Features = tuple[tuple[str, Dtype], ...]  # names in alphabetical order, and what is in their lists
 
 
-def schema_text() -> str:
+def features_of(fields: Sequence[Field]) -> Features:
+    """The features of a record: one for each field, and one for the lengths of each that may be of any length."""
+    lengths: list[tuple[str, Dtype]] = [(field.name + LENGTHS, "int64") for field in fields if field.is_ragged]
+    return tuple(sorted([(field.name, field.dtype) for field in fields] + lengths))
+
+
+def schema_text(fields: Sequence[Field]) -> str:
     """The tensorflow-metadata Schema of the records, as text."""
-    spec: dict = {name: tf.io.FixedLenFeature([], tf.int64) for name in (FIRST_TIME, LAST_TIME, START)}
-    spec[ASSET] = tf.io.FixedLenFeature([], tf.string)
-    spec[VALUES] = tf.io.VarLenFeature(tf.float32)
+    spec = {name: tf.io.VarLenFeature(_TYPES[dtype]) for name, dtype in features_of(fields)}
+    for field in fields:
+        if field.per == "record" and not field.is_ragged:
+            spec[field.name] = tf.io.FixedLenFeature(field.shape, _TYPES[field.dtype])
     return text_format.MessageToString(schema_utils.schema_from_feature_spec(spec))
 
 
-def encode_examples(asset: str, rows: Rows, values: np.ndarray, segments: Segments) -> Iterator[bytes]:
-    """Serialized Examples of the segments of a block, in order.
+def encode_examples(block: RecordBlock, fields: Sequence[Field], windows: Windows) -> Iterator[bytes]:
+    """Serialized Examples of the records of a block, in order.
 
     Args:
-      asset: its name.
-      rows: of the block.
-      values: float32 [n, features], the filled values of `rows`.
-      segments: row ranges of the block, a record each.
+      block: the records.
+      fields: what each holds.
+      windows: of the dataset.
+
+    Raises:
+      JobFailed: if the block's values are not those of its rows and windows.
     """
-    memory = np.ascontiguousarray(values, "<f4").data.cast("B")
-    row = 4 * values.shape[1]
-    asset_entry = _entry(ASSET, _BYTES_LIST, _field(b"\x0a", asset.encode()))
-    last = segments.first + segments.rows - 1
-    numbers = zip(
-        varints(rows.time[segments.first]),
-        varints(rows.time[last]),
-        varints(rows.position[segments.first]),
-        (segments.first * row).tolist(),
-        (segments.rows * row).tolist(),
-        strict=True,
-    )
-    for first_time, last_time, start, at, size in numbers:
-        heads = _heads(len(asset_entry), len(first_time), len(last_time), len(start), size)
-        yield b"".join(
-            (heads[0], asset_entry, heads[1], first_time, heads[2], last_time, heads[3], start, heads[4],
-             memory[at : at + size])
-        )  # fmt: skip
+    if not len(block):
+        return
+    contents = {}
+    for field, ranges in field_ranges(block, fields, windows):
+        values = block.values[field.name]
+        if isinstance(values, Ragged):
+            entries = np.concatenate([[0], np.cumsum(values.lengths)]) * field.width
+            contents[field.name] = _contents(field.dtype, values.values).cut(entries[ranges])
+            contents[field.name + LENGTHS] = _contents("int64", values.lengths).cut(ranges)
+        else:
+            contents[field.name] = _contents(field.dtype, values).cut(ranges * field.width)
+    features = features_of(fields)
+    heads = _heads(features)
+    for pieces in zip(*(contents[name] for name, _ in features), strict=True):
+        yield b"".join(chain.from_iterable(zip(heads(tuple(map(len, pieces))), pieces, strict=True)))
 
 
-def varints(numbers: np.ndarray) -> list[bytes]:
-    """Each int64 in groups of 7 bits, lowest first; a negative one as 64 bits of two's complement."""
-    left = numbers.astype(np.uint64)[:, None] >> np.arange(0, 70, 7, dtype=np.uint64)  # of 64 bits, the last has 1
-    more = left[:, 1:] > 0
-    groups = (left & np.uint64(0x7F)).astype(np.uint8)
-    groups[:, :-1] |= more.astype(np.uint8) << 7
-    data = groups.tobytes()
-    return [data[10 * i : 10 * i + size] for i, size in enumerate((more.sum(axis=1) + 1).tolist())]
+@dataclass(frozen=True)
+class _Contents:
+    """What the lists of a feature hold, of all values of a block: `at` int64 [n + 1] says where each starts."""
+
+    memory: memoryview | bytes
+    at: np.ndarray | int  # or how many bytes each takes
+
+    def cut(self, ranges: np.ndarray) -> Iterator[memoryview | bytes]:
+        """The bytes of each record, whose values are [ranges[0, i], ranges[1, i])."""
+        edges = ranges * self.at if isinstance(self.at, int) else self.at[ranges]
+        return map(self.memory.__getitem__, map(slice, *edges.tolist()))
 
 
-@lru_cache(maxsize=1000)
-def _heads(asset: int, first_time: int, last_time: int, start: int, values: int) -> tuple[bytes, ...]:
-    """What stands before the asset's entry and the four numbers, which only depends on the bytes that they take."""
-    heads = [
-        _entry(name, kind, _field(b"\x0a", bytes(size)))[: -size or None]
-        for name, kind, size in (
-            (FIRST_TIME, _INT64_LIST, first_time),
-            (LAST_TIME, _INT64_LIST, last_time),
-            (START, _INT64_LIST, start),
-            (VALUES, _FLOAT_LIST, values),
-        )
-    ]
-    features = asset + sum(map(len, heads)) + first_time + last_time + start + values
-    return b"\x0a" + _varint(features), *heads
+def _contents(dtype: Dtype, values: Any) -> _Contents:
+    if dtype == "float32":
+        return _Contents(np.ascontiguousarray(values, "<f4").reshape(-1).data.cast("B"), 4)
+    if dtype == "int64":
+        return _Contents(*varints(np.asarray(values).reshape(-1)))
+    strings = values.cast(pa.large_binary())
+    # Each with its tag and its length before it.
+    data, at = varints(pc.binary_length(strings).to_numpy())
+    buffers = [None, pa.py_buffer(at), pa.py_buffer(data)]
+    lengths = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(strings), buffers)
+    tag, nothing = (pa.scalar(text, pa.large_binary()) for text in (b"\x0a", b""))
+    tagged = pc.binary_join_element_wise(tag, lengths, strings, nothing)
+    _, offsets, joined = tagged.buffers()
+    return _Contents(memoryview(joined or b""), np.frombuffer(offsets, np.int64)[tagged.offset :])
 
 
-def _entry(name: str, kind: bytes, values: bytes) -> bytes:
-    """An entry of the map Features.feature: the name, and a Feature that holds a list."""
-    feature = _field(kind, values)
-    return _field(b"\x0a", _field(b"\x0a", name.encode()) + _field(b"\x12", feature))
+def varints(numbers: np.ndarray) -> tuple[bytes, np.ndarray]:
+    """Numbers in groups of 7 bits, lowest first; a negative one as 64 bits of two's complement.
+
+    Args:
+      numbers: int64 [n].
+
+    Returns:
+      the bytes of all of them, and int64 [n + 1], where each starts.
+    """
+    left = numbers.astype(np.int64).view(np.uint64)
+    groups = np.zeros((len(left), 10), np.uint8)  # 70 bits: of 64 bits, the last has 1
+    size = np.ones(len(left), np.int64)
+    for k in range(10):
+        groups[:, k] = left & np.uint64(0x7F)
+        left = left >> np.uint64(7)
+        more = left > 0
+        if not more.any():
+            break
+        groups[more, k] |= 0x80
+        size += more
+    at = np.zeros(len(left) + 1, np.int64)
+    np.cumsum(size, out=at[1:])
+    return groups[np.arange(10) < size[:, None]].tobytes(), at
 
 
-def _field(tag: bytes, content: bytes) -> bytes:
-    """A length-delimited field."""
-    return tag + _varint(len(content)) + content
+@lru_cache(maxsize=8)
+def _heads(features: Features) -> Callable[[tuple[int, ...]], list[bytes]]:
+    """What stands before the content of each feature, which only depends on their sizes in bytes."""
+
+    @lru_cache(maxsize=1000)
+    def heads_of(sizes: tuple[int, ...]) -> list[bytes]:
+        heads = []
+        for (name, dtype), size in zip(features, sizes, strict=True):
+            packed = b"" if dtype == "bytes" or not size else b"\x0a" + _varint(size)  # lists of numbers are one field
+            key = b"\x0a" + _varint(len(name.encode())) + name.encode()
+            list_ = _KINDS[dtype] + _varint(len(packed) + size) + packed
+            value = b"\x12" + _varint(len(list_) + size) + list_
+            heads.append(b"\x0a" + _varint(len(key) + len(value) + size) + key + value)
+        heads[0] = b"\x0a" + _varint(sum(map(len, heads)) + sum(sizes)) + heads[0]
+        return heads
+
+    return heads_of
 
 
 def _varint(number: int) -> bytes:
-    return varints(np.array([number]))[0]
+    groups = [number & 0x7F]
+    while number := number >> 7:
+        groups[-1] |= 0x80
+        groups.append(number & 0x7F)
+    return bytes(groups)

@@ -3,13 +3,15 @@
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from beamfeed.contract.config.split import SPLITS, SplitName
-from beamfeed.transforms.sources.timeseries.plan import Asset, cut_units
-from beamfeed.transforms.sources.timeseries.preprocess import PreprocessSpec, Work
+from beamfeed.transforms.sources.base import Asset, Source, Work
 from beamfeed.transforms.splits import seeded_hash
 
 SHARD_BYTES = 128 << 20
+
+Sized = tuple[Work, int]  # with about how many bytes it becomes
 
 
 @dataclass(frozen=True)
@@ -22,53 +24,53 @@ class ShardPlan:
     work: tuple[Work, ...]
 
 
-def plan_shards(assets: Iterable[Asset], spec: PreprocessSpec, multiple: int) -> Iterator[ShardPlan]:
+def plan_shards(assets: Iterable[Asset], source: Source, multiple: int) -> Iterator[ShardPlan]:
     """The shards of all splits.
 
     Args:
       assets: those that are accepted.
-      spec: of the job.
+      source: of the assets.
       multiple: with shards: auto, the count is a multiple of this where there are as many units.
     """
-    by_split: dict[SplitName, list[Work]] = {name: [] for name in SPLITS}
+    job = source.job
+    by_split: dict[SplitName, list[Sized]] = {name: [] for name in SPLITS}
     for asset in assets:
-        for unit in cut_units(asset, spec.windowing, len(spec.schema.features)):
+        for unit in source.units(asset):
+            size = source.size(unit)
             for name in asset.splits:
-                if asset.split is not None or getattr(spec.job.split, name):
-                    by_split[name].append(Work(unit, name))
+                if asset.split is not None or getattr(job.split, name):
+                    by_split[name].append((Work(unit, name), size))
     for name, works in by_split.items():
-        count = count_shards(works, spec, multiple)
-        for index, dealt in enumerate(deal(works, count, spec.job.split.seed)):
+        count = count_shards(works, job.output.shards, multiple)
+        for index, dealt in enumerate(deal(works, count, job.split.seed)):
             yield ShardPlan(name, index, count, tuple(dealt))
 
 
-def count_shards(works: Sequence[Work], spec: PreprocessSpec, multiple: int) -> int:
+def count_shards(works: Sequence[Sized], wanted: int | Literal["auto"], multiple: int) -> int:
     """How many files a split gets: what the job says, or about 128 MB each."""
     if not works:
         return 0
-    wanted = spec.job.output.shards
     if wanted != "auto":
         return wanted
-    size = sum(work.unit.rows for work in works) * 4 * len(spec.schema.features)
-    if spec.windowing.windows_per_segment == 1:
-        size = size * spec.windowing.length // spec.windowing.stride
-    by_size = -(-size // SHARD_BYTES)
+    by_size = -(-sum(size for _, size in works) // SHARD_BYTES)
     return min(len(works), -(-by_size // multiple) * multiple)
 
 
-def deal(works: Sequence[Work], count: int, seed: int) -> list[list[Work]]:
-    """Deals work in an order that a seeded hash shuffles, each piece to the shard with the fewest rows.
+def deal(works: Sequence[Sized], count: int, seed: int) -> list[list[Work]]:
+    """Deals work in an order that a seeded hash shuffles, each piece to the smallest shard.
 
     So a shard mixes assets, shards are about equal, and the result depends on
     nothing but the arguments.
     """
-    shuffled = sorted(
-        works, key=lambda work: (seeded_hash(seed, "deal", work.unit.asset.name, work.unit.index), work.unit.asset.name)
-    )
+
+    def place(sized: Sized) -> tuple[float, str]:
+        unit = sized[0].unit
+        return seeded_hash(seed, "deal", unit.asset.name, unit.index), unit.asset.name
+
     dealt: list[list[Work]] = [[] for _ in range(count)]
-    fewest = [(0, index) for index in range(count)]
-    for work in shuffled:
-        rows, index = heapq.heappop(fewest)
+    smallest = [(0, index) for index in range(count)]
+    for work, size in sorted(works, key=place):
+        held, index = heapq.heappop(smallest)
         dealt[index].append(work)
-        heapq.heappush(fewest, (rows + work.unit.rows, index))
+        heapq.heappush(smallest, (held + size, index))
     return dealt

@@ -2,21 +2,25 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import apache_beam as beam
 import tensorflow as tf
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.progress import Progress
 from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.records.shard_plan import ShardPlan
+from beamfeed.transforms.records.targets import TargetTally, tally_targets
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.timeseries.preprocess import PreprocessSpec, SegmentedBlock, preprocess_unit
-from beamfeed.transforms.statistics.scale import Scaler, load_scaler
+from beamfeed.transforms.sources.base import Source, Statistics
+from beamfeed.transforms.sources.record_block import RecordBlock
 
 
 @dataclass
@@ -26,14 +30,19 @@ class Tally:
     records: int = 0
     windows: int = 0
     rows: int = 0
+    bytes: int = 0
     windows_by_asset: Counter[str] = field(default_factory=Counter)
+    targets: dict[str, TargetTally] = field(default_factory=dict)
 
-    def add(self, block: SegmentedBlock) -> None:
-        """Counts what a block is encoded to."""
-        self.records += len(block.segments)
-        self.windows += block.windows
-        self.rows += int(block.segments.rows.sum())
-        self.windows_by_asset[block.asset] += block.windows
+    def add(self, block: RecordBlock, fields: Sequence[Field], windows: Windows) -> None:
+        """Counts what a block is encoded to, but for its bytes."""
+        found = int(count_windows(block.rows, windows.length, windows.stride).sum())
+        self.records += len(block)
+        self.windows += found
+        self.rows += int(block.rows.sum())
+        self.windows_by_asset[block.asset] += found
+        for name, tally in tally_targets(block, fields, windows).items():
+            self.targets[name] = self.targets[name] + tally if name in self.targets else tally
 
 
 @dataclass(frozen=True)
@@ -69,17 +78,29 @@ def write_file(path: str, temporary: str, records: Iterable[bytes], compression:
         raise
 
 
-def shard_records(shard: ShardPlan, spec: PreprocessSpec, scaler: Scaler, tally: Tally) -> Iterator[bytes]:
+def shard_records(
+    shard: ShardPlan, source: Source, transform: str, statistics: Statistics, tally: Tally
+) -> Iterator[bytes]:
     """The records of a shard, unit by unit; counts them in `tally`.
+
+    Args:
+      shard: what goes into it.
+      source: that reads it.
+      transform: the folder of the transform graph.
+      statistics: of the training rows.
+      tally: to count in.
 
     Raises:
       JobFailed: if a file changed since it was checked.
     """
+    fields, windows = source.fields(statistics), source.job.windows
     for work in shard.work:
         try:
-            for block in preprocess_unit(work, spec, scaler):
-                tally.add(block)
-                yield from encode_examples(block.asset, block.rows, block.values, block.segments)
+            for block in source.read(work, transform, statistics):
+                tally.add(block, fields, windows)
+                for record in encode_examples(block, fields, windows):
+                    tally.bytes += len(record)
+                    yield record
         except BadInput as bad:
             raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
 
@@ -97,31 +118,37 @@ class WriteToTFRecord(beam.PTransform):
     Names are Beam's, `part-00002-of-00016.tfrecord` in the split's folder.
 
     Args:
+      layout: names the shards.
+      source: reads what a shard is made from.
       transform_fn: PCollection of one path, the folder of the transform graph.
+      statistics: PCollection of one, the statistics of the training rows.
+      progress: of the job.
     """
 
-    def __init__(self, layout: DataLayout, spec: PreprocessSpec, transform_fn: beam.PCollection, progress: Progress):
+    def __init__(
+        self, layout: DataLayout, source: Source, transform_fn: beam.PCollection, statistics: beam.PCollection,
+        progress: Progress,
+    ):  # fmt: skip
         super().__init__()
-        self._layout, self._spec, self._transform_fn, self._progress = layout, spec, transform_fn, progress
+        self._writer = _WriteShard(layout, source, progress)
+        self._sides = beam.pvalue.AsSingleton(transform_fn), beam.pvalue.AsSingleton(statistics)
 
     def expand(self, shards: beam.PCollection) -> beam.PCollection:
-        writer = _WriteShard(self._layout, self._spec, self._progress)
-        return shards | "WriteShard" >> beam.ParDo(writer, beam.pvalue.AsSingleton(self._transform_fn))
+        return shards | "WriteShard" >> beam.ParDo(self._writer, *self._sides)
 
 
 class _WriteShard(beam.DoFn):
-    def __init__(self, layout: DataLayout, spec: PreprocessSpec, progress: Progress):
-        self._layout, self._spec, self._progress = layout, spec, progress
+    def __init__(self, layout: DataLayout, source: Source, progress: Progress):
+        self._layout, self._source, self._progress = layout, source, progress
         self._windows = beam.metrics.Metrics.counter("beamfeed", "windows_written")
 
-    def process(self, shard: ShardPlan, transform_fn: str) -> Iterator[Written]:
+    def process(self, shard: ShardPlan, transform_fn: str, statistics: Statistics) -> Iterator[Written]:
         path = self._layout.shard(shard.split, shard.index, shard.count)
         name = f"{shard.split}-{shard.index:05d}-{uuid.uuid4().hex}"
         temporary = f"{self._layout.temporary}/{name}"
-        scaler = load_scaler(transform_fn, self._spec.job.prepare.scale.per == "asset")
         tally = Tally()
-        records = shard_records(shard, self._spec, scaler, tally)
-        write_file(path, temporary, records, self._spec.job.output.compression)
+        records = shard_records(shard, self._source, transform_fn, statistics, tally)
+        write_file(path, temporary, records, self._source.job.output.compression)
         self._windows.inc(tally.windows)
         self._progress.add(
             "write",

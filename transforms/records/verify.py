@@ -1,62 +1,113 @@
 """Reads written shards back: what the manifest says of them was seen in the file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.fields import LENGTHS, Field
 from beamfeed.contract.dataset.manifest import Shard
 from beamfeed.contract.dataset.verify import CHUNK_BYTES, differences, measure_shard
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.progress import Progress
 from beamfeed.transforms.records.blocks import cut_blocks
-from beamfeed.transforms.records.example_encoder import VALUES
+from beamfeed.transforms.records.example_encoder import Features, features_of
 from beamfeed.transforms.records.tfrecord import Written
 
 _BATCH_BYTES = 1 << 20  # of records that are parsed at a time
+_TYPES = {"bytes": tf.string, "float32": tf.float32, "int64": tf.int64}
 
 
-@tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
-def _lengths(serialized: tf.Tensor) -> tf.Tensor:
-    """int64 [2, records]: bytes, and how many values each record holds. Traced once a process, not once a shard."""
-    spec = {VALUES: tf.io.RaggedFeature(tf.float32, row_splits_dtype=tf.int64)}
-    values = tf.io.parse_example(serialized, spec)[VALUES].row_lengths()
-    return tf.stack([tf.cast(tf.strings.length(serialized), tf.int64), values])
+@lru_cache(maxsize=8)
+def _counter(features: Features) -> Any:
+    """The function that counts what records hold. Traced once a process, not once a shard."""
+    spec = {name: tf.io.RaggedFeature(_TYPES[dtype], row_splits_dtype=tf.int64) for name, dtype in features}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def count(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        found = tf.io.parse_example(serialized, spec)
+        counts = {name: values.row_lengths() for name, values in found.items()}
+        # What the lengths of a field of any length add up to.
+        sums = {f"{name}.sum": tf.reduce_sum(found[name], axis=1) for name in found if name.endswith(LENGTHS)}
+        return {**counts, **sums, "": tf.cast(tf.strings.length(serialized), tf.int64)}
+
+    return count
 
 
-def record_lengths(path: str, compression: str, features: int, batch: int) -> Iterator[np.ndarray]:
+def count_rows(
+    found: Mapping[str, np.ndarray], fields: Sequence[Field], windows: Windows
+) -> tuple[np.ndarray, str | None]:
+    """The rows of each record, int64 `[records]`, by what it holds of each field; and what is wrong, if something is.
+
+    Args:
+      found: int64 `[records]` by feature: how long its list is; by `<field>.lengths.sum`, what the lengths add up to.
+      fields: of a record.
+      windows: of the dataset.
+    """
+    counts, wrong = {}, None
+    for field in fields:
+        entries, rest = np.divmod(found[field.name], field.width)
+        counts[field.name] = entries
+        if field.is_ragged:
+            counts[field.name] = found[field.name + LENGTHS]
+            rest = rest + abs(entries - found[f"{field.name}{LENGTHS}.sum"])
+        if rest.any():
+            wrong = f"a record holds no whole values of {field.name!r}"
+    by_row = next(field.name for field in fields if field.per == "row")
+    rows = counts[by_row]
+    held = count_windows(rows, windows.length, windows.stride)
+    for field in fields:
+        expected = {"row": rows, "window": held, "record": np.ones_like(rows)}[field.per]
+        if (bad := np.flatnonzero(counts[field.name] != expected)).size:
+            count, most = counts[field.name][bad[0]], expected[bad[0]]
+            wrong = f"a record holds {count} values of {field.name!r}, by its {by_row!r} it must hold {most}"
+    if not held.all():
+        wrong = "a record holds no whole window"
+    return rows, wrong
+
+
+def record_lengths(
+    path: str, compression: str, fields: Sequence[Field], windows: Windows, batch: int
+) -> Iterator[np.ndarray]:
     """Bytes and rows of each record, by TensorFlow's own reader, which checks every record's CRC.
 
     Args:
       path: of the shard.
       compression: none or gzip.
-      features: columns of a row.
+      fields: of a record.
+      windows: of the dataset.
       batch: records to parse at a time.
 
     Yields:
       int64 `[2, records]`, for some records after the other.
 
     Raises:
-      JobFailed: if a record holds a part of a row.
+      JobFailed: if a record does not hold each field for its rows and windows.
     """
+    count = _counter(features_of(fields))
     dataset = tf.data.TFRecordDataset(path, "GZIP" if compression == "gzip" else "", buffer_size=CHUNK_BYTES)
     for records in dataset.batch(batch):
-        sizes, lengths = _lengths(records).numpy()
-        if (lengths % features).any():
-            raise JobFailed(f"{path}: a record holds no whole rows")
-        yield np.stack([sizes, lengths // features])
+        found = {name: counts.numpy() for name, counts in count(records).items()}
+        rows, wrong = count_rows(found, fields, windows)
+        if wrong:
+            raise JobFailed(f"{path}: {wrong}")
+        yield np.stack([found[""], rows])
 
 
-def verify_shard(written: Written, features: int, windows: Windows, compression: str) -> tuple[Shard, np.ndarray]:
+def verify_shard(
+    written: Written, fields: Sequence[Field], windows: Windows, compression: str
+) -> tuple[Shard, np.ndarray]:
     """Reads a shard back.
 
     Args:
       written: what was counted on the way in.
-      features: columns of a row.
+      fields: of a record.
       windows: of the dataset.
       compression: none or gzip.
 
@@ -67,11 +118,11 @@ def verify_shard(written: Written, features: int, windows: Windows, compression:
       JobFailed: if it does not hold what was counted.
     """
     tally = written.tally
-    batch = max(1, _BATCH_BYTES * tally.records // max(1, 4 * features * tally.rows))
+    batch = max(1, _BATCH_BYTES * tally.records // max(1, tally.bytes))
     found = [np.empty([2, 0], np.int64)]
 
     def rows_of_records() -> Iterator[np.ndarray]:
-        for lengths in record_lengths(written.path, compression, features, batch):
+        for lengths in record_lengths(written.path, compression, fields, windows, batch):
             found.append(lengths)
             yield lengths[1]
 
@@ -84,18 +135,15 @@ def verify_shard(written: Written, features: int, windows: Windows, compression:
     if wrong := differences(facts, counted):
         raise JobFailed(f"{written.path}: what was read back is not what was written: {'; '.join(wrong)}")
     sizes, rows = np.concatenate(found, axis=1)
-    if not count_windows(rows, windows.length, windows.stride).all():
-        raise JobFailed(f"{written.path}: a record holds no whole window")
     return Shard(**asdict(facts)), cut_blocks(sizes, rows, windows)
 
 
 class VerifyShard(beam.DoFn):
-    """Written -> (Written, beamfeed.contract.dataset.manifest.Shard, its blocks int64 [blocks, 3])."""
+    """Written, with the fields as a side input -> (Written, manifest.Shard, its blocks int64 [blocks, 3])."""
 
-    def __init__(self, features: int, windows: Windows, compression: str, progress: Progress):
-        self._progress = progress
-        self._args = features, windows, compression
+    def __init__(self, windows: Windows, compression: str, progress: Progress):
+        self._windows, self._compression, self._progress = windows, compression, progress
 
-    def process(self, written: Written) -> Iterator[tuple[Written, Shard, np.ndarray]]:
-        yield written, *verify_shard(written, *self._args)
+    def process(self, written: Written, fields: list[Field]) -> Iterator[tuple[Written, Shard, np.ndarray]]:
+        yield written, *verify_shard(written, fields, self._windows, self._compression)
         self._progress.add("verify", assets=1, rows=written.tally.rows)

@@ -1,1 +1,27 @@
-"""Kinds of asset files, one folder each."""
+"""Kinds of source, one folder each; what they have in common; and the one place that looks a kind up."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
+
+if TYPE_CHECKING:  # Beam takes seconds to load, also for who wants a file of the folder alone
+    from beamfeed.transforms.sources.base import Source
+
+
+def make_source(job: Job, files: Sequence[FileStat]) -> tuple["Source", list[FileStat]]:
+    """The source of a job, and those of the listed files that it reads.
+
+    The kind is the name of its folder, whose `source.py` says SOURCE.
+
+    Raises:
+      UserError: if the job does not fit the files.
+    """
+    kind: type[Source] = import_module(f"{__name__}.{job.source.kind}.source").SOURCE
+    if job.split.by not in kind.split_by:
+        raise UserError(f"split.by: {job.split.by} does not go with source.kind: {job.source.kind}")
+    first = kind.first_files(job, files)
+    return kind.of(job, first), first

@@ -6,11 +6,9 @@ addition has no order, and M2 / n = S2 / n - (S1 / n)^2 loses nothing to
 cancellation (the pairwise form of Chan, Golub and LeVeque 1979, without rounding).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-import apache_beam as beam
 import numpy as np
 
 
@@ -77,22 +75,3 @@ class Moments:
         spans = zip(self.count, self.s1, self.s2, self.low, self.high, strict=True)
         return np.array([float(s2 / n - (s1 / n) ** 2) ** 0.5 if n and low < high else 0.0
                          for n, s1, s2, low, high in spans])  # fmt: skip
-
-
-class AddMoments(beam.CombineFn):
-    """Moments -> their sum. Exact, so the order does not matter."""
-
-    def __init__(self, features: int):
-        self._features = features
-
-    def create_accumulator(self) -> Moments:
-        return Moments.zero(self._features)
-
-    def add_input(self, accumulator: Moments, element: Moments) -> Moments:
-        return accumulator + element
-
-    def merge_accumulators(self, accumulators: Iterable[Moments]) -> Moments:
-        return sum(accumulators, Moments.zero(self._features))
-
-    def extract_output(self, accumulator: Moments) -> Moments:
-        return accumulator

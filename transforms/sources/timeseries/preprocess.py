@@ -1,83 +1,23 @@
 """Preprocesses units: rows are scaled, resampled, imputed and cut into segments, in a stream."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import numpy as np
-
-from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.split import SplitName
-from beamfeed.transforms.sources.timeseries.impute import impute, reach
-from beamfeed.transforms.sources.timeseries.plan import Unit
+from beamfeed.transforms.sources.base import Work
+from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.sources.timeseries.impute import impute
+from beamfeed.transforms.sources.timeseries.labels import label_windows
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.read import read_chunks, read_sorted, to_rows
+from beamfeed.transforms.sources.timeseries.records import record_block
 from beamfeed.transforms.sources.timeseries.resample import resample_stream
 from beamfeed.transforms.sources.timeseries.rows import Rows
-from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
-from beamfeed.transforms.sources.timeseries.windowing import Segments, Windowing, find_segments, iter_blocks
+from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
+from beamfeed.transforms.sources.timeseries.windowing import cut_segments, find_windows, iter_blocks
 from beamfeed.transforms.statistics.scale import Scaler
 
 
-@dataclass(frozen=True)
-class PreprocessSpec:
-    """All that preprocessing needs to know of the job, in ticks and rows."""
-
-    job: Job
-    schema: SeriesSchema
-    windowing: Windowing
-    max_gap: int | None
-    every: int | None  # the step of the grid, when resampling
-
-    @classmethod
-    def of(cls, job: Job, schema: SeriesSchema) -> "PreprocessSpec":
-        """The spec of a job whose columns are known.
-
-        Raises:
-          UserError: if a duration does not fit the time column.
-        """
-        prepare, time_units = job.prepare, schema.time_units
-        every = None
-        if prepare.resample is not None:
-            every = time_units.duration(prepare.resample.every, "prepare.resample.every")
-        windowing = Windowing.of(
-            job.windows,
-            len(schema.features),
-            single=job.output.records == "windows",
-            fill_rows=reach(prepare.missing),
-            linear=prepare.missing.fill == "linear",
-            resampled=every is not None,
-        )
-        max_gap = None if prepare.max_gap is None else time_units.duration(prepare.max_gap, "prepare.max_gap")
-        return cls(job, schema, windowing, max_gap, every)
-
-
-@dataclass(frozen=True)
-class Work:
-    """One unit's rows of one split."""
-
-    unit: Unit
-    split: SplitName
-
-
-@dataclass(frozen=True)
-class SegmentedBlock:
-    """Rows of one asset that are ready to be encoded, and the segments that they are cut into.
-
-    Attributes:
-      asset: its name.
-      rows: the rows of the block.
-      values: float32 `[rows, features]`, scaled and without missing values where segments are.
-      segments: runs of these rows; each becomes a record.
-      windows: how many the segments hold.
-    """
-
-    asset: str
-    rows: Rows
-    values: np.ndarray
-    segments: Segments
-    windows: int
-
-
-def preprocess_unit(work: Work, spec: PreprocessSpec, scaler: Scaler) -> Iterator[SegmentedBlock]:
+def preprocess_unit(work: Work[SeriesAsset], spec: PreprocessSpec, scaler: Scaler) -> Iterator[RecordBlock]:
     """Streams a unit, a block at a time; memory holds no more than one.
 
     Raises:
@@ -93,18 +33,21 @@ def preprocess_unit(work: Work, spec: PreprocessSpec, scaler: Scaler) -> Iterato
     for block, own in iter_blocks(rows, windowing, None if whole else unit.start):
         values, valid = impute(block, job.prepare.missing)
         end = own[1] if whole or unit.is_last else min(own[1], unit.end)
-        segments = find_segments(block, valid, windowing, (own[0], end))
+        runs, labels = find_windows(block, valid, windowing, (own[0], end)), None
+        if job.label:
+            runs, labels = label_windows(runs, block, job.label, windowing, spec.last_position(unit.asset))
+        segments = cut_segments(runs, windowing)
         if len(segments):
-            yield SegmentedBlock(unit.asset.name, block, values, segments, segments.windows(windowing))
+            yield record_block(unit.asset.name, block, values, segments, job.label, labels)
 
 
-def _read(work: Work, spec: PreprocessSpec) -> Iterator[Rows]:
+def _read(work: Work[SeriesAsset], spec: PreprocessSpec) -> Iterator[Rows]:
     unit, windowing, split = work.unit, spec.windowing, spec.job.split
     if unit.asset.sort:
         chunks = read_sorted(unit.asset, spec.schema)
     else:
         start = max(0, unit.start - windowing.before)
         chunks = read_chunks(unit.asset, spec.schema, start, unit.end + windowing.after)
-    for rows in to_rows(chunks, unit.asset, work.split, split, spec.max_gap):
+    for rows in to_rows(chunks, unit.asset, work.split, split, spec.max_gap, spec.schema.labels):
         if len(rows):
             yield rows

@@ -10,10 +10,12 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.split import Split, SplitName
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import BATCH_ROWS, iter_batches
-from beamfeed.transforms.sources.timeseries.plan import Asset
+from beamfeed.transforms.sources.timeseries.columns import pack
+from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn, label_numbers, read_label
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.scan import FileSlice, asset_names, read_ticks
-from beamfeed.transforms.sources.timeseries.schema import SeriesSchema, pack
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,14 @@ class Chunk:
     time: np.ndarray  # int64 [n] ticks
     values: np.ndarray  # float32 [n, features]; NaN is missing
     split: pa.Array | None  # string [n], with split: {by: column} of the files
+    labels: tuple[pa.Array, ...] = ()  # of each label with a column, see `read_label`
 
     def __len__(self) -> int:
         return len(self.time)
 
 
 def read_chunks(
-    asset: Asset, schema: SeriesSchema, start: int = 0, end: int | None = None, *, values: bool = True
+    asset: SeriesAsset, schema: SeriesSchema, start: int = 0, end: int | None = None, *, values: bool = True
 ) -> Iterator[Chunk]:
     """Streams the rows [start, end) of an asset.
 
@@ -48,7 +51,7 @@ def read_chunks(
     """
     end = asset.rows if end is None else min(end, asset.rows)
     offset = 0
-    for piece in asset.slices:
+    for piece in asset.pieces:
         low, high = max(start - offset, 0), min(end - offset, piece.rows)
         if low < high:
             yield from _read_slice(piece, schema, low, high, offset, values)
@@ -71,7 +74,7 @@ def _read_slice(
         first, last = max(low - row, 0), min(high - row, batch.num_rows)
         if first < last:
             yield _chunk(piece.path, file_row + first, offset + row + first, batch.slice(first, last - first), schema,
-                         schema.features if values else ())  # fmt: skip
+                         values)  # fmt: skip
         row += batch.num_rows
         file_row += size
         if row >= high and piece.can_seek:
@@ -95,9 +98,7 @@ def _only(batch: pa.RecordBatch, piece: FileSlice, schema: SeriesSchema, file_ro
     return batch.filter(pc.equal(names, piece.asset))
 
 
-def _chunk(
-    path: str, file_row: int, position: int, batch: pa.RecordBatch, schema: SeriesSchema, features: Sequence[str]
-) -> Chunk:
+def _chunk(path: str, file_row: int, position: int, batch: pa.RecordBatch, schema: SeriesSchema, values: bool) -> Chunk:
     time = read_ticks(path, batch.column(schema.time), schema.time_units, file_row)
     split = None
     if schema.split is not None:
@@ -106,13 +107,14 @@ def _chunk(
             split = split.dictionary_decode()
         split = split.cast(pa.string())
     try:
-        packed = pack(batch, features)
+        packed = pack(batch, schema.features if values else ())
+        labels = tuple(read_label(batch.column(one.column), one) for one in schema.labels if values)
     except pa.ArrowException as error:  # such as a number that no float32 can hold
         raise BadInput(path, f"row {file_row}", f"cannot be read as numbers: {error}") from None
-    return Chunk(path, file_row, position, time, packed, split)
+    return Chunk(path, file_row, position, time, packed, split, labels)
 
 
-def read_sorted(asset: Asset, schema: SeriesSchema) -> Iterator[Chunk]:
+def read_sorted(asset: SeriesAsset, schema: SeriesSchema) -> Iterator[Chunk]:
     """All rows of an asset in order of time, sorted in memory."""
     chunks = list(read_chunks(asset, schema))
     time = np.concatenate([chunk.time for chunk in chunks])
@@ -120,15 +122,18 @@ def read_sorted(asset: Asset, schema: SeriesSchema) -> Iterator[Chunk]:
     split = None
     if schema.split is not None:
         split = pa.chunked_array([chunk.split for chunk in chunks]).combine_chunks()
-    del chunks
+    their = [chunk.labels for chunk in chunks]
+    labels = [pa.chunked_array(columns).combine_chunks() for columns in zip(*their, strict=True)]
+    del chunks, their
     order = np.argsort(time, kind="stable")
     for at in range(0, len(time), BATCH_ROWS):
         rows = order[at : at + BATCH_ROWS]
         picked = None if split is None else split.take(pa.array(rows))
-        yield Chunk(asset.files, at, at, time[rows], values[rows], picked)
+        told = tuple(column.take(pa.array(rows)) for column in labels)
+        yield Chunk(asset.files, at, at, time[rows], values[rows], picked, told)
 
 
-def in_split(chunk: Chunk, asset: Asset, name: SplitName, split: Split) -> np.ndarray:
+def in_split(chunk: Chunk, asset: SeriesAsset, name: SplitName, split: Split) -> np.ndarray:
     """Which rows, bool [n]: those of a chunk that belong to the split `name`."""
     if asset.split is not None:
         return np.full(len(chunk), asset.split == name)
@@ -142,8 +147,9 @@ def in_split(chunk: Chunk, asset: Asset, name: SplitName, split: Split) -> np.nd
 
 
 def to_rows(
-    chunks: Iterator[Chunk], asset: Asset, name: SplitName, split: Split, max_gap: int | None
-) -> Iterator[Rows]:
+    chunks: Iterator[Chunk], asset: SeriesAsset, name: SplitName, split: Split, max_gap: int | None,
+    labels: Sequence[LabelColumn] = (),
+) -> Iterator[Rows]:  # fmt: skip
     """The rows of one split, each marked where it does not continue the one before."""
     last_time: int | None = None
     last_kept = False
@@ -158,5 +164,6 @@ def to_rows(
         gap[1:] |= ~keep[:-1]
         last_time, last_kept = int(chunk.time[-1]), bool(keep[-1])
         position = np.arange(chunk.position, chunk.position + len(chunk))
-        rows = Rows(position, chunk.time, chunk.values, gap)
+        numbers = label_numbers(chunk.labels, labels, len(chunk))
+        rows = Rows(position, chunk.time, chunk.values, gap, numbers)
         yield rows if keep.all() else rows.take(keep)

@@ -11,7 +11,7 @@ How = Literal["mean", "first", "last", "min", "max"]
 
 
 def resample(rows: Rows, every: int, how: How) -> Rows:
-    """One row for each step of the grid that has rows; the position is the step's number.
+    """One row for each step of the grid that has rows, labelled as its last one; the position is the step's number.
 
     Step k covers the times [k * every, (k + 1) * every). NaN counts for nothing; a
     step whose values are all NaN stays NaN.
@@ -25,7 +25,8 @@ def resample(rows: Rows, every: int, how: How) -> Rows:
     first = np.flatnonzero(np.diff(step, prepend=step[0] - 1))
     with np.errstate(invalid="ignore"):
         values = _reduce(rows.values, first, how)
-    return Rows(step[first], step[first] * every, values, np.logical_or.reduceat(rows.gap, first))
+    last = np.append(first[1:], len(rows)) - 1
+    return Rows(step[first], step[first] * every, values, np.logical_or.reduceat(rows.gap, first), rows.labels[last])
 
 
 def _reduce(values: np.ndarray, first: np.ndarray, how: How) -> np.ndarray:
@@ -47,8 +48,8 @@ def _reduce(values: np.ndarray, first: np.ndarray, how: How) -> np.ndarray:
     return np.where(np.logical_or.reduceat(present, first), taken, np.float32(np.nan))
 
 
-def fill_grid(rows: Rows, every: int, limit: int, last: int | None) -> Rows:
-    """Puts rows of NaN into the holes of the grid that are at most `limit` steps long.
+def fill_grid(rows: Rows, every: int, limit: int, last: Rows | None) -> Rows:
+    """Puts rows of NaN, with the label before them, into the holes of the grid that are at most `limit` steps long.
 
     A longer hole, or one at a gap, stays: positions jump there, and no window
     crosses it.
@@ -57,9 +58,9 @@ def fill_grid(rows: Rows, every: int, limit: int, last: int | None) -> Rows:
       rows: from `resample`.
       every: the grid's step, in ticks.
       limit: the longest hole that is filled, in steps.
-      last: the position before the first of `rows`, if one was.
+      last: the row before the first of `rows`, if there was one.
     """
-    before = rows.position[:1] - 1 if last is None else np.array([last])
+    before = rows.position[:1] - 1 if last is None else last.position
     hole = np.diff(rows.position, prepend=before) - 1
     hole = np.where((hole > 0) & (hole <= limit) & ~rows.gap, hole, 0)
     if not hole.any():
@@ -77,13 +78,16 @@ def fill_grid(rows: Rows, every: int, limit: int, last: int | None) -> Rows:
     values[target] = rows.values
     gap = np.zeros(size, bool)
     gap[target] = rows.gap
-    return Rows(position, position * every, values, gap)
+    labels = np.empty((size, rows.labels.shape[1]), np.float32)
+    labels[target] = rows.labels
+    labels[new] = np.concatenate([rows.labels[:1] if last is None else last.labels, rows.labels])[behind]
+    return Rows(position, position * every, values, gap, labels)
 
 
 def resample_stream(stream: Iterator[Rows], every: int, how: How, limit: int) -> Iterator[Rows]:
     """`resample` and `fill_grid` of a stream; a step is done when the next one has begun."""
     held: list[Rows] = []
-    last: int | None = None
+    last: Rows | None = None
     for chunk in stream:
         if not len(chunk):
             continue
@@ -93,7 +97,7 @@ def resample_stream(stream: Iterator[Rows], every: int, how: How, limit: int) ->
         held = [rows.take(slice(cut, None))]
         if cut:
             done = fill_grid(resample(rows.take(slice(0, cut)), every, how), every, limit, last)
-            last = int(done.position[-1])
+            last = done.take(slice(-1, None))
             yield done
     if held and len(held[0]):
         yield fill_grid(resample(held[0], every, how), every, limit, last)

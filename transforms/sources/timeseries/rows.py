@@ -15,19 +15,25 @@ class Rows:
       time: int64 [n], in ticks, see time_units.py.
       values: float32 [n, features]; NaN is missing.
       gap: bool [n]; True where a row does not continue the one before it.
+      labels: float32 [n, labels], of classes their place; NaN is missing. Left out, there are none.
     """
 
     position: np.ndarray
     time: np.ndarray
     values: np.ndarray
     gap: np.ndarray
+    labels: np.ndarray = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.labels is None:
+            object.__setattr__(self, "labels", np.empty((len(self.position), 0), np.float32))
 
     def __len__(self) -> int:
         return len(self.position)
 
     def take(self, rows: slice | np.ndarray) -> "Rows":
         """Some of the rows."""
-        return Rows(self.position[rows], self.time[rows], self.values[rows], self.gap[rows])
+        return Rows(self.position[rows], self.time[rows], self.values[rows], self.gap[rows], self.labels[rows])
 
     def between(self, start: int, end: int | None) -> "Rows":
         """The rows at positions in [start, end), without copying."""
@@ -45,4 +51,5 @@ class Rows:
             np.concatenate([chunk.time for chunk in chunks]),
             np.concatenate([chunk.values for chunk in chunks]),
             np.concatenate([chunk.gap for chunk in chunks]),
+            np.concatenate([chunk.labels for chunk in chunks]),
         )

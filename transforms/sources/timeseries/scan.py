@@ -3,19 +3,16 @@
 Where a column names the assets, that column is read too.
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beamfeed.contract.config.sources.timeseries import AssetFrom
-from beamfeed.transforms.progress import Progress
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.base import Piece
 from beamfeed.transforms.sources.readers import is_parquet, iter_batches, open_parquet
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, path_columns
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
@@ -23,18 +20,14 @@ from beamfeed.transforms.sources.timeseries.time_units import BadTime, TimeUnits
 
 
 @dataclass(frozen=True)
-class FileSlice:
-    """The rows of one asset in one file. A descriptor: it holds no data."""
+class FileSlice(Piece):
+    """The rows of one asset in one file, and when they are."""
 
-    asset: str
-    path: str
-    rows: int
     first: int  # earliest time, in ticks
     last: int  # latest time, in ticks
     row_groups: tuple[int, ...]  # of Parquet: which to read
     group_rows: tuple[int, ...]  # and how many of the rows each holds
     whole: bool  # every row of the row groups is the asset's
-    split_value: str | None = None  # with split: {by: column} and a named group of the path
 
     @property
     def can_seek(self) -> bool:
@@ -73,7 +66,7 @@ def scan_file(path: str, asset: AssetFrom, schema: SeriesSchema, split_column: s
             rows += batch.num_rows
     if not rows:
         raise BadInput(path, "file", "holds no rows")
-    return [FileSlice(name, path, rows, min(lows), max(highs), (), (), True, split_value)]
+    return [FileSlice(name, path, rows, min(lows), max(highs), (), (), True, split_value=split_value)]
 
 
 def read_ticks(path: str, column: pa.Array, time_units: TimeUnits, row: int) -> np.ndarray:
@@ -94,7 +87,7 @@ def _parquet_slice(path: str, name: str, schema: SeriesSchema, split_value: str 
         groups = tuple(range(metadata.num_row_groups))
         group_rows = tuple(metadata.row_group(i).num_rows for i in groups)
         first, last = _time_range(path, file, schema)
-    return FileSlice(name, path, metadata.num_rows, first, last, groups, group_rows, True, split_value)
+    return FileSlice(name, path, metadata.num_rows, first, last, groups, group_rows, True, split_value=split_value)
 
 
 def _time_range(path: str, file: pq.ParquetFile, schema: SeriesSchema) -> tuple[int, int]:
@@ -178,24 +171,3 @@ def asset_names(path: str, column: pa.Array, row: int) -> pa.StringArray:
         at = row + pc.index(column.is_null(), True).as_py()
         raise BadInput(path, f"row {at}", "the asset is missing")
     return column.cast(pa.string())
-
-
-class ScanFile(beam.DoFn):
-    """path -> FileSlice, one for each asset in the file; tagged 'rejects' -> Reject."""
-
-    REJECTS = "rejects"
-
-    def __init__(self, asset: AssetFrom, schema: SeriesSchema, split_column: str | None, progress: Progress):
-        self._args = asset, schema, split_column
-        self._asset, self._progress = asset, progress
-
-    def process(self, path: str) -> Iterable[Any]:
-        yield from self._scan(path)
-        self._progress.add("scan", assets=1)
-
-    def _scan(self, path: str) -> Iterator[Any]:
-        try:
-            yield from scan_file(path, *self._args)
-        except BadInput as bad:
-            name = asset_of_path(path, self._asset) if self._asset.column is None else None
-            yield beam.pvalue.TaggedOutput(self.REJECTS, bad.reject(name))

@@ -1,4 +1,4 @@
-"""Which columns of the files a job reads, found out from a few files; and Arrow columns as float32 matrices."""
+"""Which columns of the files a job reads, found out from a few files."""
 
 import fnmatch
 from collections import Counter
@@ -7,16 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import read_schema, require_columns
 from beamfeed.transforms.sources.timeseries.assets import path_columns
+from beamfeed.transforms.sources.timeseries.columns import is_number
+from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn, resolve_labels
 from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
 
 SAMPLE = 32  # files, spread evenly over the listing
@@ -33,12 +34,13 @@ class SeriesSchema:
     asset: str | None  # with asset: {column: ...}
     split: str | None  # with split: {by: column} where the files hold the column
     booleans: frozenset[str] = frozenset()  # features that a CSV writes as true and false
+    labels: tuple[LabelColumn, ...] = ()
 
     @property
     def names(self) -> list[str]:
         """All of them, each once, in the order they are read."""
         keys = [self.time, *(name for name in (self.asset, self.split) if name)]
-        return list(dict.fromkeys([*keys, *self.features]))
+        return list(dict.fromkeys([*keys, *self.features, *(label.column for label in self.labels)]))
 
     @property
     def csv_types(self) -> dict[str, pa.DataType]:
@@ -47,6 +49,8 @@ class SeriesSchema:
         types.update({name: pa.string() for name in (self.asset, self.split) if name})
         for name in self.features:
             types.setdefault(name, pa.bool_() if name in self.booleans else pa.float32())
+        for label in self.labels:
+            types.setdefault(label.column, label.type)
         return types
 
     def check(self, path: str, schema: pa.Schema) -> None:
@@ -60,12 +64,15 @@ class SeriesSchema:
         for name in self.features:
             if not is_number(schema.field(name).type):
                 raise BadInput(path, f"column {name}", f"is {schema.field(name).type}, a number is needed")
+        for label in self.labels:
+            if fault := label.fault(schema.field(label.column).type):
+                raise BadInput(path, f"column {label.column}", fault)
 
 
 def match_features(patterns: Sequence[str], names: Sequence[str], never: Sequence[str]) -> list[str]:
     """The columns that names and globs ask for: in the order of the patterns, then of the files.
 
-    A glob never takes one of `never` (the time and the asset), a name may.
+    A glob never takes one of `never` (the time, the asset and the labels), a name may.
     """
     found: dict[str, None] = {}
     for pattern in patterns:
@@ -74,43 +81,6 @@ def match_features(patterns: Sequence[str], names: Sequence[str], never: Sequenc
         elif pattern in names:
             found[pattern] = None
     return list(found)
-
-
-def is_number(type_: pa.DataType) -> bool:
-    """Whether a column of this type is read as numbers: integers, floats, bools, decimals, dictionaries of them."""
-    if pa.types.is_dictionary(type_):
-        return is_number(type_.value_type)
-    return (
-        pa.types.is_integer(type_)
-        or pa.types.is_floating(type_)
-        or pa.types.is_boolean(type_)
-        or pa.types.is_decimal(type_)
-        or pa.types.is_null(type_)
-    )
-
-
-def to_float32(column: pa.Array) -> np.ndarray:
-    """float32 [n] of a numeric column; null becomes NaN, infinity stays."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
-    elif pa.types.is_boolean(column.type):
-        column = column.cast(pa.uint8())
-    if column.type != pa.float32():
-        column = column.cast(pa.float32(), safe=False)
-    if column.null_count:
-        column = pc.fill_null(column, float("nan"))
-    return column.to_numpy(zero_copy_only=False)
-
-
-def pack(batch: pa.RecordBatch, features: Sequence[str]) -> np.ndarray:
-    """float32 [rows, features], in the order of `features`; null, NaN and infinity are NaN: missing."""
-    packed = np.empty((batch.num_rows, len(features)), np.float32)
-    for i, name in enumerate(features):
-        packed[:, i] = to_float32(batch.column(name))
-    np.copyto(packed, np.nan, where=~np.isfinite(packed))
-    return packed
 
 
 def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
@@ -129,13 +99,14 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     if not schemas:
         raise UserError(f"source.files: none of the sampled files can be read, such as {read[0]}")
     source, split = job.source, job.split
+    assert isinstance(source, TimeseriesSource)
     split_column = split.column if split.by == "column" else None
     if split_column and split_column in path_columns(files[0].path, source.asset):
         split_column = None  # a named group of the path
-    types = {
-        name: _most_common(schema.field(name).type for schema in schemas if name in schema.names)
-        for name in _common_names(schemas)
+    seen = {
+        name: [schema.field(name).type for schema in schemas if name in schema.names] for name in _common_names(schemas)
     }
+    types = {name: _most_common(found) for name, found in seen.items()}
     for key, name in (
         ("source.time.column", source.time.column),
         ("source.asset.column", source.asset.column),
@@ -149,7 +120,9 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
         raise UserError(
             f"source.time.column: {source.time.column!r} is {time_type}, it must be timestamp, integer or float"
         )
+    labels = resolve_labels(job.label, seen)
     never = [name for name in (source.time.column, source.asset.column, split_column) if name]
+    never += [label.column for label in labels]
     numeric = [name for name in types if is_number(types[name])]
     for pattern in source.features:
         if not match_features([pattern], list(types), never):
@@ -167,6 +140,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
         asset=source.asset.column,
         split=split_column,
         booleans=frozenset(name for name in features if pa.types.is_boolean(types[name])),
+        labels=labels,
     )
 
 

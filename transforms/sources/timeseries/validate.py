@@ -1,15 +1,16 @@
 """Reads every row once, before anything is written: what is broken, and the statistics of the rest."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
-import apache_beam as beam
 import numpy as np
 
 from beamfeed.contract.config.job import Job
-from beamfeed.transforms.progress import Progress
+from beamfeed.contract.config.split import SPLITS
 from beamfeed.transforms.rejects import BadInput, Reject
-from beamfeed.transforms.sources.timeseries.plan import Asset, Unit
+from beamfeed.transforms.sources.base import Report, Unit
+from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, SeriesVerdict, add_names, see_classes
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.read import Chunk, in_split, read_chunks
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.statistics.moments import Moments
@@ -25,44 +26,61 @@ class Disorder:
 
 
 @dataclass(frozen=True)
-class Report:
+class SeriesStatistics:
+    """What rows add up to.
+
+    Attributes:
+      moments: of the features of training rows; of an asset with a scale of its own, of its rows.
+      classes: for each label, the classes that training rows name.
+    """
+
+    moments: Moments
+    classes: Names
+
+    @classmethod
+    def zero(cls, schema: SeriesSchema) -> "SeriesStatistics":
+        """Of no rows."""
+        return cls(Moments.zero(len(schema.features)), SeenClasses.zero(schema.labels).training)
+
+    def __add__(self, other: "SeriesStatistics") -> "SeriesStatistics":
+        return SeriesStatistics(self.moments + other.moments, add_names(self.classes, other.classes))
+
+
+@dataclass(frozen=True)
+class SeriesReport(Report[SeriesAsset]):
     """What was found in one unit."""
 
-    unit: Unit
-    moments: Moments  # of the rows that statistics are taken of
     first_time: int = 0
     last_time: int = 0
     decrease: Disorder | None = None
     repeat: Disorder | None = None
-    reject: Reject | None = None
+    seen: SeenClasses = field(kw_only=True)
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What becomes of an asset: it is preprocessed, or it is set aside."""
-
-    asset: Asset
-    moments: Moments
-    rejects: tuple[Reject, ...] = ()
-
-
-def validate_unit(unit: Unit, schema: SeriesSchema, job: Job) -> Report:
+def validate_unit(unit: Unit[SeriesAsset], schema: SeriesSchema, job: Job) -> SeriesReport:
     """Reads the rows of a unit and checks them; never raises for bad data."""
-    features = len(schema.features)
-    report = Report(unit, Moments.zero(features))
+    report = SeriesReport(unit, SeriesStatistics.zero(schema), seen=SeenClasses.zero(schema.labels))
     last: int | None = None
-    total = report.moments
+    moments, seen = report.statistics.moments, report.seen
     try:
         for chunk in read_chunks(unit.asset, schema, unit.start, unit.end):
             report = _check_order(report, chunk, last)
             last = int(chunk.time[-1])
-            total += Moments.of(_rows_for_statistics(chunk, unit.asset, job))
+            moments += Moments.of(_rows_for_statistics(chunk, unit.asset, job))
+            if schema.labels:
+                seen += _classes(chunk, unit.asset, schema, job)
     except BadInput as bad:
-        return Report(unit, Moments.zero(features), reject=bad.reject(unit.asset.name))
-    return replace(report, moments=total, last_time=last or 0)
+        return replace(report, reject=bad.reject(unit.asset.name))
+    return replace(report, statistics=SeriesStatistics(moments, seen.training), seen=seen, last_time=last or 0)
 
 
-def _check_order(report: Report, chunk: Chunk, last: int | None) -> Report:
+def _classes(chunk: Chunk, asset: SeriesAsset, schema: SeriesSchema, job: Job) -> SeenClasses:
+    train, *others = (in_split(chunk, asset, name, job.split) for name in SPLITS)
+    place = chunk.path, chunk.file_row
+    return see_classes(chunk.labels, schema.labels, train, train | others[0] | others[1], place)
+
+
+def _check_order(report: SeriesReport, chunk: Chunk, last: int | None) -> SeriesReport:
     if last is None:
         report = replace(report, first_time=int(chunk.time[0]))
         last = int(chunk.time[0]) - 1
@@ -76,7 +94,7 @@ def _check_order(report: Report, chunk: Chunk, last: int | None) -> Report:
     return report
 
 
-def _rows_for_statistics(chunk: Chunk, asset: Asset, job: Job) -> np.ndarray:
+def _rows_for_statistics(chunk: Chunk, asset: SeriesAsset, job: Job) -> np.ndarray:
     """Training rows; with scale.per: asset, all rows of an asset that is in one split as a whole.
 
     An asset's own scale needs its own rows, also where it is there to test with.
@@ -87,7 +105,7 @@ def _rows_for_statistics(chunk: Chunk, asset: Asset, job: Job) -> np.ndarray:
     return chunk.values[in_split(chunk, asset, "train", job.split)]
 
 
-def judge(reports: Iterable[Report], schema: SeriesSchema, job: Job) -> Verdict:
+def judge(reports: Iterable[SeriesReport], schema: SeriesSchema, job: Job) -> SeriesVerdict:
     """Decides from the reports on all units of one asset.
 
     Rows out of order are sorted if they fit in limits.sort_memory_mb; an asset with
@@ -95,10 +113,14 @@ def judge(reports: Iterable[Report], schema: SeriesSchema, job: Job) -> Verdict:
     """
     ordered = sorted(reports, key=lambda report: report.unit.index)
     asset = ordered[0].unit.asset
-    nothing = Moments.zero(len(schema.features))
+    seen = sum((report.seen for report in ordered), SeenClasses.zero(schema.labels))
+
+    def reject(*why: Reject) -> SeriesVerdict:
+        return SeriesVerdict(asset, SeriesStatistics.zero(schema), rejects=why, seen=seen)
+
     broken = tuple(report.reject for report in ordered if report.reject is not None)
     if broken:
-        return Verdict(asset, nothing, broken)
+        return reject(*broken)
     decrease, repeat = _disorder(ordered)
     if decrease is not None:
         size = asset.rows * (4 * len(schema.features) + 8)
@@ -107,19 +129,20 @@ def judge(reports: Iterable[Report], schema: SeriesSchema, job: Job) -> Verdict:
                 f"times decrease, and sorting {size / 2**20:.1f} MB is over "
                 f"limits.sort_memory_mb: {job.limits.sort_memory_mb}"
             )
-            return Verdict(asset, nothing, (_reject(asset, decrease, reason),))
+            return reject(_reject(asset, decrease, reason))
         repeat = _repeat_after_sorting(asset, schema)
         asset = replace(asset, sort=True)
     if repeat is not None:
-        return Verdict(asset, nothing, (_reject(asset, repeat, "has the time of another row of its asset"),))
-    return Verdict(asset, sum((report.moments for report in ordered), nothing))
+        return reject(_reject(asset, repeat, "has the time of another row of its asset"))
+    total = sum((report.statistics for report in ordered), SeriesStatistics.zero(schema))
+    return SeriesVerdict(asset, total, seen=seen)
 
 
-def _reject(asset: Asset, found: Disorder, reason: str) -> Reject:
+def _reject(asset: SeriesAsset, found: Disorder, reason: str) -> Reject:
     return Reject(asset.name, found.file, f"row {found.row}", reason)
 
 
-def _disorder(ordered: list[Report]) -> tuple[Disorder | None, Disorder | None]:
+def _disorder(ordered: list[SeriesReport]) -> tuple[Disorder | None, Disorder | None]:
     """The first decrease and the first repeat, inside units and from one to the next."""
     found: list[Disorder] = []
     for i, report in enumerate(ordered):
@@ -133,17 +156,17 @@ def _disorder(ordered: list[Report]) -> tuple[Disorder | None, Disorder | None]:
     )
 
 
-def _slice_at(unit: Unit) -> tuple[str, int]:
+def _slice_at(unit: Unit[SeriesAsset]) -> tuple[str, int]:
     """The file and its row that a unit starts at."""
     offset = 0
-    for piece in unit.asset.slices:
+    for piece in unit.asset.pieces:
         if unit.start < offset + piece.rows:
             return piece.path, unit.start - offset
         offset += piece.rows
-    return unit.asset.slices[-1].path, unit.asset.slices[-1].rows
+    return unit.asset.pieces[-1].path, unit.asset.pieces[-1].rows
 
 
-def _repeat_after_sorting(asset: Asset, schema: SeriesSchema) -> Disorder | None:
+def _repeat_after_sorting(asset: SeriesAsset, schema: SeriesSchema) -> Disorder | None:
     """The first row whose time another row has, found by sorting the times alone."""
     chunks = list(read_chunks(asset, schema, values=False))
     time = np.concatenate([chunk.time for chunk in chunks])
@@ -154,17 +177,3 @@ def _repeat_after_sorting(asset: Asset, schema: SeriesSchema) -> Disorder | None
     position = int(order[same + 1].min())
     chunk = next(c for c in chunks if position < c.position + len(c))
     return Disorder(False, chunk.path, chunk.file_row + position - chunk.position)
-
-
-class ValidateUnit(beam.DoFn):
-    """Unit -> (asset's name, Report)."""
-
-    def __init__(self, schema: SeriesSchema, job: Job, progress: Progress):
-        self._schema, self._job, self._progress = schema, job, progress
-        self._rows = beam.metrics.Metrics.counter("beamfeed", "rows_checked")
-
-    def process(self, unit: Unit) -> Iterator[tuple[str, Report]]:
-        report = validate_unit(unit, self._schema, self._job)
-        self._rows.inc(unit.rows)
-        self._progress.add("validate", assets=int(unit.is_last), rows=unit.rows)
-        yield unit.asset.name, report

@@ -26,7 +26,8 @@ class Windowing:
 
     Blocks are what the kernels see at a time: the windows that start in
     [k * block, (k + 1) * block), with `before` rows more in front and `after`
-    behind, which filling and the last windows need.
+    behind, which filling, the last windows and their labels need: those look `ahead` rows
+    further than the end of their window.
     """
 
     length: int
@@ -36,11 +37,12 @@ class Windowing:
     before: int
     after: int
     resampled: bool = False
+    ahead: int = 0
 
     @classmethod
     def of(
         cls, windows: Windows, features: int, *, single: bool, fill_rows: int = 0, linear: bool = False,
-        resampled: bool = False,
+        resampled: bool = False, ahead: int = 0,
     ) -> "Windowing":  # fmt: skip
         """The sizes for a job.
 
@@ -51,21 +53,23 @@ class Windowing:
           fill_rows: how far filling looks back, in rows.
           linear: whether filling looks ahead as far.
           resampled: whether positions are steps of a time grid.
+          ahead: how far labels look behind the end of a window, in rows.
         """
         row = 4 * features
         # Segments that follow each other share length - stride rows: 16 windows' length keeps that under 7 %.
         rows = min(max(SEGMENT_BYTES // row, 16 * windows.length), max(MAX_SEGMENT_BYTES // row, windows.length))
         per_segment = 1 if single else max(1, count_windows(rows, windows.length, windows.stride))
         span = per_segment * windows.stride
-        wanted = max(BLOCK_BYTES // row, 4 * (windows.length + 2 * fill_rows))
+        wanted = max(BLOCK_BYTES // row, 4 * (windows.length + ahead + 2 * fill_rows))
         return cls(
             length=windows.length,
             stride=windows.stride,
             windows_per_segment=per_segment,
             block=max(1, wanted // span) * span,
             before=fill_rows,
-            after=windows.length - 1 + (fill_rows if linear else 0),
+            after=windows.length - 1 + ahead + (fill_rows if linear else 0),
             resampled=resampled,
+            ahead=ahead,
         )
 
 
@@ -98,25 +102,58 @@ def find_runs(rows: Rows, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return starts, ends
 
 
-def find_segments(rows: Rows, valid: np.ndarray, windowing: Windowing, own: tuple[int, int]) -> Segments:
-    """The segments of all windows that start at a position in [own[0], own[1])."""
+@dataclass(frozen=True)
+class WindowRuns:
+    """Windows of a block that follow each other: run i has `windows[i]`, the first starts at the row `row[i]`."""
+
+    row: np.ndarray  # int64 [runs]
+    number: np.ndarray  # int64 [runs], of the first window, counted from position 0
+    windows: np.ndarray  # int64 [runs], at least 1
+
+    def _each(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each window, int64 [windows] each: its run, and its place in the run."""
+        run = np.repeat(np.arange(len(self.row)), self.windows)
+        return run, np.arange(len(run)) - np.repeat(np.cumsum(self.windows) - self.windows, self.windows)
+
+    def starts(self, stride: int) -> tuple[np.ndarray, np.ndarray]:
+        """For each window, int64 [windows] each: the row of the block, and the position, that it starts at."""
+        run, nth = self._each()
+        return self.row[run] + nth * stride, first_row(self.number[run] + nth, stride)
+
+    def keep(self, keep: np.ndarray, stride: int) -> "WindowRuns":
+        """Some of the windows, bool [windows]; a run ends where one is left out."""
+        run, nth = self._each()
+        joined = keep[1:] & keep[:-1] & (run[1:] == run[:-1])
+        first = np.flatnonzero(keep & ~np.append(False, joined))
+        last = np.flatnonzero(keep & ~np.append(joined, False))
+        run, nth = run[first], nth[first]
+        return WindowRuns(self.row[run] + nth * stride, self.number[run] + nth, last - first + 1)
+
+
+def find_windows(rows: Rows, valid: np.ndarray, windowing: Windowing, own: tuple[int, int]) -> WindowRuns:
+    """All windows that start at a position in [own[0], own[1]), with the rows behind them that labels need."""
     starts, ends = find_runs(rows, valid)
-    if not len(starts):
-        return Segments(np.empty(0, np.int64), np.empty(0, np.int64))
-    stride, length, per = windowing.stride, windowing.length, windowing.windows_per_segment
-    position = rows.position[starts]
-    # In numbers of windows, counted from position 0: the first and one past the last of each run.
+    stride, position = windowing.stride, rows.position[starts]
     low = first_window(np.maximum(position, own[0]), stride)
-    high = np.minimum(end_window(position + (ends - starts), length, stride), first_window(own[1], stride))
+    end = position + (ends - starts) - windowing.ahead
+    high = np.minimum(end_window(end, windowing.length, stride), first_window(own[1], stride))
+    some = high > low
+    return WindowRuns((starts + first_row(low, stride) - position)[some], low[some], (high - low)[some])
+
+
+def cut_segments(runs: WindowRuns, windowing: Windowing) -> Segments:
+    """The segments of windows that follow each other."""
+    stride, per, low = windowing.stride, windowing.windows_per_segment, runs.number
+    high = low + runs.windows
     # Segments are cut at multiples of windows_per_segment, so they do not depend on where a block starts.
-    pieces = np.where(high > low, (high - 1) // per - low // per + 1, 0)
-    run = np.repeat(np.arange(len(starts)), pieces)
+    pieces = (high - 1) // per - low // per + 1
+    run = np.repeat(np.arange(len(low)), pieces)
     nth = np.arange(len(run)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     first = np.maximum(low[run], (low[run] // per + nth) * per)
     last = np.minimum(high[run], (low[run] // per + nth + 1) * per) - 1
     return Segments(
-        first=starts[run] + first_row(first, stride) - position[run],
-        rows=count_rows(last - first + 1, length, stride),
+        first=runs.row[run] + first_row(first - low[run], stride),
+        rows=count_rows(last - first + 1, windowing.length, stride),
     )
 
 

@@ -1,0 +1,100 @@
+"""What targets and weights are over the windows of a split, and whether something can be learned from them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Target
+from beamfeed.contract.errors import JobFailed
+from beamfeed.transforms.records.ranges import field_ranges
+from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.statistics.moments import Moments
+
+
+@dataclass(frozen=True)
+class TargetTally:
+    """The values of one target, added up: how many there are of each class, or the moments of numbers."""
+
+    moments: Moments
+    counts: tuple[int, ...] = ()
+
+    @classmethod
+    def zero(cls, field: Field) -> "TargetTally":
+        """Of no value."""
+        return cls(Moments.zero(1), (0,) * len(field.classes))
+
+    @classmethod
+    def of(cls, values: np.ndarray, field: Field) -> "TargetTally":
+        """Of some values."""
+        if field.classes:
+            counts = np.bincount(values.reshape(-1), minlength=len(field.classes))
+            return cls(Moments.zero(1), tuple(counts.tolist()))
+        return cls(Moments.of(values.reshape(-1, 1)))
+
+    def __add__(self, other: "TargetTally") -> "TargetTally":
+        counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
+        return TargetTally(self.moments + other.moments, counts)
+
+    def target(self) -> Target:
+        """As the manifest has it."""
+        found = self.moments
+        if self.counts or not found.count[0]:
+            return Target(counts=list(self.counts))
+        return Target(mean=float(found.mean()[0]), std=float(found.std()[0]), min=found.low[0], max=found.high[0])
+
+
+def is_target(field: Field) -> bool:
+    """Whether the values of a field are told in the manifest: those of targets and weights that are numbers."""
+    return field.role in ("target", "weight") and field.dtype != "bytes" and not field.is_ragged
+
+
+def tally_targets(block: RecordBlock, fields: Sequence[Field], windows: Windows) -> dict[str, TargetTally]:
+    """The values of each target in the records of a block; of one per row, those of all rows of the records."""
+    found = {}
+    for field, ranges in field_ranges(block, fields, windows) if any(map(is_target, fields)) else ():
+        if is_target(field):
+            low, size = ranges[0], ranges[1] - ranges[0]
+            at = np.repeat(low - np.cumsum(size) + size, size) + np.arange(size.sum())
+            found[field.name] = TargetTally.of(np.asarray(block.values[field.name])[at], field)
+    return found
+
+
+def check_targets(fields: Sequence[Field], targets: Mapping[SplitName, Mapping[str, Target]]) -> None:
+    """Refuses what nothing can be learned from.
+
+    Raises:
+      JobFailed: with the label and what is wrong with it.
+    """
+    for field in filter(is_target, fields):
+        by_split = {name: targets[name][field.name] for name in SPLITS}
+        what = f"{'label' if field.role == 'target' else 'weight'} {field.name!r}:"
+        train = by_split["train"]
+        if field.classes:
+            _check_classes(what, field.classes, {name: target.counts for name, target in by_split.items()})
+        elif field.role == "target" and train.min == train.max:
+            raise JobFailed(f"{what} is {train.min:g} in every training window, so there is nothing to learn")
+        elif field.role == "weight":
+            lowest = min(target.min for target in by_split.values() if target.min is not None)
+            if lowest < 0:
+                raise JobFailed(f"{what} is {lowest:g} in a window, a weight must not be negative")
+            if not train.max:
+                raise JobFailed(f"{what} is 0 in every training window, so none of them counts")
+
+
+def _check_classes(what: str, classes: Sequence[str], counts: Mapping[SplitName, Sequence[int]]) -> None:
+    unseen = [i for i, count in enumerate(counts["train"]) if not count]
+    for i in unseen:
+        if elsewhere := [name for name in SPLITS if counts[name][i]]:
+            raise JobFailed(
+                f"{what} has values never seen in training: class {classes[i]!r} is in no training window, "
+                f"but in {counts[elsewhere[0]][i]:,} windows of {elsewhere[0]}"
+            )
+    if len(unseen) >= len(classes) - 1:
+        (only,) = set(range(len(classes))) - set(unseen)
+        raise JobFailed(f"{what} is {classes[only]!r} in every training window, so there is nothing to learn")
+    if unseen:
+        raise JobFailed(f"{what} class {classes[unseen[0]]!r} is in no training window")

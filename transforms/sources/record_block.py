@@ -1,0 +1,51 @@
+"""What a source gives and records are made from: the values of some records' fields, in columns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Values of any length, one after the other.
+
+    Attributes:
+      values: `[entries, ...]` of numbers; of strings a flat Arrow array of binary.
+      lengths: int64 `[n]`, entries of each of the n values.
+    """
+
+    values: np.ndarray | pa.Array
+    lengths: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+# n values of a field: of numbers an array [n, *shape], of strings a flat Arrow array of binary with n * width of them.
+Values: TypeAlias = np.ndarray | pa.Array | Ragged
+
+
+@dataclass(frozen=True)
+class RecordBlock:
+    """Some records of one asset: a few megabytes.
+
+    Records are runs of the block's rows; two may share rows, as segments of windows do.
+
+    Attributes:
+      asset: its name.
+      first: int64 `[records]`, the first row of each record.
+      rows: int64 `[records]`, how many rows it has.
+      values: by name of the field. Of a field per row, a value for each row of the block; per window, for each window
+        of each record, in order; per record, for each record.
+    """
+
+    asset: str
+    first: np.ndarray
+    rows: np.ndarray
+    values: Mapping[str, Values]
+
+    def __len__(self) -> int:
+        return len(self.first)

@@ -1,0 +1,178 @@
+"""Which classes the rows of an asset name: are they in the job's list, or, with classes: auto, in training rows?"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.contract.config.label import MOST_CLASSES
+from beamfeed.contract.errors import JobFailed
+from beamfeed.transforms.rejects import BadInput, Reject
+from beamfeed.transforms.sources.base import Verdict
+from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
+
+_KEPT = MOST_CLASSES + 1  # of the names that are found: enough to tell that they are too many
+Names = tuple[frozenset[str], ...]  # for each label, the classes found
+Place = tuple[str, int]  # a file and its row
+
+
+@dataclass(frozen=True)
+class SeenClasses:
+    """The classes that rows name, for each label with classes: auto; of the others nothing is kept.
+
+    Attributes:
+      training: those of training rows.
+      elsewhere: those of eval and test rows, each with the first place.
+    """
+
+    training: Names
+    elsewhere: tuple[Mapping[str, Place], ...]
+
+    @classmethod
+    def zero(cls, labels: Sequence[LabelColumn]) -> "SeenClasses":
+        """Of no rows."""
+        return cls((frozenset(),) * len(labels), ({},) * len(labels))
+
+    def __add__(self, other: "SeenClasses") -> "SeenClasses":
+        return SeenClasses(
+            add_names(self.training, other.training),
+            tuple(_first({**b, **a}) for a, b in zip(self.elsewhere, other.elsewhere, strict=True)),
+        )
+
+
+def add_names(one: Names, other: Names) -> Names:
+    """The classes of both; the first in order where there are too many."""
+    return tuple(frozenset(sorted(a | b)[:_KEPT]) for a, b in zip(one, other, strict=True))
+
+
+def _first(found: Mapping[str, Place]) -> dict[str, Place]:
+    return {name: found[name] for name in sorted(found)[:_KEPT]}
+
+
+def see_classes(
+    columns: Sequence[pa.Array],
+    labels: Sequence[LabelColumn],
+    training: np.ndarray,
+    used: np.ndarray,
+    place: Place,
+) -> SeenClasses:
+    """The classes of some rows of a file.
+
+    Args:
+      columns: of each label, names of classes as `read_label` gives them.
+      labels: their specs.
+      training: bool [n], the rows that train.
+      used: bool [n], those of any split.
+      place: of the first of them.
+
+    Raises:
+      BadInput: at a value that the job's list of classes does not hold.
+    """
+    path, row = place
+    seen = SeenClasses.zero(labels)
+    names, elsewhere = list(seen.training), list(seen.elsewhere)
+    for k, (column, label) in enumerate(zip(columns, labels, strict=True)):
+        if label.auto:
+            names[k] = frozenset(_first_rows(column, training))
+            elsewhere[k] = {name: (path, row + at) for name, at in _first_rows(column, used & ~training).items()}
+        elif label.classes is not None:
+            known = pc.is_in(column, value_set=pa.array(label.classes, pa.string()))
+            bad = used & column.is_valid().to_numpy(zero_copy_only=False) & ~known.to_numpy(zero_copy_only=False)
+            if bad.any():
+                at = int(bad.argmax())
+                allowed = ", ".join(label.classes)
+                reason = f"{label.column} is {column[at].as_py()!r}, which is not in label.classes ({allowed})"
+                raise BadInput(path, f"row {row + at}", reason)
+    return SeenClasses(tuple(names), tuple(elsewhere)) + seen
+
+
+def _first_rows(column: pa.Array, mask: np.ndarray) -> dict[str, int]:
+    """The names in some of the rows, bool [n], and the first row of each."""
+    rows = np.flatnonzero(mask & column.is_valid().to_numpy(zero_copy_only=False))
+    encoded = column.take(pa.array(rows)).dictionary_encode()
+    codes, first = np.unique(encoded.indices.to_numpy(), return_index=True)
+    names = encoded.dictionary.to_pylist()
+    return {names[code]: int(rows[at]) for code, at in zip(codes, first, strict=True)}
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """The classes in order: numbers as numbers, else as text."""
+    try:
+        return tuple(sorted(names, key=lambda name: (float(name), name)))
+    except ValueError:
+        return tuple(sorted(names))
+
+
+def check_most(names: Names, labels: Sequence[LabelColumn]) -> None:
+    """Refuses columns that hardly name classes.
+
+    Raises:
+      JobFailed: if there are more classes than can be told apart.
+    """
+    for found, label in zip(names, labels, strict=True):
+        if len(found) > MOST_CLASSES:
+            raise JobFailed(
+                f"label.column: {label.column!r} has more than {MOST_CLASSES} values in training rows, "
+                f"classes: auto takes at most {MOST_CLASSES}; for numbers leave 'classes' out"
+            )
+
+
+@dataclass(frozen=True)
+class SeriesVerdict(Verdict[SeriesAsset]):
+    """With the classes that its rows name."""
+
+    seen: SeenClasses = field(kw_only=True)
+
+
+def find_unseen(verdicts: Iterable[SeriesVerdict], labels: Sequence[LabelColumn]) -> dict[str, Reject]:
+    """By name, the assets whose eval or test rows have a class that no training row of the others left has.
+
+    Setting an asset aside takes its training rows away, too, so that it is done until nothing changes.
+    """
+    left = {verdict.asset.name: verdict.seen for verdict in verdicts if not verdict.rejects}
+    found: dict[str, Reject] = {}
+    while True:
+        known = SeenClasses.zero(labels).training
+        for seen in left.values():
+            known = add_names(known, seen.training)
+        more = {name: reject for name, seen in left.items() if (reject := _unseen(name, seen, known, labels))}
+        if not more:
+            return found
+        found |= more
+        left = {name: seen for name, seen in left.items() if name not in more}
+
+
+def _unseen(asset: str, seen: SeenClasses, known: Names, labels: Sequence[LabelColumn]) -> Reject | None:
+    for elsewhere, names, label in zip(seen.elsewhere, known, labels, strict=True):
+        for name in sorted(elsewhere.keys() - names):
+            path, row = elsewhere[name]
+            return Reject(asset, path, f"row {row}", f"{label.column} is {name!r}, which is in no training row")
+    return None
+
+
+class RejectUnseen(beam.PTransform):
+    """PCollection of SeriesVerdict -> the same; assets with classes that are in no training row are set aside."""
+
+    def __init__(self, labels: Sequence[LabelColumn], zero: Any):
+        super().__init__()
+        self._labels, self._zero = tuple(labels), zero
+
+    def expand(self, verdicts: beam.PCollection) -> beam.PCollection:
+        seen = verdicts | "DropMoments" >> beam.Map(lambda verdict: replace(verdict, statistics=None))
+        unseen = (
+            verdicts.pipeline
+            | "UnseenOnce" >> beam.Create([None])
+            | "FindUnseen" >> beam.Map(lambda _, all_, labels: find_unseen(all_, labels), beam.pvalue.AsList(seen),
+                                       self._labels)
+        )  # fmt: skip
+        return verdicts | "SetAside" >> beam.Map(_set_aside, beam.pvalue.AsSingleton(unseen), self._zero)
+
+
+def _set_aside(verdict: SeriesVerdict, unseen: Mapping[str, Reject], zero: Any) -> SeriesVerdict:
+    reject = unseen.get(verdict.asset.name)
+    return verdict if reject is None else replace(verdict, statistics=zero, rejects=(reject,))

@@ -1,0 +1,44 @@
+"""Arrow columns as float32 matrices."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def is_number(type_: pa.DataType) -> bool:
+    """Whether a column of this type is read as numbers: integers, floats, bools, decimals, dictionaries of them."""
+    if pa.types.is_dictionary(type_):
+        return is_number(type_.value_type)
+    return (
+        pa.types.is_integer(type_)
+        or pa.types.is_floating(type_)
+        or pa.types.is_boolean(type_)
+        or pa.types.is_decimal(type_)
+        or pa.types.is_null(type_)
+    )
+
+
+def to_float32(column: pa.Array) -> np.ndarray:
+    """float32 [n] of a numeric column; null becomes NaN, infinity stays."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    elif pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    if column.type != pa.float32():
+        column = column.cast(pa.float32(), safe=False)
+    if column.null_count:
+        column = pc.fill_null(column, float("nan"))
+    return column.to_numpy(zero_copy_only=False)
+
+
+def pack(batch: pa.RecordBatch, features: Sequence[str]) -> np.ndarray:
+    """float32 [rows, features], in the order of `features`; null, NaN and infinity are NaN: missing."""
+    packed = np.empty((batch.num_rows, len(features)), np.float32)
+    for i, name in enumerate(features):
+        packed[:, i] = to_float32(batch.column(name))
+    np.copyto(packed, np.nan, where=~np.isfinite(packed))
+    return packed

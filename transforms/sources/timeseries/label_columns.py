@@ -1,0 +1,121 @@
+"""Columns that labels come from: numbers, or values that name classes."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.contract.config.label import Label, class_name
+from beamfeed.contract.config.section import near_miss
+from beamfeed.contract.errors import UserError
+from beamfeed.transforms.sources.timeseries.columns import is_number, to_float32
+
+
+@dataclass(frozen=True)
+class LabelColumn:
+    """A column of the files that a label comes from."""
+
+    column: str
+    type: pa.DataType  # that a CSV is parsed as
+    classes: tuple[str, ...] | None = None  # names, in order; None where values are numbers
+    auto: bool = False  # the classes are those that are found; until they are known there are none
+
+    def fault(self, type_: pa.DataType) -> str | None:
+        """What is wrong with the type of the column, if something is."""
+        if is_number(type_) or (self.classes is not None and _is_text(type_)):
+            return None
+        return f"is {type_}, {'a number is needed' if self.classes is None else 'text, integers or bools are needed'}"
+
+
+def resolve_labels(labels: Sequence[Label], types: Mapping[str, Sequence[pa.DataType]]) -> tuple[LabelColumn, ...]:
+    """The columns of the labels that have one.
+
+    Args:
+      labels: of the job.
+      types: of the files' columns, in each of some files.
+
+    Raises:
+      UserError: if there is no such column, or not of a type that fits.
+    """
+    found = []
+    for label in labels:
+        if label.column is None:
+            continue
+        if label.column not in types:
+            hint = near_miss(label.column, list(types))
+            raise UserError(
+                f"label.column: {label.column!r} is not a column of the files{hint} (they have: {', '.join(types)})"
+            )
+        seen = types[label.column]
+        auto = label.classes == "auto"
+        classes = None if label.classes is None else () if auto else tuple(map(class_name, label.classes))
+        column = LabelColumn(label.column, _csv_type(seen, classes is None), classes, auto)
+        usual, _ = Counter(seen).most_common(1)[0]
+        if fault := column.fault(usual):
+            if _is_text(usual):
+                fault = f"is {usual}; numbers are needed, or classes: auto"
+            raise UserError(f"label.column: {label.column!r} {fault}")
+        found.append(column)
+    return tuple(found)
+
+
+def _csv_type(seen: Sequence[pa.DataType], numbers: bool) -> pa.DataType:
+    """The type that holds the values of all files."""
+    if all(pa.types.is_boolean(type_) for type_ in seen):
+        return pa.bool_()
+    if numbers:
+        return pa.float32()
+    if all(pa.types.is_integer(type_) or pa.types.is_null(type_) for type_ in seen):
+        return pa.int64()
+    return pa.string() if any(_is_text(type_) for type_ in seen) else pa.float64()
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    if pa.types.is_dictionary(type_):
+        return _is_text(type_.value_type)
+    return pa.types.is_string(type_) or pa.types.is_large_string(type_)
+
+
+def read_label(column: pa.Array, spec: LabelColumn) -> pa.Array:
+    """A column as Arrow float32 [n], or with classes as string [n] of names; NaN and null are missing."""
+    return pa.array(to_float32(column)) if spec.classes is None else class_names(column)
+
+
+def class_names(column: pa.Array) -> pa.StringArray:
+    """The values of a column as names of classes, string [n]; null where one is missing, empty or not a number."""
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    names = pa.array([_name(value) for value in encoded.dictionary.to_pylist()], pa.string())
+    return names.take(encoded.indices)
+
+
+def _name(value: Any) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, float | Decimal):
+        if not np.isfinite(float(value)):
+            return None
+        value = int(value) if value == int(value) else value
+    return class_name(value)
+
+
+def label_numbers(labels: Sequence[pa.Array], specs: Sequence[LabelColumn], rows: int) -> np.ndarray:
+    """float32 [rows, labels]: numbers as they are, of classes their place; NaN is missing.
+
+    Args:
+      labels: of each spec, what `read_label` gives.
+      specs: with their classes known.
+      rows: how many there are.
+    """
+    found = np.empty((rows, len(specs)), np.float32)
+    for k, (column, spec) in enumerate(zip(labels, specs, strict=True)):
+        if spec.classes is not None:
+            place = pc.index_in(column, value_set=pa.array(spec.classes, pa.string()))
+            column = pc.fill_null(place.cast(pa.float32()), float("nan"))
+        found[:, k] = column.to_numpy(zero_copy_only=False)
+    np.copyto(found, np.nan, where=np.isinf(found))
+    return found

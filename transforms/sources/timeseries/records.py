@@ -1,0 +1,82 @@
+"""What a record of a series holds."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from beamfeed.contract.config.label import Label
+from beamfeed.contract.dataset.fields import Dtype, Field
+from beamfeed.contract.errors import UserError
+from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn
+from beamfeed.transforms.sources.timeseries.rows import Rows
+from beamfeed.transforms.sources.timeseries.windowing import Segments
+
+# `start` is the position of a record's first row in the asset, `first_time` and `last_time` are ticks, see
+# time_units.py; `values` are the features of each row.
+ASSET, FIRST_TIME, LAST_TIME, START, VALUES = "asset", "first_time", "last_time", "start", "values"
+
+
+def check_names(labels: Sequence[Label]) -> None:
+    """Raises UserError if a label has the name of another field."""
+    taken = (ASSET, FIRST_TIME, LAST_TIME, START, VALUES)
+    for label in labels:
+        if label.name in taken:
+            raise UserError(f"label.name: {label.name!r} is a field of every series (taken: {', '.join(taken)})")
+
+
+def record_fields(
+    features: Sequence[str], labels: Sequence[Label] = (), columns: Sequence[LabelColumn] = ()
+) -> list[Field]:
+    """The fields of the records of series.
+
+    Args:
+      features: columns of the values.
+      labels: of the job.
+      columns: those that the labels come from, with their classes known.
+    """
+    numbers = [Field(name=name, dtype="int64", role="key", per="record") for name in (FIRST_TIME, LAST_TIME, START)]
+    values = Field(name=VALUES, dtype="float32", shape=(len(features),), role="input", columns=list(features))
+    classes = iter(columns)
+    told = [_label_field(label, next(classes).classes if label.column else None) for label in labels]
+    return [Field(name=ASSET, dtype="bytes", role="key", per="record"), *numbers, values, *told]
+
+
+def _label_field(label: Label, classes: Sequence[str] | None) -> Field:
+    dtype: Dtype = "float32" if classes is None else "int64"
+    return Field(name=label.name, dtype=dtype, role=label.role, per="window", classes=list(classes or ()))
+
+
+def record_block(
+    asset: str, rows: Rows, values: np.ndarray, segments: Segments, labels: Sequence[Label] = (),
+    label_values: np.ndarray | None = None,
+) -> RecordBlock:  # fmt: skip
+    """The records of a block of rows.
+
+    Args:
+      asset: its name.
+      rows: of the block.
+      values: float32 [n, features], the filled values of `rows`.
+      segments: row ranges of the block, a record each.
+      labels: of the job.
+      label_values: float32 [windows, labels] of all windows of the segments, in order.
+    """
+    told = {}
+    for k, label in enumerate(labels):
+        assert label_values is not None
+        told[label.name] = label_values[:, k].astype(np.float32 if label.classes is None else np.int64)
+    last = segments.first + segments.rows - 1
+    return RecordBlock(
+        asset,
+        segments.first,
+        segments.rows,
+        {
+            ASSET: pa.array([asset.encode()] * len(segments), pa.large_binary()),
+            FIRST_TIME: rows.time[segments.first],
+            LAST_TIME: rows.time[last],
+            START: rows.position[segments.first],
+            VALUES: values,
+            **told,
+        },
+    )
