@@ -23,6 +23,7 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.statistics.sums import AddUp
 from beamfeed.transforms.splits import assign_splits, split_of_value
 
 Statistics = Any  # whatever adds up with `+`, to the last bit the same in whatever order
@@ -239,6 +240,15 @@ class Source(ABC, Generic[P, A, R]):
     def review(self, verdicts: beam.PCollection) -> beam.PCollection:
         """PCollection of Verdict -> the same, where some depend on the other assets; by default none does."""
         return verdicts
+
+    def add_up(self, verdicts: beam.PCollection) -> beam.PCollection:
+        """PCollection of Verdict -> a PCollection of one, the statistics of the training rows."""
+        return (
+            verdicts
+            | "TrainingRows" >> beam.Filter(lambda verdict: verdict.asset.split in (None, "train"))
+            | "TheirStatistics" >> beam.Map(lambda verdict: verdict.statistics)
+            | "AddUp" >> beam.CombineGlobally(AddUp(self.zero))
+        )
 
     @abstractmethod
     def learn(self, verdicts: beam.PCollection) -> tuple[beam.PCollection, tuple]:

@@ -8,10 +8,15 @@ import pytest
 import tensorflow as tf
 
 from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.config.task import Reconstruct
 from beamfeed.contract.config.train import Optimizer, Schedule
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Counts, Manifest
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.loop.optimizer import LearningRate, learning_rate, make_optimizer
-from beamfeed.trainer.loop.steps import Totals, make_train_steps
+from beamfeed.trainer.loop.optimizer import LearningRate, learning_rate, make_optimizer, state_of
+from beamfeed.trainer.loop.steps import make_train_steps, zero_train
+from beamfeed.trainer.tasks.objective import Objective
 
 
 def rate(step, **section):
@@ -61,19 +66,25 @@ def test_mistakes_are_told(optimizer, told):
         parse_job(job_text(optimizer))
 
 
-def one_weight(section: Optimizer, windows: np.ndarray, replicas: int = 1, **options):
+def one_weight(section: Optimizer, windows: np.ndarray, scale_loss: bool = False, **options):
     """Trains w in w * x -> x with batches of all windows; returns w and the totals after one step."""
+    objective = Objective(Reconstruct(name="reconstruct"), MANIFEST)
     model = keras.Sequential([keras.Input((2, 1)), keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")])
     model.layers[0].kernel.assign([[3.0]])
-    optimizer = make_optimizer(section)
+    optimizer = make_optimizer(section, scale_loss)
     optimizer.build(model.trainable_variables)
     strategy = tf.distribute.get_strategy()
-    run = make_train_steps(strategy, model, optimizer, len(windows), section.clip_norm, **options)
-    batches = iter(tf.data.Dataset.from_tensors(tf.constant(windows)).repeat())
-    totals, heard = run(batches, tf.constant(1), Totals.zero(), tf.constant([5.0]))
+    run = make_train_steps(strategy, model, objective, optimizer, len(windows), section.clip_norm, **options)
+    batches = iter(tf.data.Dataset.from_tensors({"values": tf.constant(windows)}).repeat())
+    totals, heard = run(batches, tf.constant(1), zero_train(objective), tf.constant([5.0]))
     return float(model.layers[0].kernel.numpy()[0, 0]), totals, heard.numpy()
 
 
+MANIFEST = Manifest(
+    name="tiny", kind="handmade", fingerprint="f", data="data-f", windows=Windows(length=2), records="segments",
+    fields=[Field(name="values", dtype="float32", shape=(1,), role="input")], compression="none", splits={},
+    counts=Counts(files=1, assets=1, rejected_assets=0, rejected_files=0, rows_read=1),
+)  # fmt: skip
 WINDOWS = np.array([[[1.0], [2.0]], [[0.0], [1.0]]], "f4")
 LOSS = np.mean((2 * WINDOWS) ** 2)  # w is 3
 GRADIENT = np.mean(2 * (2 * WINDOWS) * WINDOWS)
@@ -83,15 +94,42 @@ GRADIENT = np.mean(2 * (2 * WINDOWS) * WINDOWS)
 def test_a_step_is_that_of_the_formula(xla):
     weight, totals, heard = one_weight(Optimizer(name="sgd", learning_rate=0.1), WINDOWS, xla=xla)
     assert weight == pytest.approx(3 - 0.1 * GRADIENT)
-    assert float(totals.loss) == pytest.approx(LOSS)
-    assert float(totals.norm) == pytest.approx(GRADIENT)
+    assert float(totals["loss"]) == pytest.approx(LOSS)
+    assert float(totals["norm"]) == pytest.approx(GRADIENT)
     assert heard == [5.0]
 
 
 def test_the_gradients_are_clipped_together():
     weight, totals, _ = one_weight(Optimizer(name="sgd", learning_rate=0.1, clip_norm=0.5), WINDOWS)
     assert weight == pytest.approx(3 - 0.1 * 0.5)
-    assert float(totals.norm) == pytest.approx(GRADIENT)  # before clipping
+    assert float(totals["norm"]) == pytest.approx(GRADIENT)  # before clipping
+
+
+def test_a_step_whose_gradients_overflow_is_skipped_and_does_not_count_in_the_norm():
+    """The scale begins at 2**15: gradients of 1e34 are infinite with it, and the loss is not."""
+    large = WINDOWS * np.float32(1e17)
+    weight, totals, _ = one_weight(Optimizer(name="sgd", learning_rate=0.1), large, scale_loss=True)
+    assert weight == 3
+    assert np.isfinite(float(totals["loss"]))
+    assert (float(totals["norm"]), float(totals["norms"])) == (0, 0)
+    _, totals, _ = one_weight(Optimizer(name="sgd", learning_rate=0.1), WINDOWS, scale_loss=True)
+    assert float(totals["norm"]) == pytest.approx(GRADIENT)
+    assert float(totals["norms"]) == 1
+
+
+def test_what_a_checkpoint_keeps_does_not_depend_on_the_rate():
+    variable = keras.Variable(np.zeros((2, 3), "f4"))
+
+    def kept(scale_loss, **options):
+        optimizer = make_optimizer(Optimizer(learning_rate=0.125, **options), scale_loss)
+        optimizer.build([variable])
+        assert 0.125 not in [float(one) for one in state_of(optimizer).values() if not tuple(one.shape)]
+        return {name: (tuple(one.shape), one.path.rpartition("/")[2]) for name, one in state_of(optimizer).items()}
+
+    for scale_loss in (False, True):
+        # The step and two moments; of the scale: its own step, counter and value, and a rate of 0 that nobody reads.
+        assert len(kept(scale_loss)) == 3 + 4 * scale_loss
+        assert kept(scale_loss) == kept(scale_loss, schedule=Schedule(warmup_steps=3))
 
 
 def test_weights_decay():

@@ -12,10 +12,13 @@ import yaml
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.model import CustomModel, RecurrentAutoencoder
 from beamfeed.contract.config.prepare import Missing
+from beamfeed.contract.config.task import Reconstruct
 from beamfeed.contract.dataset.fingerprint import run_fingerprint
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer import models
 from beamfeed.trainer.export.saved_model import save_serving
+from beamfeed.trainer.models.signature import Input, Output, Signature
+from beamfeed.trainer.tasks.objective import Objective
 
 JOB = """
 name: own
@@ -29,6 +32,15 @@ PREFIX = """
 import keras
 from keras import layers
 """
+
+
+BACK = Signature({"values": Input((8, 3))}, {"reconstruct": Output(((8, 3),), "shaped as the windows")})
+CLASSES = Output(((2,),), "a number for each class", units=2)
+NUMBER = Output(((1,), ()), "a number", units=1)
+CLASSIFY = Signature(BACK.inputs, {"classify": CLASSES})
+REGRESS = Signature(BACK.inputs, {"regress": NUMBER})
+SEVERAL = Signature(BACK.inputs, {"fault": CLASSES, "back": BACK.outputs["reconstruct"], "life": NUMBER})
+TWO_INPUTS = Signature({"values": Input((8, 3)), "site": Input((), "int64")}, {"classify": CLASSES})
 
 
 def parse_model(text: str):
@@ -53,14 +65,14 @@ def module(tmp_path, monkeypatch):
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_first_weights_follow_the_seed(cell):
     section = RecurrentAutoencoder(name="recurrent_autoencoder", cell=cell, units=[6, 4], latent=2)
-    one, same, other = (models.build(section, 8, 3, seed).get_weights() for seed in (7, 7, 8))
+    one, same, other = (models.build(section, BACK, seed).get_weights() for seed in (7, 7, 8))
     assert all(np.array_equal(a, b) for a, b in zip(one, same, strict=True))
     assert not np.array_equal(one[0], other[0])
 
 
 def test_the_recurrent_autoencoder_is_its_two_parts(tmp_path):
     section = RecurrentAutoencoder(name="recurrent_autoencoder", units=[4], latent=2)
-    model = models.build(section, 8, 3, seed=7)
+    model = models.build(section, BACK, seed=7)
     windows = np.random.default_rng(0).normal(size=(5, 8, 3)).astype("f4")
     encoder, decoder = models.find_parts(model)
     assert encoder.output_shape == (None, 2)
@@ -83,8 +95,9 @@ def test_the_page_of_own_models(root, module, helpers, tmp_path, length):
     segments = {"train": helpers.segments_of([64, 64], 3)}
     written = helpers.write_dataset(str(tmp_path / "data"), segments, length=length, stride=2)
     windows = written.windows["train"]
-    model = models.build(section, length, 3, seed=7)
-    assert np.array_equal(models.build(section, length, 3, seed=7).get_weights()[0], model.get_weights()[0])
+    objective = Objective(Reconstruct(name="reconstruct"), written.manifest)
+    model = models.build(section, objective.signature, seed=7)
+    assert np.array_equal(models.build(section, objective.signature, seed=7).get_weights()[0], model.get_weights()[0])
 
     optimizer = keras.optimizers.Adam(0.01)
     optimizer.build(model.trainable_variables)
@@ -103,7 +116,8 @@ def test_the_page_of_own_models(root, module, helpers, tmp_path, length):
     reconstruction = model(windows, training=False)
     model.save(tmp_path / "model.keras")
     np.testing.assert_allclose(keras.saving.load_model(tmp_path / "model.keras")(windows), reconstruction, atol=1e-6)
-    save_serving(model, written.manifest, str(tmp_path / "absent"), Missing(), str(tmp_path / "saved_model"))
+    folder = str(tmp_path / "saved_model")
+    save_serving(model, objective, written.manifest, str(tmp_path / "absent"), Missing(), folder)
     served = tf.saved_model.load(str(tmp_path / "saved_model")).signatures["preprocessed"](windows=tf.constant(windows))
     np.testing.assert_allclose(served["reconstruction"], reconstruction, atol=1e-6)
     np.testing.assert_allclose(served["latent"], model.encoder(windows), atol=1e-6)
@@ -112,7 +126,7 @@ def test_the_page_of_own_models(root, module, helpers, tmp_path, length):
 
 def test_a_function_will_do(module):
     module("wired", PREFIX + "def make(length, features):\n    return keras.Sequential([layers.Dense(features)])\n")
-    model = models.build(parse_model("{class: 'wired:make'}"), 8, 3, seed=7)
+    model = models.build(parse_model("{class: 'wired:make'}"), BACK, seed=7)
     assert models.find_parts(model) == (None, None)
     assert len(model.get_weights()) == 2
 
@@ -150,6 +164,11 @@ class Half(Base):
         return keras.ops.cast(self.dense(windows), "float16")
 
 
+class Whole(Base):
+    def call(self, windows, training=False):
+        return keras.ops.cast(self.dense(windows), "int32")
+
+
 class Broken(Base):
     def call(self, windows, training=False):
         return self.dense(keras.ops.reshape(windows, (7, -1)))
@@ -183,13 +202,13 @@ constant = 3
         ("{class: 'mine.deeper:My'}", r"train.model.class: there is no module 'mine.deeper'"),
         ("{class: 'needs:My'}", r"train.model.class: importing needs failed: .*'absent_one' \(.*needs.py:1\)$"),
         ("{class: 'broken:My'}", r"train.model.class: importing broken failed: SyntaxError: .* \(.*broken.py:2\)$"),
-        ("{class: 'mine:Bse'}", r"train.model.class: mine \(.*mine.py\) has no class 'Bse'; did you mean 'Base'\?$"),
-        ("{class: 'mine:constant'}", r"train.model.class: mine \(.*mine.py\) has no class 'constant'"),
+        ("{class: 'mine:Bse'}", r"train.model.class: mine \(.*mine.py\) has no 'Bse'; did you mean 'Base'\?$"),
+        ("{class: 'mine:constant'}", r"train.model.class: mine \(.*mine.py\) has no 'constant'"),
         ("{class: 'mine:Base', args: {unit: 3}}", r"train.model.args: Base\(length=8, .*unit=3\) failed: .*'unit'"),
         ("{class: 'mine:NotKeras'}", r"train.model.class: mine:NotKeras makes a NotKeras, it must be a keras.Model$"),
         ("{class: 'mine:Shorter'}", r"makes \[2, 7, 3\] of windows \[2, 8, 3\], it must keep the shape$"),
         ("{class: 'mine:Pair'}", r"mine:Pair returns a tuple, it must be a tensor"),
-        ("{class: 'mine:Half'}", r"mine:Half returns float16, it must be float32"),
+        ("{class: 'mine:Whole'}", r"mine:Whole returns int32, it must be of floating point numbers$"),
         ("{class: 'mine:Broken'}", r"mine:Broken fails on windows \[2, 8, 3\]: .*\(.*mine.py:\d+\)$"),
         ("{class: 'mine:ListEncoder'}", r"the encoder of mine:ListEncoder must make one tensor"),
         ("{class: 'mine:NoConfig'}", r"mine:NoConfig cannot be saved, it needs a get_config: NotImplementedError"),
@@ -201,23 +220,155 @@ def test_mistakes_are_one_line(module, section, message):
     module("needs", "import absent_one\n")
     module("broken", "x = 1\nclass My(\n")
     with pytest.raises(UserError, match=message) as caught:
-        models.build(parse_model(section), 8, 3, seed=7)
+        models.build(parse_model(section), BACK, seed=7)
     assert "\n" not in str(caught.value)
+
+
+TASKS = (
+    PREFIX
+    + """
+def one(length, features, outputs):
+    windows = keras.Input((length, features))
+    return keras.Model(windows, layers.Dense(outputs)(layers.Flatten()(windows)))
+
+
+def flat(length, features, outputs):
+    model = one(length, features, outputs)
+    return keras.Model(model.inputs[0], layers.Reshape(())(model.outputs[0]))
+
+
+def many(length, features, outputs, leave_out=None, further=None):
+    assert outputs == {"fault": 2, "back": [8, 3], "life": 1}
+    windows = keras.Input((length, features))
+    state = layers.Flatten()(windows)
+    found = {"fault": layers.Dense(3 if further == "wide" else 2)(state), "life": layers.Dense(1)(state)}
+    found["back"] = layers.Reshape((8, 3))(layers.Dense(24, dtype="float16")(state))
+    found = {name: one for name, one in found.items() if name != leave_out}
+    return keras.Model(windows, {**found, further: found["life"]} if further == "more" else found)
+
+
+def inputs(inputs, outputs):
+    assert inputs == {"values": [8, 3], "site": []} and outputs == 2
+    found = {"values": keras.Input((8, 3)), "site": keras.Input((), dtype="int64")}
+    site = layers.Embedding(4, 2)(found["site"])
+    state = layers.Concatenate()([layers.Flatten()(found["values"]), layers.Flatten()(site)])
+    return keras.Model(found, layers.Dense(outputs)(state))
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("make", "signature", "shapes"),
+    [
+        ("one", CLASSIFY, [2, 2]),
+        ("one", REGRESS, [2, 1]),
+        ("flat", REGRESS, [2]),
+        ("many", SEVERAL, {"fault": [2, 2], "back": [2, 8, 3], "life": [2, 1]}),
+        ("inputs", TWO_INPUTS, [2, 2]),
+    ],
+)
+def test_own_models_serve_any_task(module, make, signature, shapes):
+    module("tasked", TASKS)
+    model = models.build(parse_model(f"{{class: 'tasked:{make}'}}"), signature, seed=7)
+    found = model(signature.zeros(2))
+    if isinstance(found, dict):
+        assert {name: list(one.shape) for name, one in found.items()} == shapes
+    else:
+        assert list(found.shape) == shapes
+
+
+@pytest.mark.parametrize(
+    ("section", "signature", "message"),
+    [
+        (
+            "{class: 'tasked:many', args: {further: wide}}",
+            SEVERAL,
+            "train.model.class: tasked:many makes [2, 3] for the output 'fault' of windows [2, 8, 3], "
+            "the task needs [2, 2]: a number for each class",
+        ),
+        (
+            "{class: 'tasked:many', args: {leave_out: life}}",
+            SEVERAL,
+            "train.model.class: tasked:many returns no output 'life' (it returns: fault, back; "
+            "the task needs: fault, back, life)",
+        ),
+        (
+            "{class: 'tasked:many', args: {further: more}}",
+            SEVERAL,
+            "train.model.class: tasked:many returns the output 'more', of which the task knows nothing "
+            "(it needs: fault, back, life)",
+        ),
+        (
+            "{class: 'wired:make'}",
+            CLASSIFY,
+            "train.model.class: wired:make makes [2, 8, 2] of windows [2, 8, 3], "
+            "the task needs [2, 2]: a number for each class",
+        ),
+        (
+            "{class: 'wired:make'}",
+            REGRESS,
+            "train.model.class: wired:make makes [2, 8, 1] of windows [2, 8, 3], the task needs [2, 1] or [2]: a number",
+        ),
+        (
+            "{class: 'wired:make'}",
+            Signature(BACK.inputs, {"a": CLASSES, "b": NUMBER}),
+            "train.model.args: make(length=8, features=3, outputs={'a': 2, 'b': 1}) failed: ",
+        ),
+        (
+            "{name: recurrent}",
+            BACK,
+            "train.model.name: 'recurrent' has no output that gives windows back; to reconstruct there is "
+            "'recurrent_autoencoder', or a class of your own",
+        ),
+        (
+            "{name: recurrent_autoencoder}",
+            CLASSIFY,
+            "train.model.name: 'recurrent_autoencoder' gives windows back and does nothing else, for train.task "
+            "{name: reconstruct}; to classify or regress there is 'recurrent', or a class of your own",
+        ),
+        (
+            "{name: recurrent}",
+            TWO_INPUTS,
+            "train.model.name: 'recurrent' is for series: windows of rows of numbers",
+        ),
+    ],
+)
+def test_what_does_not_fit_the_task_is_one_line(module, section, signature, message):
+    module("tasked", TASKS)
+    module("wired", PREFIX + "def make(length, features, outputs):\n    return keras.Sequential([layers.Dense(outputs)])\n")
+    with pytest.raises(UserError) as caught:
+        models.build(parse_model(section), signature, seed=7)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("make", ["Base", "Half"])
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_any_precision_will_do(module, make, precision):
+    module("mine", MODULE)
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(precision)
+    try:
+        model = models.build(parse_model(f"{{class: 'mine:{make}'}}"), BACK, seed=7)
+    finally:
+        keras.config.set_dtype_policy(before)
+    assert {weight.dtype.name for weight in model.get_weights()} == {"float32"}
 
 
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ("{}", "train.model: needs 'name: recurrent_autoencoder', or 'class: module:Class'"),
-        ("conv:Model", "train.model: needs 'name"),
+        ("{}", "train.model: needs name: recurrent_autoencoder or recurrent, or class: ..."),
+        ("conv:Model", "train.model: 'conv:Model' is not allowed, it must be a mapping with name: "),
         ("{class: 'm:C', name: recurrent_autoencoder}", "train.model: give either 'name'.* or 'class'"),
         ("{class: 'm:C', latent: 3}", r"train.model: unknown key latent beside 'class' \(allowed: class, args\)"),
         ("{class: m.C}", "train.model.class: 'm.C' must be module:Class, such as"),
         ("{class: 'm-n:C'}", "train.model.class: 'm-n:C' must be module:Class, such as"),
         ("{class: 'm:C', args: 3}", "train.model.args: 3 is not allowed"),
         ("{class: 'm:C', args: {length: 3}}", "train.model.args: length: the dataset says this"),
+        ("{class: 'm:C', args: {outputs: 3}}", "train.model.args: outputs: the dataset says this"),
         ("{name: recurrent_autoencoder, unit: [3]}", "train.model.unit: unknown key; did you mean 'units'"),
-        ("{name: lstm}", "train.model.name: 'lstm' is not allowed"),
+        ("{name: lstm}", "train.model: name 'lstm' is not allowed"),
     ],
 )
 def test_the_job_file_is_checked_without_importing_the_module(section, message):

@@ -1,0 +1,252 @@
+"""Losses and metrics by name, against plain NumPy, and what is told of those that cannot be had."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from labelled import write_labelled
+from pydantic import TypeAdapter
+
+from beamfeed.contract.config.task import Task
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.tasks.objective import Objective
+
+OWN = """
+import keras
+import tensorflow as tf
+
+def cubed(wanted, found):
+    return tf.abs(tf.cast(wanted, tf.float32) - found) ** 3
+
+def total(wanted, found):
+    return tf.reduce_sum(found)
+
+def broken(wanted, found):
+    raise RuntimeError("no luck")
+
+class Least(keras.metrics.Metric):
+    def __init__(self):
+        super().__init__(name="least")
+        self.least = self.add_variable((), initializer=keras.initializers.Constant(9.0))
+
+    def update_state(self, wanted, found, sample_weight=None):
+        self.least.assign(tf.minimum(self.least, tf.reduce_min(found)))
+
+    def result(self):
+        return self.least.value
+
+class Right(keras.metrics.Mean):
+    def update_state(self, wanted, found, sample_weight=None):
+        right = tf.cast(tf.equal(wanted, tf.argmax(found, -1)), tf.float32)
+        return super().update_state(right, sample_weight)
+
+class Both(keras.metrics.Mean):
+    def update_state(self, wanted, found, sample_weight=None):
+        return super().update_state(found[..., 0], sample_weight)
+
+    def result(self):
+        return tf.stack([self.total.value, self.count.value])
+"""
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory):
+    return write_labelled(str(tmp_path_factory.mktemp("data"))).manifest
+
+
+@pytest.fixture(autouse=True)
+def own(tmp_path, monkeypatch):
+    (tmp_path / "own_tasks.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def objective(manifest, **section) -> Objective:
+    return Objective(TypeAdapter(Task).validate_python(section), manifest)
+
+
+CLASSIFY = {"name": "classify", "target": "fault"}
+REGRESS = {"name": "regress", "target": "life"}
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({**REGRESS, "loss": "huberr"}, "train.task.loss: 'huberr' is no loss of Keras; did you mean 'huber'?"),
+        ({**REGRESS, "metrics": ["aux"]}, "train.task.metrics: 'aux' is no metric of Keras; did you mean 'auc'?"),
+        ({**REGRESS, "loss": "nowhere:f"}, "train.task.loss: there is no module 'nowhere'"),
+        ({**REGRESS, "loss": "own_tasks:cubd"}, "has no 'cubd'; did you mean 'cubed'?"),
+        ({**REGRESS, "loss": "own_tasks:total"}, "train.task.loss: 'own_tasks:total' gives [] for 3 windows"),
+        ({**REGRESS, "loss": "own_tasks:broken"}, "'own_tasks:broken' does not fit the task: RuntimeError: no luck"),
+        ({**CLASSIFY, "loss": "ctc"}, "train.task.loss: 'ctc' does not fit the task"),
+        ({**CLASSIFY, "loss": "dice"}, "train.task.loss: 'dice' gives [] for 3 windows, it must give a number for each"),
+        ({**CLASSIFY, "metrics": ["own_tasks:Least"]}, "train.task.metrics: 'own_tasks:Least' does not begin at zero"),
+        ({**CLASSIFY, "metrics": ["own_tasks:Both"]}, "train.task.metrics: 'own_tasks:Both' gives [2], it must give"),
+        ({**CLASSIFY, "metrics": ["own_tasks:cubed"]}, "train.task.metrics: 'own_tasks:cubed' cannot be made"),
+        ({**CLASSIFY, "metrics": ["precision_at_recall"]}, "train.task.metrics: 'precision_at_recall' cannot be made"),
+        ({**CLASSIFY, "metrics": ["auc", "AUC"]}, "train.task.metrics: two metrics have the name 'auc'"),
+        (
+            {"outputs": {"a": {**REGRESS, "loss": "mea"}, "b": CLASSIFY}},
+            "train.task.outputs.a.loss: 'mea' is no loss of Keras",
+        ),
+        (
+            {"outputs": {"eval": REGRESS, "b": CLASSIFY}},
+            "train.task: metrics.jsonl would have two numbers called 'eval_loss'",
+        ),
+    ],
+)
+def test_what_cannot_be_had_is_one_line(manifest, section, message):
+    with pytest.raises(UserError) as caught:
+        objective(manifest, **section)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def losses_of(objective, fields, found):
+    examples = objective.examples({name: tf.constant(value) for name, value in fields.items()})
+    return objective.losses(examples, objective.outputs(tf.constant(found)))["loss"].numpy()
+
+
+RNG = np.random.default_rng(1)
+FIELDS = {
+    "values": RNG.normal(size=(5, 8, 3)).astype("f4"),
+    "fault": np.array([0, 1, 2, 1, 0]),
+    "hot": np.array([0, 1, 1, 0, 1]),
+    "life": RNG.normal(size=5).astype("f4"),
+    "importance": np.array([1, 2, 0, 0.5, 1], "f4"),
+}
+LOGITS = RNG.normal(size=(5, 3)).astype("f4")
+PROBABILITIES = np.exp(LOGITS) / np.exp(LOGITS).sum(1, keepdims=True)
+ENTROPY = -np.log(PROBABILITIES[np.arange(5), FIELDS["fault"]])
+GUESSED = RNG.normal(size=(5, 1)).astype("f4")
+ERROR = GUESSED[:, 0] - FIELDS["life"]
+AGAIN = RNG.normal(size=(5, 8, 3)).astype("f4")
+
+
+@pytest.mark.parametrize("cast", [np.float32, np.float16])
+@pytest.mark.parametrize(
+    ("section", "found", "expected"),
+    [
+        (CLASSIFY, LOGITS, ENTROPY),
+        ({**CLASSIFY, "loss": "categorical_crossentropy"}, LOGITS, ENTROPY),
+        ({**CLASSIFY, "loss": "SparseCategoricalCrossentropy"}, LOGITS, ENTROPY),
+        ({**CLASSIFY, "sample_weight": "importance"}, LOGITS, ENTROPY * FIELDS["importance"]),
+        ({**CLASSIFY, "class_weights": {"worn": 3}}, LOGITS, ENTROPY * np.array([1, 3, 1, 3, 1])),
+        (
+            {**CLASSIFY, "class_weights": {"worn": 3}, "sample_weight": "importance", "weight": 0.5},
+            LOGITS,
+            ENTROPY * np.array([1, 6, 0, 1.5, 1]) / 2,
+        ),
+        (REGRESS, GUESSED, ERROR**2),
+        (REGRESS, GUESSED[:, 0], ERROR**2),
+        ({**REGRESS, "loss": "mae"}, GUESSED, np.abs(ERROR)),
+        (
+            {**REGRESS, "loss": "huber"},
+            GUESSED,
+            np.where(np.abs(ERROR) < 1, ERROR**2 / 2, np.abs(ERROR) - 0.5),
+        ),
+        ({**REGRESS, "loss": "own_tasks:cubed"}, GUESSED, np.abs(ERROR) ** 3),
+        ({"name": "reconstruct"}, AGAIN, ((AGAIN - FIELDS["values"]) ** 2).mean((1, 2))),
+        ({"name": "reconstruct", "loss": "MeanAbsoluteError"}, AGAIN, np.abs(AGAIN - FIELDS["values"]).mean((1, 2))),
+        ({"name": "reconstruct", "loss": "own_tasks:cubed"}, AGAIN, (np.abs(AGAIN - FIELDS["values"]) ** 3).mean((1, 2))),
+    ],
+)  # fmt: skip
+def test_losses_are_those_of_the_formula_in_any_precision(manifest, section, found, expected, cast):
+    losses = losses_of(objective(manifest, **section), FIELDS, found.astype(cast))
+    assert losses.dtype == np.float32
+    np.testing.assert_allclose(losses, expected, rtol=1e-5 if cast is np.float32 else 2e-2, atol=1e-6 if cast is np.float32 else 2e-2)
+
+
+def test_several_outputs_are_added_up_by_their_weights(manifest):
+    several = objective(manifest, outputs={"a": {**CLASSIFY, "weight": 2}, "b": {**REGRESS, "sample_weight": "importance"}})
+    examples = several.examples({name: tf.constant(value) for name, value in FIELDS.items()})
+    losses = several.losses(examples, several.outputs({"a": tf.constant(LOGITS), "b": tf.constant(GUESSED)}))
+    np.testing.assert_allclose(losses["a_loss"], ENTROPY, rtol=1e-5)
+    np.testing.assert_allclose(losses["b_loss"], ERROR**2 * FIELDS["importance"], rtol=1e-5)
+    np.testing.assert_allclose(losses["loss"], 2 * ENTROPY + ERROR**2 * FIELDS["importance"], rtol=1e-5)
+    assert several.names() == ["loss", "a_loss", "b_loss", "a_accuracy", "b_mean_absolute_error", "b_root_mean_squared_error"]
+    assert several.fields() == ["values", "fault", "life", "importance"]
+
+
+def in_parts(objective, fields, found, parts):
+    """The metrics, from sums that are added up over parts of a batch, padded to the size of the largest."""
+    sums = objective.zero()
+    size = max(map(len, parts))
+    for part in parts:
+        padded = [*part, *[0] * (size - len(part))]
+        present = tf.constant([1.0] * len(part) + [0.0] * (size - len(part)))
+        examples = objective.examples({name: tf.constant(value[padded]) for name, value in fields.items()})
+        outputs = objective.outputs(tf.constant(found[padded]))
+        for name, one in objective.measure(examples, outputs, present).items():
+            sums[name] = sums[name] + one.numpy()
+    return objective.values(sums, 1)
+
+
+MANY = {
+    "values": np.zeros((200, 8, 3), "f4"),
+    "fault": RNG.integers(0, 3, 200),
+    "hot": RNG.integers(0, 2, 200),
+    "life": RNG.normal(size=200).astype("f4") + 5,
+    "importance": np.ones(200, "f4"),
+}
+MANY_LOGITS = (np.eye(3)[MANY["fault"]] + RNG.normal(size=(200, 3))).astype("f4")
+TWO_LOGITS = (np.eye(2)[MANY["hot"]] + RNG.normal(size=(200, 2))).astype("f4")
+MANY_GUESSED = (MANY["life"] + RNG.normal(size=200)).astype("f4")[:, None]
+PARTS = [list(range(0, 7)), list(range(7, 120)), list(range(120, 200)), []]
+
+
+def softmax(logits):
+    return np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+
+
+def of_keras(metric, wanted, found):
+    """By Keras's own state, all at once."""
+    metric.update_state(wanted, found)
+    return float(metric.result())
+
+
+HOT = dict(name="classify", target="hot")
+MANY_ONE_HOT = np.eye(3, dtype="f4")[MANY["fault"]]
+
+
+@pytest.mark.parametrize(
+    ("section", "metric", "found", "expected"),
+    [
+        (CLASSIFY, "accuracy", MANY_LOGITS, lambda: (MANY_LOGITS.argmax(1) == MANY["fault"]).mean()),
+        (CLASSIFY, "own_tasks:Right", MANY_LOGITS, lambda: (MANY_LOGITS.argmax(1) == MANY["fault"]).mean()),
+        (HOT, "auc", TWO_LOGITS, lambda: of_keras(keras.metrics.AUC(), MANY["hot"], softmax(TWO_LOGITS)[:, 1])),
+        (HOT, "Precision", TWO_LOGITS, lambda: precision(TWO_LOGITS.argmax(1), MANY["hot"])),
+        (HOT, "recall", TWO_LOGITS, lambda: precision(MANY["hot"], TWO_LOGITS.argmax(1))),
+        (CLASSIFY, "auc", MANY_LOGITS, lambda: of_keras(keras.metrics.AUC(), MANY_ONE_HOT, softmax(MANY_LOGITS))),
+        (
+            CLASSIFY, "f1_score", MANY_LOGITS,
+            lambda: of_keras(keras.metrics.F1Score(average="macro"), MANY_ONE_HOT, softmax(MANY_LOGITS)),
+        ),
+        (
+            CLASSIFY, "categorical_crossentropy", MANY_LOGITS,
+            lambda: -np.log(softmax(MANY_LOGITS)[np.arange(200), MANY["fault"]]).mean(),
+        ),
+        (REGRESS, "mean_absolute_error", MANY_GUESSED, lambda: np.abs(MANY_GUESSED[:, 0] - MANY["life"]).mean()),
+        (
+            REGRESS, "root_mean_squared_error", MANY_GUESSED,
+            lambda: np.sqrt(((MANY_GUESSED[:, 0] - MANY["life"]) ** 2).mean()),
+        ),
+        (
+            REGRESS, "r2_score", MANY_GUESSED,
+            lambda: 1 - ((MANY_GUESSED[:, 0] - MANY["life"]) ** 2).mean() / MANY["life"].var(),
+        ),
+    ],
+)  # fmt: skip
+def test_metrics_are_exact_however_they_are_added_up(manifest, section, metric, found, expected):
+    made = objective(manifest, **section, metrics=[metric], sample_weight="importance")
+    (name,) = made.names()[1:]
+    # Keras adds squares up for R2, of which float32 leaves little when the mean is far from 0.
+    rel = 1e-4 if metric == "r2_score" else 2e-6
+    assert in_parts(made, MANY, found, PARTS)[name] == pytest.approx(float(expected()), rel=rel)
+
+
+def precision(said, true):
+    return ((said == 1) & (true == 1)).sum() / (said == 1).sum()
+
+
+def test_a_metric_of_nothing_is_no_number(manifest):
+    assert objective(manifest, **CLASSIFY).values(objective(manifest, **CLASSIFY).zero(), 1)["accuracy"] in (0.0, None)
