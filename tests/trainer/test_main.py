@@ -57,6 +57,13 @@ def test_it_trains_once_then_more_then_anew(job_file, job, capsys):
         ("output.path=/nowhere", "there is no dataset"),
         ("train.feed.batch_size=1000", "fewer than one batch of 1000"),
         ("train.epoch=3", "did you mean 'epochs'?"),
+        ("train.task={name: classify}", "train.task.target: the dataset has no field 'label'"),
+        (
+            "train.task={name: reconstruct, loss: huberr}",
+            "train.task.loss: 'huberr' is no loss of Keras; did you mean 'huber'?",
+        ),
+        ("train.watch.metric=los", "train.watch.metric: 'los' is not measured; did you mean 'loss'? (there is: loss)"),
+        ("train.model={name: recurrent}", "train.model.name: 'recurrent' has no output that gives windows back"),
     ],
 )
 def test_mistakes_are_told_in_one_line(job_file, capsys, override, message):
@@ -72,7 +79,8 @@ def test_a_malformed_tf_config_is_told(job_file, capsys, monkeypatch):
     assert capsys.readouterr().err.startswith("TF_CONFIG: is '{', which is not JSON")
 
 
-def test_a_damaged_shard_stops_with_its_name_or_is_passed_over(job_file, written, capsys):
+def test_a_damaged_shard_stops_with_its_name_and_the_advice_works_without_a_restart(job_file, job, written, capsys):
+    assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
     path = written.shards()[1]
     with open(path, "r+b") as file:
         file.seek(os.path.getsize(path) // 2)
@@ -81,7 +89,61 @@ def test_a_damaged_shard_stops_with_its_name_or_is_passed_over(job_file, written
         file.write(bytes([byte ^ 1]))
     assert main(["--job", job_file]) == 2
     assert f"{path}: damaged" in capsys.readouterr().err
-    assert main(["--job", job_file, "--restart", "--set", "train.feed.skip_corrupt=true"]) == 0
+    capsys.readouterr()
+    assert main(["--job", job_file, "--set", "train.feed.skip_corrupt=true"]) == 0
+    told = capsys.readouterr().err
+    assert "train.feed.skip_corrupt: was false, is now true\n" in told
+    assert "epoch 2/2" in told
+    assert "epoch 1/2" not in told  # it went on
+
+
+FREE = [
+    "train.optimizer.learning_rate=0.005",
+    "train.optimizer.schedule={name: linear, decay_steps: 100}",
+    "train.optimizer.weight_decay=0.01",
+    "train.optimizer.clip_norm=1",
+    "train.feed.cache=memory",
+    "train.early_stopping={patience: 5}",
+    "train.checkpoint.keep=2",
+    "train.task.metrics=[mean_absolute_error]",
+]
+
+
+def test_what_does_not_change_what_is_learned_may_change_and_is_told(job_file, job, capsys):
+    assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
+    capsys.readouterr()
+    arguments = ["--job", job_file, *(part for one in FREE for part in ("--set", one)), "--set", "train.epochs=3"]
+    assert main(arguments) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("train.")]
+    assert lines == [
+        "train.task.metrics: was not set, is now [mean_absolute_error]",
+        "train.feed.cache: was none, is now memory",
+        "train.epochs: was 1, is now 3",
+        "train.optimizer.learning_rate: was 0.01, is now 0.005",
+        "train.optimizer.schedule: was not set, is now {name: linear, warmup_steps: 0, decay_steps: 100, "
+        "final_fraction: 0.01}",
+        "train.optimizer.weight_decay: was not set, is now 0.01",
+        "train.optimizer.clip_norm: was not set, is now 1.0",
+        "train.early_stopping: was not set, is now {patience: 5, min_delta: 0.0}",
+        "train.checkpoint.keep: was 3, is now 2",
+    ]
+    with open(RunLayout(job().train.workdir).metrics) as file:
+        epochs = [json.loads(line) for line in file]
+    assert [line["learning_rate"] for line in epochs] == pytest.approx([0.01, 0.005 * 0.8416, 0.005 * 0.7624], rel=1e-4)
+    assert ["mean_absolute_error" in line for line in epochs] == [False, True, True]
+    # And back from a schedule to a constant rate.
+    assert main(["--job", job_file, "--set", "train.epochs=4", "--set", "train.optimizer.learning_rate=0.002"]) == 0
+    told = capsys.readouterr().err
+    assert "train.optimizer.schedule: was {name: linear," in told
+    assert "}, is now not set\n" in told
+    with open(RunLayout(job().train.workdir).metrics) as file:
+        assert json.loads(file.readlines()[3])["learning_rate"] == pytest.approx(0.002)
+
+
+def test_nothing_is_told_where_nothing_changed(job_file, capsys):
+    assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
+    assert main(["--job", job_file, "--set", "train.epochs=1", "--restart"]) == 0
+    assert "train." not in capsys.readouterr().err
 
 
 def test_a_loss_that_is_not_finite_exits_with_1(job_file, capsys):

@@ -102,14 +102,11 @@ class Pictures:
             split,
             batch_size=count,
             fields=self._objective.fields(),
-            remainder="pad",
             shuffle=count if sampling.mixed else 0,
             skip_corrupt=self._job.train.feed.skip_corrupt,
             manifest=self._manifest,
         )
-        fields, present = next(iter(batches))
-        real = tf.where(present > 0)[:, 0]
-        return {name: tf.gather(values, real) for name, values in fields.items()}
+        return next(iter(batches))  # as there are so many windows, nothing is left over in it or filled in
 
 
 def _some(x: Any, first: int) -> Any:

@@ -47,10 +47,10 @@ class Task(ABC):
       inputs: of the model.
 
     Attributes:
-      loss_name: what the loss measures, for the report.
       picture: the name of what it draws.
       sampling: of which windows.
-      default_loss: where the job names none.
+      default_loss: where the job names none, and
+      loss_told: in words.
       default_metrics: likewise.
       short_names: of metrics, and which ones of Keras they mean here.
       measures: the metrics.
@@ -62,6 +62,7 @@ class Task(ABC):
     picture: ClassVar[str]
     sampling: ClassVar[Sampling]
     default_loss: ClassVar[str]
+    loss_told: ClassVar[str] = "mean squared error"
     default_metrics: ClassVar[tuple[str, ...]] = ()
     short_names: ClassVar[Mapping[str, str]] = {}
 
@@ -77,7 +78,8 @@ class Task(ABC):
 
     @property
     def loss_name(self) -> str:
-        return (self.goal.loss or self.default_loss).rpartition(":")[2].replace("_", " ")
+        """What the loss is, in words."""
+        return (self.goal.loss or self.loss_told).rpartition(":")[2].replace("_", " ")
 
     @property
     @abstractmethod

@@ -27,6 +27,7 @@ class Classify(Task):
     picture = "confusion_matrix"
     sampling = Sampling(2048, mixed=True)
     default_loss = "sparse_categorical_crossentropy"
+    loss_told = "cross-entropy"
     default_metrics = ("accuracy",)
     short_names: ClassVar[Mapping[str, str]] = {
         "accuracy": "sparse_categorical_accuracy",

@@ -19,12 +19,14 @@ from tensorflow.core.protobuf import saved_model_pb2
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.config.prepare import Missing
+from beamfeed.contract.config.task import Reconstruct
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.trainer import models
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.export.saved_model import save_serving
 from beamfeed.trainer.loop.train import Outcome
+from beamfeed.trainer.tasks.objective import Objective
 
 LENGTH, STRIDE = 8, 2
 NAMES = ["x0", "x1", "x2"]
@@ -66,8 +68,14 @@ class Served:
         return tf.saved_model.load(self.transform).transform_fn(inputs)["values"].numpy()
 
 
-def prepare_fleet(folder, prepare: dict, assets: int = 6, **columns) -> Fleet:
+def objective_of(job: TrainingJob, manifest) -> Objective:
+    return Objective(job.train.task, manifest)
+
+
+def prepare_fleet(folder, prepare: dict, assets: int = 6, labels: list[dict] | None = None, **columns) -> Fleet:
     fleet = Fleet(folder)
+    if labels:
+        fleet.job["label"] = labels
     for i in range(assets):
         fleet.write(f"a{i}.parquet", make_table(60, seed=i, **columns))
     fleet.job["prepare"] = prepare
@@ -81,7 +89,7 @@ def served(request, tmp_path_factory) -> Served:
     how = {"fleet": "standard", "asset": "minmax"}[request.param]
     fleet = prepare_fleet(folder, {"scale": {"how": how, "per": request.param}})
     job = load_as(TrainingJob, str(fleet.write_job()))
-    weights = models.build(job.train.model, LENGTH, len(NAMES), seed=3).get_weights()
+    weights = models.build(job.train.model, objective_of(job, fleet.manifest).signature, seed=3).get_weights()
     result = TrainResult(
         fingerprint="0",
         epochs=1,
@@ -89,6 +97,7 @@ def served(request, tmp_path_factory) -> Served:
         stopped_early=False,
         first_loss=1.0,
         last_loss=1.0,
+        best=1.0,
         best_loss=1.0,
         test_loss=None,
         seconds=1.0,
@@ -252,7 +261,8 @@ def test_the_way_back_to_raw_units_is_exact_for_large_values(tmp_path):
     fleet = prepare_fleet(tmp_path, {"scale": {"how": "standard"}}, assets=3, x1=far, x2=np.full(60, 5, "f4"))
     served = Served(fleet, load_as(TrainingJob, str(fleet.write_job())), per_asset=False)
     folder = str(tmp_path / "saved_model")
-    save_serving(identity(LENGTH, 3), fleet.manifest, served.transform, Missing(), folder)
+    objective = objective_of(served.job, fleet.manifest)
+    save_serving(identity(LENGTH, 3), objective, fleet.manifest, served.transform, Missing(), folder)
     raw = served.windows("a0")
     found = numbers(tf.saved_model.load(folder).signatures["serving_default"](windows=tf.constant(raw)))
     np.testing.assert_allclose(found["reconstruction_raw"], raw, rtol=1e-6, atol=1e-6)
@@ -267,7 +277,8 @@ def test_the_constant_of_missing_values_is_in_the_graph(tmp_path, missing):
     fleet = prepare_fleet(tmp_path, {"missing": missing}, assets=3, x1=holes)
     served = Served(fleet, load_as(TrainingJob, str(fleet.write_job())), per_asset=False)
     folder = str(tmp_path / "saved_model")
-    save_serving(identity(LENGTH, 3), fleet.manifest, served.transform, served.job.prepare.missing, folder)
+    objective = objective_of(served.job, fleet.manifest)
+    save_serving(identity(LENGTH, 3), objective, fleet.manifest, served.transform, served.job.prepare.missing, folder)
     rows = served.rows("a0")
     if "limit" in missing:
         rows[40] = np.where(np.isinf(rows[40]), rows[39], rows[40])  # filling forward is not in the graph
@@ -281,5 +292,60 @@ def test_the_constant_of_missing_values_is_in_the_graph(tmp_path, missing):
 def test_a_dataset_without_a_transform_graph_leaves_only_preprocessed(written, tmp_path):
     folder = str(tmp_path / "saved_model")
     transform = written.manifest.data_layout(written.output).transform_fn
-    save_serving(identity(8, 3), written.manifest, transform, Missing(), folder)
+    objective = Objective(Reconstruct(name="reconstruct"), written.manifest)
+    save_serving(identity(8, 3), objective, written.manifest, transform, Missing(), folder)
     assert sorted(tf.saved_model.load(folder).signatures) == ["features", "preprocessed"]
+
+
+LABELS = [
+    {"name": "fault", "column": "fault", "classes": ["fine", "loose", "broken"]},
+    {"name": "life", "derive": "remaining_life"},
+]
+TASKS = {
+    "classify": {"name": "classify", "target": "fault"},
+    "regress": {"name": "regress", "target": "life"},
+    "several": {
+        "outputs": {"state": {"name": "classify", "target": "fault"}, "left": {"name": "regress", "target": "life"}}
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    states = np.array(["fine", "loose", "broken"])[np.arange(60) // 20]
+    folder = tmp_path_factory.mktemp("labelled")
+    return prepare_fleet(folder, {"scale": {"how": "standard", "per": "asset"}}, labels=LABELS, fault=states)
+
+
+@pytest.mark.parametrize("task", list(TASKS))
+def test_rows_and_windows_of_raw_values_are_classified_and_regressed(labelled, tmp_path, task):
+    labelled.job["train"].update(model={"name": "recurrent", "units": [4]}, task=TASKS[task])
+    served = Served(labelled, load_as(TrainingJob, str(labelled.write_job())), per_asset=True)
+    objective = objective_of(served.job, labelled.manifest)
+    model = models.build(served.job.train.model, objective.signature, seed=3)
+    folder = str(tmp_path / "saved_model")
+    save_serving(model, objective, labelled.manifest, served.transform, Missing(), folder)
+    loaded = tf.saved_model.load(folder).signatures
+    raw = served.windows("a3")
+    found = numbers(loaded["serving_default"](windows=tf.constant(raw), asset=tf.constant(["a3"] * len(raw))))
+    rows = numbers(loaded["rows"](rows=tf.constant(served.rows("a3")), asset=tf.constant("a3")))
+    assert rows.pop("start").tolist() == list(range(0, 60 - LENGTH + 1, STRIDE))
+    given = model(served.scale(raw.reshape(-1, 3), "a3").reshape(raw.shape))
+    state, left = ("state_", "left_") if task == "several" else ("", "")
+    expected = {}
+    if task != "regress":
+        probabilities = tf.nn.softmax(given["state"] if task == "several" else given).numpy()
+        expected[f"{state}probabilities"] = probabilities
+        expected[f"{state}class"] = np.array([b"fine", b"loose", b"broken"])[probabilities.argmax(1)]
+        assert loaded["features"]()[f"{state}classes"].numpy().tolist() == [b"fine", b"loose", b"broken"]
+    if task != "classify":
+        expected[f"{left}prediction"] = (given["left"] if task == "several" else given).numpy()[:, 0]
+        train = labelled.manifest.splits["train"].targets["life"]
+        assert abs(expected[f"{left}prediction"].mean() - train.mean) < 2 * train.std
+    assert set(found) == set(rows) == set(expected)
+    for name, value in expected.items():
+        for one in (found, rows):
+            if value.dtype.kind == "S":
+                assert one[name].tolist() == value.tolist()
+            else:
+                np.testing.assert_allclose(one[name], value, rtol=1e-5, atol=1e-6)

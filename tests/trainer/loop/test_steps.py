@@ -79,7 +79,12 @@ HEADS = {
     "model": {"class": "adding_model:heads"},
     "task": {
         "outputs": {
-            "fault": {"name": "classify", "target": "fault", "class_weights": "balanced", "metrics": ["auc", "accuracy"]},
+            "fault": {
+                "name": "classify",
+                "target": "fault",
+                "class_weights": "balanced",
+                "metrics": ["auc", "accuracy"],
+            },
             "hot": {"name": "classify", "target": "hot", "sample_weight": "importance", "weight": 3},
         }
     },
@@ -109,7 +114,9 @@ def plain(job, data):
     optimizer = keras.optimizers.SGD(0.05)
     feed = job.train.feed
     means = []
-    for fields in load_dataset(data.output, "train", batch_size=9, shuffle=feed.shuffle, seed=feed.seed, lanes=feed.lanes):
+    for fields in load_dataset(
+        data.output, "train", batch_size=9, shuffle=feed.shuffle, seed=feed.seed, lanes=feed.lanes
+    ):
         with tf.GradientTape() as tape:
             examples = objective.examples(fields)
             losses = objective.losses(examples, objective.outputs(model(examples.x, training=True)))

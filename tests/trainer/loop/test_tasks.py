@@ -39,7 +39,12 @@ SEVERAL = {
     "task": {
         "outputs": {
             "back": {"name": "reconstruct", "weight": 0.5},
-            "fault": {"name": "classify", "target": "fault", "class_weights": "balanced", "metrics": ["accuracy", "auc"]},
+            "fault": {
+                "name": "classify",
+                "target": "fault",
+                "class_weights": "balanced",
+                "metrics": ["accuracy", "auc"],
+            },
         }
     },
 }

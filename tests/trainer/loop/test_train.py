@@ -1,6 +1,7 @@
 """The loop on one device: resuming, stopping, and what it writes."""
 
 import json
+import math
 import os
 
 import keras
@@ -234,6 +235,7 @@ def test_mixed_precision_learns_and_exports_float32(job, written, precision):
     assert result.last_loss < result.first_loss
     assert {weight.dtype for weight in exported(made).get_weights()} == {np.dtype("float32")}
     assert keras.config.dtype_policy().name == "float32"
+    assert all(0 < line["gradient_norm"] < math.inf for line in lines(made))  # the first steps of float16 overflow
 
 
 def test_data_prepared_anew_under_a_running_training_are_told(job, written, capsys):

@@ -11,9 +11,12 @@ import yaml
 
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.model import CustomModel, RecurrentAutoencoder
-from beamfeed.contract.config.prepare import Missing
+from beamfeed.contract.config.prepare import Missing, Windows
 from beamfeed.contract.config.task import Reconstruct
+from beamfeed.contract.config.train import Train
+from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.fingerprint import run_fingerprint
+from beamfeed.contract.dataset.manifest import Counts, Manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer import models
 from beamfeed.trainer.export.saved_model import save_serving
@@ -83,13 +86,47 @@ def test_the_recurrent_autoencoder_is_its_two_parts(tmp_path):
     np.testing.assert_array_equal(loaded(windows), model(windows))
 
 
+def blocks_of(page):
+    """The job files and the modules of a page."""
+    text = page.read_text()
+    sections = [yaml.safe_load(one) for one in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
+    return sections, re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+LABELLED = Manifest(
+    name="tiny", kind="timeseries", fingerprint="f", data="data-f", windows=Windows(length=8), records="segments",
+    fields=[
+        Field(name="values", dtype="float32", shape=(3,), role="input"),
+        Field(name="label", dtype="int64", role="target", per="window", classes=["ok", "worn", "broken"]),
+    ],
+    compression="none", splits={},
+    counts=Counts(files=1, assets=1, rejected_assets=0, rejected_files=0, rows_read=1),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_the_models_with_labels_of_the_page_of_own_models(root, module, tmp_path, number):
+    sections, codes = blocks_of(root / "docs" / "own_model.md")
+    module("conv_networks", codes[1])
+    train = Train(**sections[number]["train"], workdir="model")
+    signature = Objective(train.task, LABELLED).signature
+    model = models.build(train.model, signature, seed=7)
+    windows = np.random.default_rng(0).normal(size=(5, 8, 3)).astype("f4")
+    found = model(windows)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")(windows)
+    if number == 2:
+        assert {name: tuple(one.shape) for name, one in found.items()} == {"fault": (5, 3), "window": (5, 8, 3)}
+        assert len(model.losses) == 1  # the regularizer
+        found, again = found["fault"], again["fault"]
+    np.testing.assert_allclose(again, found, atol=1e-6)
+
+
 @pytest.mark.parametrize("length", [8, 30])
 def test_the_page_of_own_models(root, module, helpers, tmp_path, length):
-    page = (root / "docs" / "own_model.md").read_text()
-    (section,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    module("conv_autoencoder", code)
-    section = parse_model(str(yaml.safe_load(section)["train"]["model"]))
+    sections, codes = blocks_of(root / "docs" / "own_model.md")
+    module("conv_autoencoder", codes[0])
+    section = parse_model(str(sections[0]["train"]["model"]))
     assert isinstance(section, CustomModel)
 
     segments = {"train": helpers.segments_of([64, 64], 3)}
@@ -335,7 +372,9 @@ def test_own_models_serve_any_task(module, make, signature, shapes):
 )
 def test_what_does_not_fit_the_task_is_one_line(module, section, signature, message):
     module("tasked", TASKS)
-    module("wired", PREFIX + "def make(length, features, outputs):\n    return keras.Sequential([layers.Dense(outputs)])\n")
+    module(
+        "wired", PREFIX + "def make(length, features, outputs):\n    return keras.Sequential([layers.Dense(outputs)])\n"
+    )
     with pytest.raises(UserError) as caught:
         models.build(parse_model(section), signature, seed=7)
     assert str(caught.value).startswith(message)

@@ -78,7 +78,10 @@ REGRESS = {"name": "regress", "target": "life"}
         ({**REGRESS, "loss": "own_tasks:total"}, "train.task.loss: 'own_tasks:total' gives [] for 3 windows"),
         ({**REGRESS, "loss": "own_tasks:broken"}, "'own_tasks:broken' does not fit the task: RuntimeError: no luck"),
         ({**CLASSIFY, "loss": "ctc"}, "train.task.loss: 'ctc' does not fit the task"),
-        ({**CLASSIFY, "loss": "dice"}, "train.task.loss: 'dice' gives [] for 3 windows, it must give a number for each"),
+        (
+            {**CLASSIFY, "loss": "dice"},
+            "train.task.loss: 'dice' gives [] for 3 windows, it must give a number for each",
+        ),
         ({**CLASSIFY, "metrics": ["own_tasks:Least"]}, "train.task.metrics: 'own_tasks:Least' does not begin at zero"),
         ({**CLASSIFY, "metrics": ["own_tasks:Both"]}, "train.task.metrics: 'own_tasks:Both' gives [2], it must give"),
         ({**CLASSIFY, "metrics": ["own_tasks:cubed"]}, "train.task.metrics: 'own_tasks:cubed' cannot be made"),
@@ -153,17 +156,28 @@ AGAIN = RNG.normal(size=(5, 8, 3)).astype("f4")
 def test_losses_are_those_of_the_formula_in_any_precision(manifest, section, found, expected, cast):
     losses = losses_of(objective(manifest, **section), FIELDS, found.astype(cast))
     assert losses.dtype == np.float32
-    np.testing.assert_allclose(losses, expected, rtol=1e-5 if cast is np.float32 else 2e-2, atol=1e-6 if cast is np.float32 else 2e-2)
+    np.testing.assert_allclose(
+        losses, expected, rtol=1e-5 if cast is np.float32 else 2e-2, atol=1e-6 if cast is np.float32 else 2e-2
+    )
 
 
 def test_several_outputs_are_added_up_by_their_weights(manifest):
-    several = objective(manifest, outputs={"a": {**CLASSIFY, "weight": 2}, "b": {**REGRESS, "sample_weight": "importance"}})
+    several = objective(
+        manifest, outputs={"a": {**CLASSIFY, "weight": 2}, "b": {**REGRESS, "sample_weight": "importance"}}
+    )
     examples = several.examples({name: tf.constant(value) for name, value in FIELDS.items()})
     losses = several.losses(examples, several.outputs({"a": tf.constant(LOGITS), "b": tf.constant(GUESSED)}))
     np.testing.assert_allclose(losses["a_loss"], ENTROPY, rtol=1e-5)
     np.testing.assert_allclose(losses["b_loss"], ERROR**2 * FIELDS["importance"], rtol=1e-5)
     np.testing.assert_allclose(losses["loss"], 2 * ENTROPY + ERROR**2 * FIELDS["importance"], rtol=1e-5)
-    assert several.names() == ["loss", "a_loss", "b_loss", "a_accuracy", "b_mean_absolute_error", "b_root_mean_squared_error"]
+    assert several.names() == [
+        "loss",
+        "a_loss",
+        "b_loss",
+        "a_accuracy",
+        "b_mean_absolute_error",
+        "b_root_mean_squared_error",
+    ]
     assert several.fields() == ["values", "fault", "life", "importance"]
 
 
