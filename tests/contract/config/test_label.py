@@ -2,8 +2,9 @@
 
 import pytest
 
-from beamfeed.contract.config.label import MOST_CLASSES, class_name
+from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.config.section import class_name
 from beamfeed.contract.errors import UserError
 
 JOB = """\
