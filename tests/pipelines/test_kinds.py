@@ -131,7 +131,8 @@ def kind(monkeypatch):
 
 
 def make_job(folder: Path, **sections: Any) -> tuple[LinesJob, list[FileStat]]:
-    given = {"limits": {"max_rejected_fraction": 0.5}, **sections}
+    thirds = {"train": 0.4, "eval": 0.3, "test": 0.3}
+    given = {"limits": {"max_rejected_fraction": 0.5}, "split": thirds, **sections}
     job = LinesJob.model_validate({
         "name": "lines", "source": {"kind": "lines", "files": str(folder / "in")},
         "output": {"path": str(folder / "data")}, **given,
