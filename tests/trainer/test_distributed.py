@@ -60,7 +60,9 @@ def start_workers(free_ports):
         processes = []
         for i, own in enumerate(arguments):
             config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}
-            processes.append(run(["-m", "beamfeed.trainer.main", *own], {"TF_CONFIG": json.dumps(config), **(environ or {})}))
+            processes.append(
+                run(["-m", "beamfeed.trainer.main", *own], {"TF_CONFIG": json.dumps(config), **(environ or {})})
+            )
         return processes
 
     return start
