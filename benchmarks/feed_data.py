@@ -13,6 +13,7 @@ import numpy as np
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.blocks import write_blocks
+from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, write_manifest
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.windowing import SEGMENT_BYTES, Segments
@@ -76,6 +77,7 @@ def frame(values: np.ndarray, sizes: Sizes) -> np.ndarray:
 def _records(sizes: Sizes, asset: int, per_record: int) -> tuple[Iterator[bytes], Segments]:
     """The Examples of an asset, with `per_record` windows in each, and where they start."""
     from beamfeed.transforms.records.example_encoder import encode_examples
+    from beamfeed.transforms.sources.timeseries.records import record_block
 
     values = asset_values(sizes, asset)
     position = np.arange(sizes.rows)
@@ -83,7 +85,18 @@ def _records(sizes: Sizes, asset: int, per_record: int) -> tuple[Iterator[bytes]
     last = np.minimum(first + per_record, sizes.windows_per_asset) - 1
     segments = Segments(first=first * sizes.stride, rows=(last - first) * sizes.stride + sizes.length)
     rows = Rows(position, position, values, np.zeros(sizes.rows, bool))
-    return encode_examples(f"asset-{asset:05d}", rows, values, segments), segments
+    block = record_block(f"asset-{asset:05d}", rows, values, segments)
+    return encode_examples(block, _fields(sizes), _windows(sizes)), segments
+
+
+def _windows(sizes: Sizes) -> Windows:
+    return Windows(length=sizes.length, stride=sizes.stride)
+
+
+def _fields(sizes: Sizes) -> list[Field]:
+    from beamfeed.transforms.sources.timeseries.records import record_fields
+
+    return record_fields([f"sensor_{i}" for i in range(sizes.features)])
 
 
 def write_segments(output: str, sizes: Sizes) -> Manifest:
@@ -101,9 +114,8 @@ def _write(output: str, sizes: Sizes, per_record: int, records: str) -> Manifest
     import tensorflow as tf
 
     from beamfeed.transforms.records.blocks import cut_blocks, index_table
-    from beamfeed.transforms.records.example_encoder import record_fields
 
-    windows = Windows(length=sizes.length, stride=sizes.stride)
+    windows = _windows(sizes)
     names = layout.DataLayout.of(output, FINGERPRINT)
     os.makedirs(names.split(SPLIT), exist_ok=True)
     shards, blocks = [], []
@@ -135,7 +147,7 @@ def _write(output: str, sizes: Sizes, per_record: int, records: str) -> Manifest
         kind="timeseries",
         fingerprint=FINGERPRINT,
         data=names.folder,
-        fields=record_fields([f"sensor_{i}" for i in range(sizes.features)]),
+        fields=_fields(sizes),
         windows=windows,
         records=records,
         compression="none",

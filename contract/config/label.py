@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import Section
+from beamfeed.contract.config.section import Section, class_name
 
 MOST_CLASSES = 1000
 
@@ -71,8 +71,3 @@ class Label(Section):
     def ahead(self) -> int:
         """Rows after a window's last one that its value comes from."""
         return self.horizon or 0
-
-
-def class_name(value: object) -> str:
-    """A value of a column as the name of a class: True and False in lower case, as YAML and Arrow write them."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -102,3 +102,8 @@ def near_miss(found: Any, allowed: Sequence[str]) -> str:
     """`; did you mean 'x'?`, or nothing."""
     near = difflib.get_close_matches(str(found), allowed, n=1)
     return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def class_name(value: object) -> str:
+    """A value of a column as the name of a class: True and False in lower case, as YAML and Arrow write them."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

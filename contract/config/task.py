@@ -1,10 +1,10 @@
 """The section `train.task`: what is learned. One class a task, and the one place that looks a task up."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from beamfeed.contract.config.section import OneOf, Section
+from beamfeed.contract.config.section import OneOf, Section, class_name
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
@@ -45,6 +45,12 @@ class Classify(Goal):
         description="How much the windows of a class count: a number for each class, or balanced, which gives each "
         "class the same share of the training windows.",
     )
+
+    @field_validator("class_weights", mode="before")
+    @classmethod
+    def _names_of_classes(cls, value: Any) -> Any:
+        """YAML takes some names of classes for numbers or for true and false."""
+        return {class_name(key): weight for key, weight in value.items()} if isinstance(value, dict) else value
 
 
 class Regress(Goal):

@@ -9,8 +9,8 @@ import pytest
 from beamfeed.contract import storage
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.contract.config.source import SUFFIXES
 from beamfeed.contract.dataset import manifest as manifests
+from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.result import TrainResult, write_result
@@ -46,7 +46,7 @@ def job_path(tmp_path):
 
 def fingerprint_of(job_path, *overrides):
     job = load_job(job_path, overrides)
-    return data_fingerprint(job, storage.match(job.source.files, SUFFIXES))
+    return data_fingerprint(job, storage.match(job.source.files, job.source.suffixes))
 
 
 def publish(job_path, fingerprint, shard_bytes=b"shard"):
@@ -56,15 +56,8 @@ def publish(job_path, fingerprint, shard_bytes=b"shard"):
     os.makedirs(layout.split("train"), exist_ok=True)
     with open(layout.shard("train", 0, 1), "wb") as file:
         file.write(shard_bytes)
-    shard = manifests.Shard(
-        file="train/part-00000-of-00001.tfrecord",
-        records=1,
-        windows=1200,
-        rows=10,
-        bytes=5,
-        crc32c="0" * 8,
-        blocks=manifests.Blocks(records=[1], windows=[1200], bytes=[5]),
-    )
+    storage.write_bytes(layout.blocks("train"), b"")  # the plan only asks whether it is there
+    shard = manifests.Shard(records=1, windows=1200, rows=10, bytes=5, crc32c="0" * 8)
     empty = manifests.SplitInfo(assets=0, windows=0, records=0, bytes=0, shards=[])
     manifests.write_manifest(
         job.output.path,
@@ -73,7 +66,7 @@ def publish(job_path, fingerprint, shard_bytes=b"shard"):
             kind="timeseries",
             fingerprint=fingerprint,
             data=layout.folder,
-            features=["a", "b"],
+            fields=[Field(name="values", dtype="float32", shape=(2,), role="input", columns=["a", "b"])],
             windows=Windows(length=8, stride=4),
             records="segments",
             compression="none",
@@ -144,6 +137,21 @@ def test_a_changed_job_or_input_is_preprocessed_again(job_path, tmp_path):
 def test_a_damaged_shard_is_preprocessed_again(job_path):
     publish(job_path, fingerprint_of(job_path), shard_bytes=b"cut")
     assert "missing or damaged" in reasons(job_path)[PREPROCESS]
+
+
+def test_a_missing_index_is_preprocessed_again(job_path):
+    fingerprint = fingerprint_of(job_path)
+    publish(job_path, fingerprint)
+    os.remove(DataLayout.of(load_job(job_path).output.path, fingerprint).blocks("train"))
+    assert "missing or damaged" in reasons(job_path)[PREPROCESS]
+
+
+def test_a_dataset_of_an_earlier_version_is_preprocessed_again(job_path, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "manifest.json").write_text('{"format": 2, "data": "data-0123"}')
+    assert reasons(job_path)[PREPROCESS] == f"the dataset in {tmp_path}/data is of an earlier version"
+    with pytest.raises(UserError, match="is of an earlier version; run 'beamfeed preprocess"):
+        make_plan(job_path, names=(TRAIN,))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Whole preprocessing runs, compared with plain loops over the raw files."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -63,10 +64,13 @@ def test_golden_folder(fleet):
     assert found == [
         f"{manifest.data}/{name}"
         for name in [
+            "eval/blocks.parquet",
             "eval/part-00000-of-00001.tfrecord",
             "schema.pbtxt",
             "stats.json",
+            "test/blocks.parquet",
             "test/part-00000-of-00001.tfrecord",
+            "train/blocks.parquet",
             "train/part-00000-of-00001.tfrecord",
             "transform_fn/fingerprint.pb",
             "transform_fn/saved_model.pb",
@@ -80,10 +84,13 @@ def test_golden_folder(fleet):
         "files": 3, "assets": 3, "rejected_assets": 0, "rejected_files": 0, "rows_read": 90,
     }  # fmt: skip
     for name in SPLITS:
-        (shard,) = written["splits"][name]["shards"]
-        assert shard["file"] == f"{name}/part-00000-of-00001.tfrecord"
-        assert (shard["records"], shard["windows"], shard["rows"]) == (1, 12, 30)
-        assert shard["bytes"] == (fleet.output / manifest.data / shard["file"]).stat().st_size
+        shards = written["splits"][name]["shards"]
+        assert (shards["records"], shards["windows"], shards["rows"]) == ([1], [12], [30])
+        size = (fleet.output / manifest.data / name / "part-00000-of-00001.tfrecord").stat().st_size
+        assert shards["bytes"] == [size]
+        assert pq.read_table(fleet.output / manifest.data / name / "blocks.parquet").to_pylist() == [
+            {"shard": 0, "records": 1, "windows": 12, "bytes": size}
+        ]
 
 
 def test_shards_are_the_same_bytes_in_every_run_and_with_any_number_of_workers(new_fleet):
@@ -125,16 +132,30 @@ def test_second_run_does_nothing_and_a_changed_job_swaps(fleet, capfd):
     assert fleet.preprocess("windows.stride=4") == 0
     second = fleet.manifest
     assert second.data != first.data
-    for shard in first.splits["train"].shards:  # a trainer that started before still has its shards
-        assert (fleet.output / first.data / shard.file).stat().st_size == shard.bytes
+    paths = first.shard_paths(str(fleet.output), "train")  # a trainer that started before still has its shards
+    assert [Path(path).stat().st_size for path in paths] == [shard.bytes for shard in first.splits["train"].shards]
     assert fleet.preprocess("windows.stride=8") == 0
     folders = {path.name for path in fleet.output.iterdir() if path.is_dir()}
     assert folders == {second.data, fleet.manifest.data}
 
-    shard = fleet.output / fleet.manifest.data / fleet.manifest.splits["train"].shards[0].file
+    shard = Path(fleet.manifest.shard_paths(str(fleet.output), "train")[0])
     shard.unlink()  # a dataset with a hole is not complete
     assert fleet.preprocess("windows.stride=8") == 0
     assert shard.exists()
+
+
+def test_a_dataset_of_an_earlier_version_is_replaced_and_kept_for_who_reads_it(fleet, capfd):
+    for i in range(4):
+        fleet.write(f"m{i}.parquet", make_table(40, seed=i))
+    old = fleet.output / "data-0123"
+    old.mkdir(parents=True)
+    (old / "shard").write_bytes(b"of old")
+    (fleet.output / "manifest.json").write_text(json.dumps({"format": 2, "data": old.name, "anything": "else"}))
+    assert fleet.preprocess() == 0
+    assert fleet.manifest.previous == old.name
+    assert (old / "shard").read_bytes() == b"of old"
+    assert fleet.preprocess("windows.stride=4") == 0
+    assert not old.exists()
 
 
 def test_a_failed_run_leaves_the_published_data_alone(fleet, capfd):

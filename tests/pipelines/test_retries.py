@@ -98,7 +98,7 @@ def test_every_step_tried_again_gives_the_same_files(fleet, spoil, monkeypatch, 
     overrides = [f"prepare.scale.per={per}", "output.shards=2", "windows.length=64"]
     assert fleet.preprocess(f"output.path={fleet.folder}/spoiled", *overrides) == 0
     assert {name.rpartition("/")[2] for name in spoil.names} >= {
-        "ReadListing", "ParDo(ScanFile)", "ParDo(_PlanAssets)", "ValidateUnit", "Judge", "TheirMoments", "MakeTable",
+        "ReadListing", "ParDo(ScanFile)", "ParDo(PlanAssets)", "ValidateUnit", "Judge", "TheirStatistics", "MakeTable",
         "CopyGraph", "DecideFleet", "PlanShards", "WriteShard", "VerifyShard", "PublishManifest",
     }  # fmt: skip
     monkeypatch.undo()

@@ -50,7 +50,7 @@ def count_rows(
       fields: of a record.
       windows: of the dataset.
     """
-    counts, wrong = {}, None
+    counts, wrong = {}, []
     for field in fields:
         entries, rest = np.divmod(found[field.name], field.width)
         counts[field.name] = entries
@@ -58,18 +58,18 @@ def count_rows(
             counts[field.name] = found[field.name + LENGTHS]
             rest = rest + abs(entries - found[f"{field.name}{LENGTHS}.sum"])
         if rest.any():
-            wrong = f"a record holds no whole values of {field.name!r}"
+            wrong.append(f"a record holds no whole values of {field.name!r}")
     by_row = next(field.name for field in fields if field.per == "row")
     rows = counts[by_row]
     held = count_windows(rows, windows.length, windows.stride)
+    if not held.all():
+        wrong.append("a record holds no whole window")
     for field in fields:
         expected = {"row": rows, "window": held, "record": np.ones_like(rows)}[field.per]
         if (bad := np.flatnonzero(counts[field.name] != expected)).size:
             count, most = counts[field.name][bad[0]], expected[bad[0]]
-            wrong = f"a record holds {count} values of {field.name!r}, by its {by_row!r} it must hold {most}"
-    if not held.all():
-        wrong = "a record holds no whole window"
-    return rows, wrong
+            wrong.append(f"a record holds {count} values of {field.name!r}, by its {by_row!r} it must hold {most}")
+    return rows, wrong[0] if wrong else None
 
 
 def record_lengths(

@@ -23,8 +23,8 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.record_block import RecordBlock
-from beamfeed.transforms.statistics.sums import AddUp
 from beamfeed.transforms.splits import assign_splits, split_of_value
+from beamfeed.transforms.statistics.sums import AddUp
 
 Statistics = Any  # whatever adds up with `+`, to the last bit the same in whatever order
 

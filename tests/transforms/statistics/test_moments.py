@@ -3,8 +3,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beamfeed.contract.config.prepare import Scale
-from beamfeed.transforms.statistics.moments import AddMoments, Moments
+from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.scale import Table, offset_and_divisor
+from beamfeed.transforms.statistics.sums import AddUp
 
 
 @given(seed=st.integers(0, 1000), pieces=st.integers(1, 9), order=st.randoms(use_true_random=False))
@@ -14,7 +15,7 @@ def test_any_order_gives_the_same_bits(seed, pieces, order):
     values = (rng.normal(size=(200, 3)) * [1e-3, 1, 1e6] + [1e4, 0, -1e8]).astype("f4")
     values[rng.random(values.shape) < 0.1] = np.nan
     parts = [Moments.of(part) for part in np.array_split(values, pieces)]
-    combine = AddMoments(3)
+    combine = AddUp(Moments.zero(3))
     first = combine.merge_accumulators(parts)
     order.shuffle(parts)
     middle = len(parts) // 2

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamfeed.contract.config.label import Label, class_name
-from beamfeed.contract.config.section import near_miss
+from beamfeed.contract.config.label import Label
+from beamfeed.contract.config.section import class_name, near_miss
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.timeseries.columns import is_number, to_float32
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from beamfeed.contract.config.split import Split
 from beamfeed.transforms.records.shard_plan import deal
-from beamfeed.transforms.sources.timeseries.plan import Asset, cut_units
-from beamfeed.transforms.sources.timeseries.preprocess import Work
+from beamfeed.transforms.sources.base import Work
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units
 from beamfeed.transforms.sources.timeseries.scan import FileSlice
 from beamfeed.transforms.sources.timeseries.windowing import Windowing
 from beamfeed.transforms.splits import assign_splits
@@ -15,9 +15,9 @@ from beamfeed.transforms.splits import assign_splits
 FRAMING = Windowing(length=4, stride=2, windows_per_segment=5, block=100, before=0, after=3)
 
 
-def asset(name: str, rows: int, **options) -> Asset:
+def asset(name: str, rows: int, **options) -> SeriesAsset:
     part = FileSlice(name, f"{name}.parquet", rows, 0, rows - 1, (0,), (rows,), True)
-    return Asset(name, (part,), "train", **options)
+    return SeriesAsset(name, (part,), "train", **options)
 
 
 def test_splits_do_not_depend_on_the_other_assets():
@@ -53,11 +53,12 @@ def test_units_cover_an_asset_and_start_at_blocks(monkeypatch):
 @given(st.lists(st.integers(1, 1000), max_size=60), st.integers(1, 9))
 @settings(max_examples=60, deadline=None)
 def test_dealing_loses_nothing_and_is_even(rows, count):
-    works = [Work(unit, "train") for i, size in enumerate(rows) for unit in cut_units(asset(f"m{i}", size), FRAMING, 3)]
+    units = [unit for i, size in enumerate(rows) for unit in cut_units(asset(f"m{i}", size), FRAMING, 3)]
+    works = [(Work(unit, "train"), 12 * unit.rows) for unit in units]
     dealt = deal(works, count, seed=7)
     assert len(dealt) == count
     assert sorted(work.unit.asset.name for shard in dealt for work in shard) == sorted(
-        work.unit.asset.name for work in works
+        unit.asset.name for unit in units
     )
     sizes = [sum(work.unit.rows for work in shard) for shard in dealt]
     assert max(sizes) - min(sizes) <= max(rows, default=0)

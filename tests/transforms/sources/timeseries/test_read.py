@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beamfeed.contract.config.split import SPLITS, Split
-from beamfeed.transforms.sources.timeseries.plan import Asset
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.read import Chunk, to_rows
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.scan import FileSlice
@@ -29,11 +29,11 @@ def test_splits_share_no_row_and_what_continues_was_adjacent(seed, size, chunk, 
     if by == "time":
         split = Split(by="time", train=0.5, eval=0.3, test=0.2)
         cuts = tuple(np.sort(rng.integers(0, time[-1] + 2, 2)).tolist())
-        asset = Asset("m", (part,), None, cuts)
+        asset = SeriesAsset("m", (part,), None, cuts)
         of_row = np.where(time < cuts[0], "train", np.where(time < cuts[1], "eval", "test"))
     else:
         split = Split(by="column", column="label", train=["a"], eval=["b"], test=["c"])
-        asset = Asset("m", (part,), None)
+        asset = SeriesAsset("m", (part,), None)
         of_row = np.select([labels == "a", labels == "b", labels == "c"], SPLITS, "none")
     for name in SPLITS:
         chunks = (

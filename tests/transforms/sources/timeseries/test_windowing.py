@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from beamfeed.contract.config.prepare import Missing, Windows
 from beamfeed.transforms.sources.timeseries.impute import impute, reach
 from beamfeed.transforms.sources.timeseries.rows import Rows
-from beamfeed.transforms.sources.timeseries.windowing import Windowing, find_runs, find_segments, iter_blocks
+from beamfeed.transforms.sources.timeseries.windowing import (
+    Windowing,
+    cut_segments,
+    find_runs,
+    find_windows,
+    iter_blocks,
+)
 
 
 def plain_windows(rows: Rows, values: np.ndarray, valid: np.ndarray, length: int, stride: int) -> dict[int, np.ndarray]:
@@ -92,7 +98,7 @@ def test_blocks_fill_and_segments_give_the_windows_of_a_plain_loop(rows, length,
     for block, own in iter_blocks(stream, windowing, None):
         assert len(block) <= windowing.block + windowing.before + windowing.after
         values, valid = impute(block, missing)
-        segments = find_segments(block, valid, windowing, own)
+        segments = cut_segments(find_windows(block, valid, windowing, own), windowing)
         counted = 0
         for first, size in zip(segments.first, segments.rows, strict=True):
             assert block.position[first] % stride == 0

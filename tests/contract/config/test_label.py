@@ -1,0 +1,67 @@
+"""The section `label`, and what goes with it."""
+
+import pytest
+
+from beamfeed.contract.config.label import MOST_CLASSES
+from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.config.section import class_name
+from beamfeed.contract.errors import UserError
+
+JOB = """\
+name: x
+source: {kind: timeseries, files: f, time: {column: t}, features: [a]}
+windows: {length: 3}
+output: {path: o}
+"""
+TRAIN = "train={model: {name: recurrent}, workdir: w%s}"
+
+
+def test_one_label_or_several():
+    assert parse_job(JOB).label == []
+    (label,) = parse_job(JOB, ["label={column: y}"]).label
+    assert (label.name, label.at, label.ahead, label.role) == ("label", "end", 0, "target")
+    labels = parse_job(JOB, ["label=[{column: y}, {name: z, derive: remaining_life, cap: 125}]"]).label
+    assert [label.name for label in labels] == ["label", "z"]
+    assert parse_job(JOB, ["label={column: y, at: horizon, horizon: 5}"]).label[0].ahead == 5
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ("{}", "give either 'column: <name>' or 'derive: remaining_life'"),
+        ("{column: y, derive: remaining_life}", "give either 'column: <name>' or 'derive: remaining_life'"),
+        ("{column: y, at: horizon}", "at: horizon needs 'horizon: <rows>'"),
+        ("{column: y, horizon: 3}", "'horizon' goes with at: horizon, not with at: end"),
+        ("{derive: remaining_life, at: any}", "derive: remaining_life goes with at: end, not with at: any"),
+        ("{derive: remaining_life, classes: auto}", "classes do not go with derive: that is of numbers"),
+        ("{column: y, classes: auto, cap: 3}", "classes do not go with cap: that is of numbers"),
+        ("{column: y, classes: auto, role: weight}", "classes do not go with role: weight: that is of numbers"),
+        ("{column: y, classes: [a]}", "['a'] must name at least two classes"),
+        ("{column: y, classes: [1, '1']}", "the class '1' is given twice"),
+        ("{column: y, classes: [true, 'true']}", "the class 'true' is given twice"),
+        ("{column: y, cap: 0}", "0 is not allowed, it must be greater than 0"),
+        ("{column: y, name: Y}", "'Y' is not allowed"),
+        ("{column: y, at: horizon, horizon: 0}", "0 is not allowed, it must be greater than or equal to 1"),
+        (f"{{column: y, classes: {list(range(MOST_CLASSES + 1))}}}", "1001 classes, at most 1000 can be told apart"),
+        ("[{column: y}, {column: z}]", "label: two labels have the name 'label'; give each its own"),
+    ],
+)
+def test_mistakes_are_one_line(label, message):
+    with pytest.raises(UserError) as caught:
+        parse_job(JOB, [f"label={label}"])
+    (line,) = str(caught.value).splitlines()
+    assert message in line
+
+
+@pytest.mark.parametrize(
+    ("value", "name"), [(True, "true"), (False, "false"), (1, "1"), (0, "0"), ("True", "True"), (1.5, "1.5"), ("", "")]
+)
+def test_names_of_classes(value, name):
+    assert class_name(value) == name
+
+
+def test_a_job_with_a_label_says_what_to_learn():
+    with pytest.raises(UserError, match=r"train.task: is missing: the job has a label, so say whether to"):
+        parse_job(JOB, ["label={column: y}", TRAIN % ""])
+    assert parse_job(JOB, ["label={column: y}", TRAIN % ", task: {name: regress}"]).train.task.target == "label"
+    assert parse_job(JOB, [TRAIN % ""]).train.task.name == "reconstruct"

@@ -1,0 +1,93 @@
+"""What changes the identity of a dataset, and of a training run."""
+
+import pytest
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
+
+JOB = """
+name: x
+source: {kind: timeseries, files: f, time: {column: t}, features: [a]}
+windows: {length: 3}
+output: {path: o}
+train: {model: {name: recurrent_autoencoder}, workdir: w}
+"""
+
+
+def test_fingerprints_change_with_what_matters_and_nothing_else():
+    files = [storage.FileStat("a", 1, 2)]
+    base = data_fingerprint(parse_job(JOB), files)
+
+    def same(*overrides, stats=files):
+        return data_fingerprint(parse_job(JOB, overrides), stats) == base
+
+    for override in ("output.path=p", "launch.preprocess.workers=9", "train.epochs=3", "name=y",
+                     "limits.max_rejected_fraction=1", "launch.train.workers=3"):  # fmt: skip
+        assert same(override), override
+    for override in ("windows.stride=2", "prepare.scale.how=none", "split.seed=8", "output.shards=3",
+                     "source.features=[b]", "output.compression=gzip", "launch.train.workers=17"):  # fmt: skip
+        assert not same(override), override
+    for changed in (("b", 1, 2), ("a", 2, 2), ("a", 1, 3)):
+        assert not same(stats=[storage.FileStat(*changed)])
+
+    run = run_fingerprint(parse_job(JOB).train, base)
+    assert run_fingerprint(parse_job(JOB, ["train.epochs=99", "train.workdir=v"]).train, base) == run
+    assert run_fingerprint(parse_job(JOB, ["train.model.latent=3"]).train, base) != run
+    assert run_fingerprint(parse_job(JOB).train, "other data") != run
+
+
+def test_a_label_is_part_of_the_dataset_and_the_task_is_not():
+    def data(*overrides: str) -> str:
+        return data_fingerprint(parse_job(JOB, ["train.task={name: regress}", *overrides]), [])
+
+    assert data() == data_fingerprint(parse_job(JOB), [])
+    labels = [data("label={column: y}"), data("label={column: y, cap: 3}"), data("label={column: y, at: any}"), data()]
+    assert len(set(labels)) == 4
+    assert data("label={column: y}") == data("label=[{column: y}]")
+
+
+@pytest.mark.parametrize(
+    ("override", "free"),
+    [
+        ("train.epochs=99", True),
+        ("train.early_stopping={patience: 4}", True),
+        ("train.workdir=v", True),
+        ("train.checkpoint={every: 1m, keep: 9}", True),
+        ("train.worker_timeout=9m", True),
+        ("train.devices.xla=true", True),
+        ("train.devices.collectives=ring", True),
+        ("train.devices.deterministic=true", True),
+        ("train.devices.precision=mixed_bfloat16", False),
+        ("train.feed.cache=memory", True),
+        ("train.feed.skip_corrupt=true", True),
+        ("train.feed.batch_size=3", False),
+        ("train.feed.shuffle=3", False),
+        ("train.feed.seed=3", False),
+        ("train.optimizer.learning_rate=0.5", True),
+        ("train.optimizer.schedule={name: cosine, decay_steps: 9}", True),
+        ("train.optimizer.weight_decay=0.1", True),
+        ("train.optimizer.clip_norm=1", True),
+        ("train.optimizer.name=sgd", False),
+        ("train.seed=8", False),
+        ("train.watch.metric=accuracy", False),
+        ("train.task={name: regress, metrics: [mae]}", True),
+        ("train.task={name: regress, loss: huber}", False),
+        ("train.task={name: regress, target: other}", False),
+        ("train.task={name: classify}", False),
+        ("train.task={outputs: {regress: {name: regress}}}", False),
+    ],
+)
+def test_which_keys_a_training_run_may_change(override, free):
+    base = run_fingerprint(parse_job(JOB, ["train.task={name: regress}"]).train, "data")
+    changed = run_fingerprint(parse_job(JOB, ["train.task={name: regress}", override]).train, "data")
+    assert (changed == base) is free
+
+
+def test_metrics_of_several_outputs_are_free_too():
+    task = "train.task={outputs: {a: {name: regress%s}, b: {name: classify, target: c}}}"
+    runs = [
+        run_fingerprint(parse_job(JOB, [task % more]).train, "d") for more in ("", ", metrics: [mae]", ", loss: mae")
+    ]
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
