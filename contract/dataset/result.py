@@ -22,7 +22,7 @@ class TrainResult(BaseModel):
         default=None,
         description="The best value of that, on the eval split; on the train split where there is no eval split.",
     )
-    best_loss: float | None = Field(description="The loss of the best weights on the same.")
+    best_loss: float = Field(description="The loss of the best weights on the same.")
     metrics: dict[str, float | None] = Field(
         default={}, description="What else the task measures, of the same; None where that is no number."
     )

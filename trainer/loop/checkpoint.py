@@ -8,6 +8,7 @@ word with the others.
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -108,9 +109,18 @@ class Checkpoints:
                 shape_and_slices=[""] * len(values),
                 tensors=[tf.constant(value) for value in values.values()],
             )
-        storage.write_text(prefix + ".json", json.dumps(state._asdict(), allow_nan=False) + "\n")
+        storage.write_text(prefix + ".json", json.dumps(_plain(state._asdict()), allow_nan=False) + "\n")
         for step in list(find_checkpoints(self._folder))[: -self._keep]:
             remove(self._folder, step)
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: a sum of a metric that is no number is null."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def remove(folder: str, step: int) -> None:

@@ -15,7 +15,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.trainer.loop.optimizer import learning_rate
 from beamfeed.trainer.loop.state import TrainingState
-from beamfeed.trainer.loop.steps import NORM, WAITED
+from beamfeed.trainer.loop.steps import NORM, NORMS, WAITED
 from beamfeed.trainer.tasks.objective import LOSS
 
 PICTURE_SECONDS = 60.0  # between pictures of a sample: drawing takes longer than a small epoch
@@ -59,12 +59,15 @@ class MetricsLog:
         if not self._is_chief:
             return
         steps, seconds = after.done - before.done, after.seconds - before.seconds
-        loss, norm, waited = (after.sums[name] - before.sums.get(name, 0.0) for name in (LOSS, NORM, WAITED))
+        loss, norm, norms, waited = (
+            after.sums[name] - before.sums.get(name, 0.0) for name in (LOSS, NORM, NORMS, WAITED)
+        )
         rate = steps * batch / seconds
         with self._writer.as_default(step=after.step):
             tf.summary.scalar("steps/loss", loss / steps)
             tf.summary.scalar("steps/learning_rate", learning_rate(optimizer))
-            tf.summary.scalar("steps/gradient_norm", norm / steps)
+            if norms:
+                tf.summary.scalar("steps/gradient_norm", norm / norms)
             tf.summary.scalar("steps/windows_per_second", rate)
             tf.summary.scalar("steps/waiting", waited / seconds)
         bar.set_postfix_str(f"loss {loss / steps:.5f}, {rate:,.0f} windows/s", refresh=False)

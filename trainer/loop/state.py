@@ -1,5 +1,6 @@
 """How far a training run is, and what decides when it ends. Pure; no TensorFlow."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from beamfeed.contract.config.train import EarlyStopping, Train
@@ -19,6 +20,7 @@ class TrainingState(NamedTuple):
     seconds: float = 0.0  # that they took
     best: float | None = None  # the lowest score
     best_step: int = 0  # where that was
+    measured: dict[str, Any] = {}  # noqa: RUF012 - there: the loss and metrics by name
     reference: float | None = None  # the score that early stopping compares with
     stale: int = 0  # epochs since that score
 
@@ -26,16 +28,19 @@ class TrainingState(NamedTuple):
         """After so many more steps of the epoch; `sums` are of all its steps."""
         return self._replace(step=self.step + steps, done=self.done + steps, sums=sums, seconds=self.seconds + seconds)
 
-    def end_epoch(self, score: float | None, min_delta: float = 0.0) -> "TrainingState":
+    def end_epoch(
+        self, score: float | None, measured: Mapping[str, float | None], min_delta: float = 0.0
+    ) -> "TrainingState":
         """After an epoch; None is a score that is no number, and is never better."""
         best = score is not None and (self.best is None or score < self.best)
         better = score is not None and (self.reference is None or score < self.reference - min_delta)
-        # The first epoch's weights are kept in any case: a run must end with some.
+        kept = best or not self.best_step  # the first epoch's in any case: a run must end with some weights
         return TrainingState(
             epoch=self.epoch + 1,
             step=self.step,
             best=score if best else self.best,
-            best_step=self.step if best or not self.best_step else self.best_step,
+            best_step=self.step if kept else self.best_step,
+            measured=dict(measured) if kept else self.measured,
             reference=score if better else self.reference,
             stale=0 if better else self.stale + 1,
         )

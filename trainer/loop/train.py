@@ -152,7 +152,8 @@ class Training:
     def _sums_of(self, state: TrainingState) -> Sums:
         """The sums so far. Those of metrics that the job did not have then begin here."""
         zero = zero_train(self.objective)
-        kept = {name: tf.constant(state.sums[name], tf.float64) for name in zero if name in state.sums}
+        # NumPy takes null, which stands for no number.
+        kept = {name: tf.constant(np.array(state.sums[name], np.float64)) for name in zero if name in state.sums}
         return {
             name: kept[name] if name in kept and kept[name].shape == one.shape else one for name, one in zero.items()
         }
@@ -246,10 +247,12 @@ def train_and_evaluate(
                 batches = training.feed.train(state.epoch, state.done)
             state = training.run_epoch(batches, state, metrics)
             began = time.perf_counter()
+            trained = training.objective.values(state.sums, state.done)
             evaluated = training.evaluate("eval")
-            line = describe_epoch(state, job, training, evaluated, time.perf_counter() - began)
+            line = describe_epoch(state, job, training, trained, evaluated, time.perf_counter() - began)
+            decides = trained if evaluated is None else evaluated
             min_delta = train.early_stopping.min_delta if train.early_stopping else 0.0
-            state = state.end_epoch(training.watched.score(line), min_delta)
+            state = state.end_epoch(training.watched.score(decides), decides, min_delta)
             if state.best_step == state.step:
                 training.save_best(state)
             metrics.add(line, train.epochs)
@@ -279,16 +282,17 @@ def describe_epoch(
     state: TrainingState,
     job: TrainingJob,
     training: Training,
+    trained: dict[str, float | None],
     evaluated: dict[str, float | None] | None,
     seconds: float,
 ) -> Epoch:
-    """The line of an epoch whose steps are all run; `seconds` is what its evaluation took."""
+    """The line of an epoch whose steps are all run: what was measured in them, and by its evaluation in `seconds`."""
     sums = state.sums
     eval_values = {f"eval_{name}": value for name, value in (evaluated or {"loss": None}).items()}
     return {
         "epoch": state.epoch + 1,
         "step": state.step,
-        **training.objective.values(sums, state.done),
+        **trained,
         **eval_values,
         "learning_rate": learning_rate(training.optimizer),
         "gradient_norm": sums[NORM] / sums[NORMS] if sums[NORMS] else None,
@@ -306,9 +310,8 @@ def describe_run(
     tested: dict[str, float | None] | None,
 ) -> TrainResult:
     """The result of a training run whose epochs are all run."""
-    best: Epoch = next((line for line in epochs if line["step"] == state.best_step), {})
-    prefix = "" if best.get("eval_loss") is None else "eval_"
-    names = [name for name in training.objective.names() if name != LOSS]
+    metrics = {name: value for name, value in state.measured.items() if name != LOSS}
+    test_metrics = {name: value for name, value in (tested or {}).items() if name != LOSS}
     return TrainResult(
         fingerprint=run_fingerprint(job.train, training.manifest.fingerprint),
         epochs=state.epoch,
@@ -317,11 +320,11 @@ def describe_run(
         first_loss=epochs[0]["loss"] if epochs else None,
         last_loss=epochs[-1]["loss"] if epochs else None,
         watched=training.watched.name,
-        best=best.get(prefix + training.watched.name),
-        best_loss=best.get(f"{prefix}{LOSS}"),
-        metrics={name: best.get(prefix + name) for name in names},
+        best=state.measured[training.watched.name],
+        best_loss=state.measured[LOSS],
+        metrics=metrics,
         test_loss=tested[LOSS] if tested else None,
-        test_metrics={name: tested[name] for name in names} if tested else {},
+        test_metrics=test_metrics,
         seconds=sum(epoch["seconds"] for epoch in epochs),
         workers=training.cluster.worker.count,
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.config.train import Watch
@@ -22,13 +21,9 @@ class Watched:
     name: str
     high_is_good: bool
 
-    def value(self, line: Mapping[str, Any]) -> float | None:
-        """Of an epoch, from its line of metrics.jsonl: of the eval split, or of the train split where that is empty."""
-        return line[self.name if line["eval_loss"] is None else f"eval_{self.name}"]
-
-    def score(self, line: Mapping[str, Any]) -> float | None:
-        """The value, turned so that lower ones are better."""
-        value = self.value(line)
+    def score(self, measured: Mapping[str, float | None]) -> float | None:
+        """The number among all that was measured, turned so that lower ones are better."""
+        value = measured[self.name]
         return -value if value is not None and self.high_is_good else value
 
 

@@ -86,6 +86,10 @@ class Task(ABC):
     def output(self) -> Output:
         """What the model must give."""
 
+    def needs(self) -> list[str]:
+        """The names of the fields that it needs beside the inputs."""
+        return [] if self.goal.sample_weight is None else [self.goal.sample_weight]
+
     @abstractmethod
     def wanted(self, fields: Fields) -> tf.Tensor:
         """What the output is compared with, batch first."""

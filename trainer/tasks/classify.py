@@ -46,6 +46,10 @@ class Classify(Task):
         """`[batch, classes]`."""
         return Output(((len(self.classes),),), "a number for each class", units=len(self.classes))
 
+    def needs(self) -> list[str]:
+        """The target, and the weights if there are any."""
+        return [self.goal.target, *super().needs()]
+
     def wanted(self, fields: Fields) -> tf.Tensor:
         """The number of each window's class, int64 `[batch]`."""
         return tf.cast(tf.reshape(fields[self.goal.target], [-1]), tf.int64)

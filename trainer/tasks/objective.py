@@ -98,9 +98,8 @@ class Objective:
 
     def fields(self) -> list[str]:
         """The fields of the dataset that are needed."""
-        used = [name for task in self.tasks.values() for name in
-                (getattr(task.goal, "target", None), task.goal.sample_weight)]  # fmt: skip
-        return list(dict.fromkeys([*self.signature.inputs, *(name for name in used if name)]))
+        needed = [name for task in self.tasks.values() for name in task.needs()]
+        return list(dict.fromkeys([*self.signature.inputs, *needed]))
 
     def inputs(self, fields: Fields) -> Any:
         """What a model gets of a batch: a tensor, or a dict by name where there are several inputs."""

@@ -28,6 +28,10 @@ class Regress(Task):
         told = (train.targets.get(self.goal.target) if train else None) or Target()
         return Output(((1,), ()), "a number", units=1, scale=told.std or 1.0, offset=told.mean or 0.0)
 
+    def needs(self) -> list[str]:
+        """The target, and the weights if there are any."""
+        return [self.goal.target, *super().needs()]
+
     def wanted(self, fields: Fields) -> tf.Tensor:
         """Float32 `[batch]`."""
         return tf.cast(tf.reshape(fields[self.goal.target], [-1]), tf.float32)

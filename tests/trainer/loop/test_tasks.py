@@ -224,11 +224,19 @@ def test_auto_asks_the_metric(data, job, watch, found):
     assert find_watched(Watch(**watch), objective) == found
 
 
-def test_the_train_split_is_watched_where_there_is_no_eval_split():
-    watched = Watched("auc", True)
-    assert watched.score({"loss": 1.0, "auc": 0.7, "eval_loss": None}) == -0.7
-    assert watched.score({"loss": 1.0, "auc": 0.7, "eval_loss": 1.0, "eval_auc": 0.6}) == -0.6
-    assert watched.score({"loss": 1.0, "auc": 0.7, "eval_loss": 1.0, "eval_auc": None}) is None
+def test_low_scores_are_good():
+    assert Watched("auc", True).score({"loss": 1.0, "auc": 0.7}) == -0.7
+    assert Watched("loss", False).score({"loss": 1.0, "auc": 0.7}) == 1.0
+    assert Watched("auc", True).score({"loss": 1.0, "auc": None}) is None
+
+
+def test_without_an_eval_split_the_train_split_decides(tmp_path):
+    data = write_labelled(str(tmp_path / "data"), {"train": 30, "eval": 0, "test": 0})
+    made = labelled_job(data.output, workdir=str(tmp_path / "run"), epochs=3, watch={"metric": "accuracy"})
+    result = train(made, data)
+    assert result.best == max(line["accuracy"] for line in lines(made))
+    assert [line["eval_loss"] for line in lines(made)] == [None] * 3
+    assert result.test_metrics == {}
 
 
 def test_an_export_of_several_outputs_has_their_names_in_front(data, job):
