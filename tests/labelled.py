@@ -34,7 +34,7 @@ class Labelled:
 
 
 def write_labelled(output: str, windows: dict[str, int] | None = None, seed: int = 3) -> Labelled:
-    """Series whose level says the class and the number, with noise: 3 splits of so many windows, in records of 4 or 5."""
+    """Series whose level says the class and the number, with noise: so many windows, five in a record."""
     rng = np.random.default_rng(seed)
     splits: dict[str, Any] = {}
     expected: dict[str, dict[str, np.ndarray]] = {}

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import yaml
+from labelled import labelled_job, write_labelled
 
 import beamfeed.trainer.models  # noqa: F401  (Keras must know the class to load it)
 from beamfeed.contract.dataset.layout import RunLayout
@@ -35,6 +36,9 @@ def run(command: list[str], environ: dict[str, str] | None = None) -> subprocess
     )
 
 
+TIMES = ("seconds", "windows_per_second", "waiting")
+
+
 def finish(processes: list[subprocess.Popen]) -> list[tuple[str, str]]:
     """Waits for all; fails, and leaves none behind, if one failed or hangs."""
     try:
@@ -51,12 +55,14 @@ def finish(processes: list[subprocess.Popen]) -> list[tuple[str, str]]:
 def start_workers(free_ports):
     """Starts one worker process for each list of arguments."""
 
-    def start(arguments: list[list[str]]) -> list[subprocess.Popen]:
+    def start(arguments: list[list[str]], environ: dict[str, str] | None = None) -> list[subprocess.Popen]:
         addresses = [f"127.0.0.1:{port}" for port in free_ports(len(arguments))]
         processes = []
         for i, own in enumerate(arguments):
             config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}
-            processes.append(run(["-m", "beamfeed.trainer.main", *own], {"TF_CONFIG": json.dumps(config)}))
+            processes.append(
+                run(["-m", "beamfeed.trainer.main", *own], {"TF_CONFIG": json.dumps(config), **(environ or {})})
+            )
         return processes
 
     return start
@@ -109,6 +115,58 @@ def test_two_workers_train_as_one_and_resume(compare, start_workers, tmp_path):
     assert len(os.listdir(tmp_path / "two" / "tensorboard")) == 2
     (again, _), _ = finish(start_workers([arguments] * 2))
     assert "nothing to do" in again
+
+
+SHARED = """
+import keras
+
+def shared(length, features, outputs):
+    windows = keras.Input((length, features))
+    state = keras.layers.GRU(6, kernel_regularizer="l2")(windows)
+    back = keras.layers.Reshape(outputs["back"])(keras.layers.Dense(length * features)(state))
+    return keras.Model(windows, {"fault": keras.layers.Dense(outputs["fault"])(state), "back": back})
+"""
+CLASSIFIER = {
+    "task": {
+        "name": "classify", "target": "fault", "class_weights": "balanced", "sample_weight": "importance",
+        "metrics": ["accuracy", "auc", "f1_score"],
+    },
+    "watch": {"metric": "auc"},
+}  # fmt: skip
+TWO_OUTPUTS = {
+    "model": {"class": "shared_model:shared"},
+    "task": {
+        "outputs": {
+            "back": {"name": "reconstruct", "weight": 0.5},
+            "fault": {"name": "classify", "target": "fault", "metrics": ["accuracy", "auc"]},
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("train", [CLASSIFIER, TWO_OUTPUTS], ids=["classifier", "two_outputs"])
+def test_one_two_and_three_workers_measure_alike(tmp_path, start_workers, train):
+    """Batches of 10 and 61 windows divide by nothing; of the last eval batch, one worker has no window."""
+    (tmp_path / "shared_model.py").write_text(SHARED)
+    data = write_labelled(str(tmp_path / "data"))
+    environ = {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    found = []
+    for workers in (1, 2, 3):
+        job = labelled_job(
+            data.output, **train, feed={"batch_size": 10, "shuffle": 32}, workdir=str(tmp_path / f"run{workers}")
+        )
+        path = tmp_path / f"{workers}.yaml"
+        path.write_text(yaml.safe_dump(job.model_dump(mode="json", by_alias=True)))
+        finish(start_workers([["--job", str(path)]] * workers, environ))
+        with open(RunLayout(job.train.workdir).metrics) as file:
+            lines = [json.loads(line) for line in file]
+        with open(RunLayout(job.train.workdir).complete) as file:
+            result = json.load(file)
+        numbers = [{k: v for k, v in line.items() if k not in TIMES} for line in lines]
+        found.append([*numbers, result["metrics"], result["test_metrics"], {"loss": result["test_loss"]}])
+    for several in found[1:]:
+        for a, b in zip(found[0], several, strict=True):
+            assert a == pytest.approx(b, rel=1e-6)
 
 
 def test_workers_without_a_shared_folder_are_told(compare, start_workers, tmp_path):

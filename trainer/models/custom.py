@@ -98,7 +98,7 @@ def _try_out(model: keras.Model, name: str, signature: Signature) -> None:
     encoder = find_encoder(model)
     try:
         found = model(windows, training=False)
-        latent = None if encoder is None else encoder(windows, training=False)
+        latent: Any = None if encoder is None else encoder(windows, training=False)
     except Exception as error:
         raise UserError(f"{CLASS}: {name} fails on {of}: {told(error)}") from error
     for output, tensor in _by_output(found, name, signature).items():

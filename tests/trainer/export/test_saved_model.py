@@ -76,6 +76,7 @@ def prepare_fleet(folder, prepare: dict, assets: int = 6, labels: list[dict] | N
     fleet = Fleet(folder)
     if labels:
         fleet.job["label"] = labels
+        fleet.job["train"]["task"] = {"name": "reconstruct"}
     for i in range(assets):
         fleet.write(f"a{i}.parquet", make_table(60, seed=i, **columns))
     fleet.job["prepare"] = prepare

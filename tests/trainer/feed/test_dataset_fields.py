@@ -1,7 +1,11 @@
 """The feed with fields of every dtype and shape, against a plain loop over the shards: what belongs together stays."""
 
+import ast
 import itertools
 import os
+import pathlib
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from dataclasses import replace
@@ -135,18 +139,40 @@ def test_the_shape_of_a_batch_is_known_before_it_is_read(made):
         assert spec[field.name].dtype == {"float32": tf.float32, "int64": tf.int64, "bytes": tf.string}[field.dtype]
 
 
-def test_ragged_batches_are_distributed_among_the_replicas(made):
-    batch = next(iter(made.load(replicas=2, batch_size=6, shuffle=20)))
-    feed = made.load(replicas=2, batch_size=6, shuffle=20)
-    devices = tf.config.list_logical_devices("CPU")
-    strategy = tf.distribute.MirroredStrategy([device.name for device in devices[:1]])
-    batches = iter(strategy.distribute_datasets_from_function(lambda _: feed))
+REPLICAS = """
+import os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import tensorflow as tf
+from records import FIELDS, rows_of
+from beamfeed.trainer.feed.dataset import load_dataset
+from beamfeed.trainer.feed.sharding import Distribution
 
-    @tf.function
-    def step(batches):
-        return strategy.run(lambda batch: batch, args=(next(batches),))
+names = [field.name for field in FIELDS]
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+feed = load_dataset(
+    sys.argv[1], "train", batch_size=6, shuffle=20, fields=names, distribution=Distribution(replicas=2)
+)
+batches = iter(strategy.distribute_datasets_from_function(lambda _: feed))
 
-    assert rows_of(step(batches), NAMES) == rows_of(batch, NAMES)
+@tf.function
+def step():
+    return strategy.run(lambda batch: batch, args=(next(batches),))
+
+print([rows_of(batch, names) for batch in strategy.experimental_local_results(step())])
+"""
+
+
+def test_the_replicas_of_a_strategy_share_a_batch(made):
+    tests = pathlib.Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tests.parent), str(tests)])}
+    found = subprocess.run(
+        [sys.executable, "-c", REPLICAS, made.output], env=environment, capture_output=True, text=True, check=True
+    )
+    first, second = ast.literal_eval(found.stdout)
+    assert len(first) == len(second) == 3
+    assert first + second == made.read(batch_size=6, shuffle=20)[0]
 
 
 def flip(path: str, at: int) -> None:

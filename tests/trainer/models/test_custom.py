@@ -344,7 +344,8 @@ def test_own_models_serve_any_task(module, make, signature, shapes):
         (
             "{class: 'wired:make'}",
             REGRESS,
-            "train.model.class: wired:make makes [2, 8, 1] of windows [2, 8, 3], the task needs [2, 1] or [2]: a number",
+            "train.model.class: wired:make makes [2, 8, 1] of windows [2, 8, 3], "
+            "the task needs [2, 1] or [2]: a number",
         ),
         (
             "{class: 'wired:make'}",

@@ -56,8 +56,14 @@ TEXT = Field(name="text", dtype="bytes", role="input", per="record")
             "train.task.target: the field 'values' has role input, not target "
             "(the dataset's targets: fault, hot, life, wide, each)",
         ),
-        ({"name": "regress", "target": "wide"}, "train.task.target: the field 'wide' has more than one value for each window"),
-        ({"name": "regress", "target": "each"}, "train.task.target: the field 'each' has more than one value for each window"),
+        (
+            {"name": "regress", "target": "wide"},
+            "train.task.target: the field 'wide' has more than one value for each window",
+        ),
+        (
+            {"name": "regress", "target": "each"},
+            "train.task.target: the field 'each' has more than one value for each window",
+        ),
         (
             {"name": "regress", "target": "life", "sample_weight": "life"},
             "train.task.sample_weight: the field 'life' has role target, not weight "

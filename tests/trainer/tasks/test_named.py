@@ -150,7 +150,10 @@ AGAIN = RNG.normal(size=(5, 8, 3)).astype("f4")
         ({**REGRESS, "loss": "own_tasks:cubed"}, GUESSED, np.abs(ERROR) ** 3),
         ({"name": "reconstruct"}, AGAIN, ((AGAIN - FIELDS["values"]) ** 2).mean((1, 2))),
         ({"name": "reconstruct", "loss": "MeanAbsoluteError"}, AGAIN, np.abs(AGAIN - FIELDS["values"]).mean((1, 2))),
-        ({"name": "reconstruct", "loss": "own_tasks:cubed"}, AGAIN, (np.abs(AGAIN - FIELDS["values"]) ** 3).mean((1, 2))),
+        (
+            {"name": "reconstruct", "loss": "own_tasks:cubed"}, AGAIN,
+            (np.abs(AGAIN - FIELDS["values"]) ** 3).mean((1, 2)),
+        ),
     ],
 )  # fmt: skip
 def test_losses_are_those_of_the_formula_in_any_precision(manifest, section, found, expected, cast):
@@ -218,7 +221,7 @@ def of_keras(metric, wanted, found):
     return float(metric.result())
 
 
-HOT = dict(name="classify", target="hot")
+HOT = {"name": "classify", "target": "hot"}
 MANY_ONE_HOT = np.eye(3, dtype="f4")[MANY["fault"]]
 
 

@@ -29,8 +29,6 @@ from beamfeed.transforms.statistics.scale import BuildTransform, Table, load_sca
 class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
     """Series of rows with a time; an asset's rows are divided into units of about 64 MB where files allow."""
 
-    split_by = ("asset", "time", "column")
-
     def __init__(self, spec: PreprocessSpec):
         super().__init__(spec.job)
         self._spec = spec
