@@ -19,17 +19,19 @@ from measure import measure
 
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.contract.dataset.manifest import Shard
-from beamfeed.transforms.records.blocks import cut_blocks
+from beamfeed.contract.dataset.blocks import write_blocks
+from beamfeed.contract.dataset.manifest import Shard, SplitInfo
+from beamfeed.transforms.records.blocks import cut_blocks, index_table
 from beamfeed.transforms.records.shard_plan import plan_shards
-from beamfeed.transforms.sources.timeseries.plan import plan_assets
-from beamfeed.transforms.sources.timeseries.preprocess import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.scan import FileSlice
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
+from beamfeed.transforms.sources.timeseries.source import Timeseries
+from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
 from beamfeed.transforms.sources.timeseries.windowing import SEGMENT_BYTES
 
 FLEETS = (1, 10, 1_000, 100_000)
+SAMPLE = 100  # shards whose blocks are cut
 # As the fleets of run.py: 53 MB of Parquet and 32 MB of float32 for a million rows.
 ASSET_ROWS, GROUP_ROWS, SENSORS = 5_700_000, 1_000_000, 8
 PARQUET_MB_OF_A_MILLION_ROWS = 53
@@ -51,16 +53,17 @@ def descriptor(number: int) -> FileSlice:
     return FileSlice(name, path, ASSET_ROWS, 0, ASSET_ROWS - 1, tuple(range(len(groups))), tuple(groups), True)
 
 
-def manifest_bytes(rows: int) -> int:
-    """What a shard of so many rows takes in the manifest."""
+def split_of(rows: list[int]) -> tuple[SplitInfo, list[np.ndarray]]:
+    """What the manifest says of shards of so many rows, and their blocks."""
     per_record = SEGMENT_BYTES // BYTES_OF_A_ROW
-    records = -(-rows // per_record)
-    blocks = cut_blocks(np.full(records, SEGMENT_BYTES + 100), np.full(records, per_record), WINDOWS)
-    shard = Shard(
-        file="train/part-00000-of-00016.tfrecord", records=records, windows=sum(blocks.windows),
-        rows=records * per_record, bytes=sum(blocks.bytes), crc32c="0" * 8, blocks=blocks,
-    )  # fmt: skip
-    return len(shard.model_dump_json())
+    shards, blocks = [], []
+    for count in rows:
+        records = -(-count // per_record)
+        sizes = np.full(records, SEGMENT_BYTES + 100)
+        blocks.append(cut_blocks(sizes, np.full(records, per_record), WINDOWS))
+        _, windows, size = blocks[-1].sum(axis=0).tolist()
+        shards.append(Shard(records=records, windows=windows, rows=records * per_record, bytes=size, crc32c="01234567"))
+    return SplitInfo(assets=1, windows=1, records=1, bytes=1, shards=shards), blocks
 
 
 def plan(assets: int) -> dict:
@@ -69,18 +72,23 @@ def plan(assets: int) -> dict:
     schema = SeriesSchema(
         "t", pa.int64(), TimeUnits.of(pa.int64(), None), tuple(f"x{i}" for i in range(SENSORS)), None, None
     )
-    spec = PreprocessSpec.of(job, schema)
+    source = Timeseries(PreprocessSpec.of(job, schema))
     began = time.perf_counter()
-    planned, _ = plan_assets((descriptor(i) for i in range(assets)), (), job, schema.time_units)
-    shards = list(plan_shards(planned, spec, multiple=16))
+    planned, _ = source.plan((descriptor(i) for i in range(assets)), ())
+    shards = list(plan_shards(planned, source, multiple=16))
     seconds = time.perf_counter() - began
     rows = [sum(work.unit.rows for work in shard.work) for shard in shards]
+    some, blocks = split_of(rows[:SAMPLE])  # all of them are alike
+    with tempfile.TemporaryDirectory() as folder:
+        write_blocks(f"{folder}/blocks.parquet", index_table(blocks))
+        index = Path(folder, "blocks.parquet").stat().st_size
     return {
         "assets": len(planned),
         "units": sum(len(shard.work) for shard in shards),
         "shards": len(shards),
         "largest_mb": max(rows) * BYTES_OF_A_ROW / 1e6,
-        "manifest_mb": sum(manifest_bytes(count) for count in rows[:10]) / len(rows[:10]) * len(rows) / 1e6,
+        "manifest_mb": len(some.model_dump_json()) / len(some.shards) * len(rows) / 1e6,
+        "index_mb": index / len(some.shards) * len(rows) / 1e6,
         "seconds": seconds,
     }
 
@@ -99,6 +107,7 @@ def main() -> None:
         "units",
         "shards",
         "manifest, MB",
+        "index of blocks, MB",
         "seconds to plan",
         "memory, MB",
     )
@@ -115,7 +124,8 @@ def main() -> None:
             raw = assets * ASSET_ROWS * BYTES_OF_A_ROW / 1e12
             print(
                 f"| {assets:,} | {parquet:.3g} | {raw:.2g} | {found['units']:,} | {found['shards']:,} | "
-                f"{found['manifest_mb']:,.1f} | {found['seconds']:.2f} | {measured.peak_rss_mb - alone:,.0f} |"
+                f"{found['manifest_mb']:,.1f} | {found['index_mb']:,.1f} | {found['seconds']:.2f} | "
+                f"{measured.peak_rss_mb - alone:,.0f} |"
             )
 
 

@@ -44,6 +44,11 @@ class Job(Section):
                 raise ValueError(f"{name}: does not go with source.kind: {self.source.kind}")
             if used.get(name) and name not in self.model_fields_set:
                 raise ValueError(f"{name}: is missing")
+        if self.split.by not in self.source.split_by:
+            allowed = ", ".join(self.source.split_by)
+            raise ValueError(
+                f"split.by: {self.split.by} does not go with source.kind: {self.source.kind} (allowed: {allowed})"
+            )
         return self
 
     @model_validator(mode="after")

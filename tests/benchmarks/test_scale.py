@@ -14,5 +14,6 @@ def test_units_shards_and_manifest_follow_the_fleet():
     assert (thousand["assets"], thousand["units"]) == (1000, 3000)
     raw = 1000 * scale.ASSET_ROWS * scale.BYTES_OF_A_ROW
     assert raw / thousand["shards"] / 1e6 < 140  # about 128 MB, and whole units
-    assert 2 < thousand["manifest_mb"] < 8
+    assert 0 < thousand["manifest_mb"] < 0.1
+    assert thousand["index_mb"] < 8
     assert thousand["manifest_mb"] / ten["manifest_mb"] > 30

@@ -33,9 +33,8 @@ def project(tmp_path_factory):
             *imports, _, line = text.strip().splitlines()
             found = (root / name).read_text()
             old = re.search(r"^SOURCES: .*$", found, re.MULTILINE)[0]
-            (root / name).write_text(
-                found.replace(old, line).replace("\nfrom ", "\n" + "\n".join(imports) + "\nfrom ", 1)
-            )
+            last = re.findall(r"^from .*$", found, re.MULTILINE)[-1]
+            (root / name).write_text(found.replace(old, line).replace(last, "\n".join([last, *imports])))
         else:
             (root / name).parent.mkdir(exist_ok=True)
             (root / name).write_text(text)
@@ -84,6 +83,21 @@ def test_the_page_keeps_what_it_promises():
     assert all(len(line) <= 120 for text in CODE.values() for line in text.splitlines())
 
 
+def test_a_kind_is_a_folder_a_class_and_its_place_in_the_look_up(project):
+    touched = {name for name in CODE if name.endswith(".py")}
+    folder = {f"transforms/sources/wav/{name}.py" for name in ("__init__", "source")}
+    assert touched == {"contract/config/sources/wav.py", LOOK_UP, *folder}
+    shutil.copy(ROOT / "pyproject.toml", project)
+    tools = Path(sys.executable).parent
+    for command in (
+        ["lint-imports", "--no-logo"],
+        ["ruff", "check", *touched],
+        ["ruff", "format", "--check", *touched],
+    ):
+        done = subprocess.run([tools / command[0], *command[1:]], cwd=project, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_new_kind_becomes_a_trained_model(project, sounds):
     beamfeed(project, sounds, "run", "sounds.yaml", "--set", "limits.max_rejected_fraction=0.2")
     out = sounds.parent / "out" / "sounds"
@@ -129,7 +143,7 @@ def test_the_same_bytes_by_one_worker(project, sounds):
         ("prepare.max_gap=1", "prepare: does not go with source.kind: wav"),
         ("source.files=sounds/low/*.wav", "all lie in the folder 'low'"),
         ("source.kind=wave", "kind 'wave' is not allowed; did you mean 'wav'?"),
-        ("split={by: time}", "split.by: time does not go with source.kind: wav"),
+        ("split={by: time}", "split.by: time does not go with source.kind: wav (allowed: asset, column)"),
     ],
 )
 def test_mistakes_are_told_in_one_line(project, sounds, change, line):

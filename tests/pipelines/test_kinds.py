@@ -36,7 +36,6 @@ from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources import make_source
 from beamfeed.transforms.sources.base import Asset, Piece, Report, Source, Unit, Work
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
-from beamfeed.transforms.statistics.sums import AddUp
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -78,16 +77,10 @@ class Lines(Source[Piece, Asset, Report]):
             return Report(unit, 0, reject=bad.reject(unit.asset.name))
 
     def learn(self, verdicts: beam.PCollection) -> tuple[beam.PCollection, tuple]:
-        training = (
-            verdicts
-            | beam.Filter(lambda verdict: verdict.asset.split == "train")
-            | beam.Map(lambda verdict: verdict.statistics)
-            | beam.CombineGlobally(AddUp(0))
-        )
         schema = schema_utils.schema_from_feature_spec({"number": tf.io.FixedLenFeature([], tf.int64)})
         one = verdicts.pipeline | "Sample" >> beam.Create([{"number": 1}])
         data = (one, dataset_metadata.DatasetMetadata(schema))
-        return training, data | tft_beam.AnalyzeDataset(lambda inputs: inputs)
+        return self.add_up(verdicts), data | tft_beam.AnalyzeDataset(lambda inputs: inputs)
 
     def read(self, work: Work, transform: str, statistics: int) -> Iterator[RecordBlock]:
         lines = list(self._lines(work.unit))

@@ -116,6 +116,39 @@ def test_labels_do_not_hang_on_how_records_are_written(new_fleet, overrides):
     assert found[0] == found[1]
 
 
+def test_labels_do_not_hang_on_how_assets_are_cut_into_units_and_blocks(new_fleet, monkeypatch):
+    found, records = [], []
+    for name in ("whole", "cut"):
+        fleet = new_fleet(name)
+        rng = np.random.default_rng(5)
+        for i in range(2):
+            x0, y = rng.normal(size=(2, 900)).astype("f4")
+            x0[rng.random(900) < 0.03] = np.nan
+            y[rng.random(900) < 0.1] = np.nan
+            time = np.cumsum(np.where(rng.random(900) < 0.01, 9, 1))
+            fleet.write(f"m{i}.parquet", make_table(900, t=time, x0=x0, y=y), row_group_size=37)
+        fleet.job |= {
+            "prepare": {"max_gap": 5, "missing": {"fill": "linear", "limit": 1}},
+            "split": {"by": "time", "train": 0.6, "eval": 0.2, "test": 0.2},
+            "label": [
+                {"name": "soon", "column": "y", "at": "horizon", "horizon": 9},
+                {"name": "most", "column": "y", "at": "any"},
+                {"name": "left", "derive": "remaining_life"},
+            ],
+        }
+        del fleet.job["train"]
+        assert fleet.preprocess("windows.stride=3") == 0
+        found.append([fleet.labels(split, label) for split in SPLITS for label in ("soon", "most", "left")])
+        records.append(sum(split.records for split in fleet.manifest.splits.values()))
+        series = "beamfeed.transforms.sources.timeseries"
+        monkeypatch.setattr(f"{series}.plan.UNIT_BYTES", 12 * 200)
+        monkeypatch.setattr(f"{series}.windowing.BLOCK_BYTES", 12 * 100)
+        monkeypatch.setattr(f"{series}.windowing.SEGMENT_BYTES", 12 * 20)
+    assert found[0] == found[1]
+    assert sum(map(len, found[0][0].values())) > 100  # windows that train
+    assert records[1] > records[0]
+
+
 def test_shards_with_labels_are_the_same_bytes_with_any_number_of_workers(labelled):
     labelled.job["label"] = [{"name": "state", "column": "state", "classes": "auto"}, {"column": "y", "at": "any"}]
     found = []

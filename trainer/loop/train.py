@@ -19,7 +19,7 @@ from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.fingerprint import run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
-from beamfeed.contract.dataset.manifest import Manifest, find_manifest
+from beamfeed.contract.dataset.manifest import Manifest, find_fingerprint
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer import models
@@ -287,11 +287,7 @@ def computing_in(precision: str) -> Iterator[None]:
 
 def note_new_data(job: TrainingJob, manifest: Manifest) -> None:
     """Tells that the dataset was preprocessed anew; this training run goes on with what it began with."""
-    try:
-        found = find_manifest(job.output.path)
-    except (OSError, UserError):
-        found = None
-    if found is None or found.fingerprint != manifest.fingerprint:
+    if find_fingerprint(job.output.path) != manifest.fingerprint:
         print(
             f"{job.output.path}: was preprocessed anew while this training runs; it goes on with the data "
             "it began with, and cannot be started again on the new ones without --restart",

@@ -5,7 +5,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 
 if TYPE_CHECKING:  # Beam takes seconds to load, also for who wants a file of the folder alone
@@ -21,7 +20,5 @@ def make_source(job: Job, files: Sequence[FileStat]) -> tuple["Source", list[Fil
       UserError: if the job does not fit the files.
     """
     kind: type[Source] = import_module(f"{__name__}.{job.source.kind}.source").SOURCE
-    if job.split.by not in kind.split_by:
-        raise UserError(f"split.by: {job.split.by} does not go with source.kind: {job.source.kind}")
     first = kind.first_files(job, files)
     return kind.of(job, first), first

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import apache_beam as beam
 
@@ -123,12 +123,7 @@ class Source(ABC, Generic[P, A, R]):
 
     Args:
       job: whose section `source` is of this kind.
-
-    Attributes:
-      split_by: the values of `split.by` that the kind knows.
     """
-
-    split_by: ClassVar[tuple[str, ...]] = ("asset", "column")
 
     def __init__(self, job: Job):
         self.job = job

@@ -59,6 +59,7 @@ class TimeseriesSource(SourceSection):
 
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".csv", ".csv.gz")
     sections: ClassVar[dict[str, bool]] = {"prepare": False, "windows": True, "label": False}
+    split_by: ClassVar[tuple[str, ...]] = ("asset", "time", "column")
 
     kind: Literal["timeseries"] = Field(description="What the files hold.")
     files: str = Field(

@@ -24,13 +24,10 @@ from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.validate import SeriesReport, SeriesStatistics, judge, validate_unit
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.scale import BuildTransform, Table, load_scaler
-from beamfeed.transforms.statistics.sums import AddUp
 
 
 class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
     """Series of rows with a time; an asset's rows are divided into units of about 64 MB where files allow."""
-
-    split_by = ("asset", "time", "column")
 
     def __init__(self, spec: PreprocessSpec):
         super().__init__(spec.job)
@@ -77,13 +74,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
 
     def learn(self, verdicts: beam.PCollection) -> tuple[beam.PCollection, tuple]:
         scale, features = self.job.prepare.scale, len(self._spec.schema.features)
-        fleet = (
-            verdicts
-            | "TrainingRows" >> beam.Filter(lambda v: v.asset.split in (None, "train"))
-            | "TheirStatistics" >> beam.Map(lambda v: v.statistics)
-            | "AddUp" >> beam.CombineGlobally(AddUp(self.zero))
-            | "CheckClasses" >> beam.Map(self._checked)
-        )
+        fleet = self.add_up(verdicts) | "CheckClasses" >> beam.Map(self._checked)
         by_asset = (
             verdicts
             | "Accepted" >> beam.Filter(lambda v: scale.per == "asset" and not v.rejects)
