@@ -30,10 +30,11 @@ from beamfeed.trainer.feed.read_errors import explained
 from beamfeed.trainer.feed.sharding import check_split, train_steps, windows_in
 from beamfeed.trainer.loop.checkpoint import Checkpoints, find_checkpoints, restore, variables_of
 from beamfeed.trainer.loop.metrics import Epoch, MetricsLog
-from beamfeed.trainer.loop.optimizer import learning_rate, make_optimizer
+from beamfeed.trainer.loop.optimizer import make_optimizer
 from beamfeed.trainer.loop.plots import Pictures
-from beamfeed.trainer.loop.state import TrainingState, is_over, stops_early
-from beamfeed.trainer.loop.steps import NORM, NORMS, WAITED, make_eval_steps, make_train_steps, zero_eval, zero_train
+from beamfeed.trainer.loop.results import describe_epoch, describe_run
+from beamfeed.trainer.loop.state import TrainingState, is_over
+from beamfeed.trainer.loop.steps import NORM, make_eval_steps, make_train_steps, zero_eval, zero_train
 from beamfeed.trainer.loop.watch import find_watched
 from beamfeed.trainer.loop.workdir import claim
 from beamfeed.trainer.tasks.objective import LOSS, Objective, Sums
@@ -249,7 +250,8 @@ def train_and_evaluate(
             began = time.perf_counter()
             trained = training.objective.values(state.sums, state.done)
             evaluated = training.evaluate("eval")
-            line = describe_epoch(state, job, training, trained, evaluated, time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            line = describe_epoch(state, train, training.optimizer, trained, evaluated, seconds)
             decides = trained if evaluated is None else evaluated
             min_delta = train.early_stopping.min_delta if train.early_stopping else 0.0
             state = state.end_epoch(training.watched.score(decides), decides, min_delta)
@@ -263,7 +265,12 @@ def train_and_evaluate(
             training.save(state)  # last: what is newer than it is dropped on resuming
 
         training.restore_best(state)
-        result = describe_run(state, job, training, metrics.epochs, training.evaluate("test"))
+        result = TrainResult(
+            fingerprint=run_fingerprint(train, manifest.fingerprint),
+            watched=training.watched.name,
+            workers=cluster.worker.count,
+            **describe_run(state, train, metrics.epochs, training.watched.name, training.evaluate("test")),
+        )
         return Outcome(result, training.model.get_weights(), metrics.epochs, kept=(training.feed, batches))
 
 
@@ -276,58 +283,6 @@ def computing_in(precision: str) -> Iterator[None]:
         yield
     finally:
         keras.config.set_dtype_policy(before)
-
-
-def describe_epoch(
-    state: TrainingState,
-    job: TrainingJob,
-    training: Training,
-    trained: dict[str, float | None],
-    evaluated: dict[str, float | None] | None,
-    seconds: float,
-) -> Epoch:
-    """The line of an epoch whose steps are all run: what was measured in them, and by its evaluation in `seconds`."""
-    sums = state.sums
-    eval_values = {f"eval_{name}": value for name, value in (evaluated or {"loss": None}).items()}
-    return {
-        "epoch": state.epoch + 1,
-        "step": state.step,
-        **trained,
-        **eval_values,
-        "learning_rate": learning_rate(training.optimizer),
-        "gradient_norm": sums[NORM] / sums[NORMS] if sums[NORMS] else None,
-        "seconds": state.seconds + seconds,
-        "windows_per_second": state.done * job.train.feed.batch_size / state.seconds,
-        "waiting": sums[WAITED] / state.seconds,
-    }
-
-
-def describe_run(
-    state: TrainingState,
-    job: TrainingJob,
-    training: Training,
-    epochs: list[Epoch],
-    tested: dict[str, float | None] | None,
-) -> TrainResult:
-    """The result of a training run whose epochs are all run."""
-    metrics = {name: value for name, value in state.measured.items() if name != LOSS}
-    test_metrics = {name: value for name, value in (tested or {}).items() if name != LOSS}
-    return TrainResult(
-        fingerprint=run_fingerprint(job.train, training.manifest.fingerprint),
-        epochs=state.epoch,
-        stale=state.stale,
-        stopped_early=stops_early(state.stale, job.train.early_stopping),
-        first_loss=epochs[0]["loss"] if epochs else None,
-        last_loss=epochs[-1]["loss"] if epochs else None,
-        watched=training.watched.name,
-        best=state.measured[training.watched.name],
-        best_loss=state.measured[LOSS],
-        metrics=metrics,
-        test_loss=tested[LOSS] if tested else None,
-        test_metrics=test_metrics,
-        seconds=sum(epoch["seconds"] for epoch in epochs),
-        workers=training.cluster.worker.count,
-    )
 
 
 def note_new_data(job: TrainingJob, manifest: Manifest) -> None:

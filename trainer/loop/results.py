@@ -1,0 +1,62 @@
+"""What is told of an epoch and of a whole training run, from the state and what was measured."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+
+from beamfeed.contract.config.train import Train
+from beamfeed.trainer.loop.metrics import Epoch
+from beamfeed.trainer.loop.optimizer import learning_rate
+from beamfeed.trainer.loop.state import TrainingState, stops_early
+from beamfeed.trainer.loop.steps import NORM, NORMS, WAITED
+from beamfeed.trainer.tasks.objective import LOSS
+
+Measured = Mapping[str, float | None]  # the loss and metrics, by name
+
+
+def describe_epoch(
+    state: TrainingState,
+    train: Train,
+    optimizer: keras.optimizers.Optimizer,
+    trained: Measured,
+    evaluated: Measured | None,
+    seconds: float,
+) -> Epoch:
+    """The line of an epoch whose steps are all run: what was measured in them, and by its evaluation in `seconds`."""
+    sums = state.sums
+    eval_values = {f"eval_{name}": value for name, value in (evaluated or {LOSS: None}).items()}
+    return {
+        "epoch": state.epoch + 1,
+        "step": state.step,
+        **trained,
+        **eval_values,
+        "learning_rate": learning_rate(optimizer),
+        "gradient_norm": sums[NORM] / sums[NORMS] if sums[NORMS] else None,
+        "seconds": state.seconds + seconds,
+        "windows_per_second": state.done * train.feed.batch_size / state.seconds,
+        "waiting": sums[WAITED] / state.seconds,
+    }
+
+
+def describe_run(
+    state: TrainingState, train: Train, epochs: Sequence[Epoch], watched: str, tested: Measured | None
+) -> dict[str, Any]:
+    """What a `TrainResult` tells of a run whose epochs are all run; `tested` is of the test split, if there is one."""
+    return {
+        "epochs": state.epoch,
+        "stale": state.stale,
+        "stopped_early": stops_early(state.stale, train.early_stopping),
+        "first_loss": epochs[0][LOSS] if epochs else None,
+        "last_loss": epochs[-1][LOSS] if epochs else None,
+        "best": state.measured[watched],
+        "best_loss": state.measured[LOSS],
+        "metrics": _without_loss(state.measured),
+        "test_loss": tested[LOSS] if tested else None,
+        "test_metrics": _without_loss(tested or {}),
+        "seconds": sum(epoch["seconds"] for epoch in epochs),
+    }
+
+
+def _without_loss(measured: Measured) -> dict[str, float | None]:
+    return {name: value for name, value in measured.items() if name != LOSS}
