@@ -62,7 +62,9 @@ def parse_as(model: type[AnyJob], text: str, overrides: Sequence[str] = (), name
         by_key: dict[Key, list[Any]] = {}
         for found in error.errors():
             by_key.setdefault(_key_of(found, data), []).append(found)
-        lines = [_describe(key, found, places, model, data) for key, found in by_key.items()]
+        # Where a key may hold a word or a mapping, a mistake in a mapping is not that it is no word.
+        inner = [key for key in by_key if not any(other[: len(key)] == key != other for other in by_key)]
+        lines = [_describe(key, by_key[key], places, model, data) for key in inner]
         raise UserError("\n".join(lines)) from None
 
 
