@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import yaml
+from labelled import labelled_job, write_labelled
 
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED
@@ -145,6 +146,49 @@ def test_killed_twenty_times_the_weights_are_those_of_a_run_never_killed(job_fil
         expected = [json.loads(line)["loss"] for line in file]
     with open(os.path.join(os.path.dirname(whole), "killed", "metrics.jsonl")) as file:
         assert [json.loads(line)["loss"] for line in file] == expected
+
+
+TASKS = {
+    "classifier": {"name": "classify", "target": "fault", "class_weights": "balanced", "metrics": ["accuracy", "auc"]},
+    "two_outputs": {
+        "outputs": {
+            "hot": {"name": "classify", "target": "hot", "weight": 0.5},
+            "life": {"name": "regress", "target": "life", "sample_weight": "importance"},
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_other_tasks_survive_kills_too(tmp_path, start, task):
+    data = write_labelled(str(tmp_path / "data"), {"train": 800, "eval": 100, "test": 30})
+    files = {}
+    for name in ("whole", "killed"):
+        job = labelled_job(
+            data.output,
+            task=TASKS[task],
+            model={"name": "recurrent", "cell": "gru", "units": [8], "dropout": 0.2},
+            checkpoint={"every_steps": 10},
+            epochs=20,
+            workdir=str(tmp_path / name),
+        )
+        files[name] = str(tmp_path / f"{name}.yaml")
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(job.model_dump(mode="json", by_alias=True)))
+    finish(start(files["whole"]))
+    for kill in range(3):
+        group = start(files["killed"])
+        wait_for_step(files["killed"], last_step(files["killed"]) + 200 + 90 * kill, group)
+        assert group[0].poll() is None, group[0].communicate()
+        group[0].send_signal(signal.SIGKILL)
+        assert end(group[0])[0] == 128 + signal.SIGKILL
+    finish(start(files["killed"]))
+    assert_same_bits(files["whole"], files["killed"])
+    whole, killed = ((tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in files)
+    times = ("seconds", "windows_per_second", "waiting")
+    for one, other in zip(map(json.loads, whole), map(json.loads, killed), strict=True):
+        assert {name: one[name] for name in one if name not in times} == {
+            name: other[name] for name in other if name not in times
+        }
 
 
 def test_sigterm_to_one_of_two_saves_and_asks_for_a_restart(job_file, start):
