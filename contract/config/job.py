@@ -12,9 +12,10 @@ from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.launch import Launch
 from beamfeed.contract.config.output import Limits, Output
 from beamfeed.contract.config.prepare import Prepare, Windows
-from beamfeed.contract.config.section import OneOrMore, Section
+from beamfeed.contract.config.section import OneOrMore, Section, near_miss
 from beamfeed.contract.config.sources import Source
 from beamfeed.contract.config.split import Split
+from beamfeed.contract.config.task import Classify, Regress, Several, goals_of
 from beamfeed.contract.config.train import Train
 
 
@@ -61,7 +62,29 @@ class Job(Section):
                 "train.task: is missing: the job has a label, so say whether to {name: classify}, {name: regress} "
                 "or {name: reconstruct}"
             )
+        if "label" in self.source.sections and self.train is not None:
+            self._check_targets(self.train)
         return self
+
+    def _check_targets(self, train: Train) -> None:
+        """Where labels are the only targets, a task that does not fit them is told before anything is preprocessed."""
+        labels = {label.name: label for label in self.label}
+        for output, goal in goals_of(train.task).items():
+            key = f"train.task.outputs.{output}" if isinstance(train.task, Several) else "train.task"
+            for end, name, role in (
+                ("target", getattr(goal, "target", None), "target"),
+                ("sample_weight", goal.sample_weight, "weight"),
+            ):
+                if name is None:
+                    continue
+                fits = [label.name for label in self.label if label.role == role]
+                if name not in fits:
+                    told = f"the labels with role {role}: {', '.join(fits)}" if fits else f"no label has role {role}"
+                    raise ValueError(f"{key}.{end}: there is no such label: {name!r}{near_miss(name, fits)} ({told})")
+            if isinstance(goal, Classify) and labels[goal.target].classes is None:
+                raise ValueError(f"{key}: classify needs classes: give the label {goal.target!r} 'classes: auto'")
+            if isinstance(goal, Regress) and labels[goal.target].classes is not None:
+                raise ValueError(f"{key}: regress needs numbers, the label {goal.target!r} has classes")
 
     @model_validator(mode="after")
     def _paths_differ(self) -> "Job":

@@ -42,6 +42,8 @@ class Label(Section):
     def _differ(cls, value: list[str | int | bool] | str | None) -> list[str | int | bool] | str | None:
         if isinstance(value, list):
             names = [class_name(one) for one in value]
+            if "" in names:
+                raise ValueError("an empty text is no name of a class: it is a missing value")
             if len(names) < 2:
                 raise ValueError(f"{value!r} must name at least two classes")
             if twice := [name for name in names if names.count(name) > 1]:

@@ -150,6 +150,8 @@ def _describe(key: Key, errors: list[Any], places: Places, model: type[Job], dat
         return f"{where}: unknown key{near_miss(key[-1], allowed)} (allowed: {', '.join(allowed)})"
     if kind == "missing":
         return f"{where}: is missing"
+    if kind == "invalid_key":
+        return f"{where}: has the key {found!r}, which YAML does not take for text; write it in quotes"
     if kind == "value_error":
         return f"{where}: {error['msg'].removeprefix('Value error, ')}"
     if kind == "literal_error" and len(errors) == 1:

@@ -89,9 +89,14 @@ class OneOrMore:
     """Annotates a list of sections that may be written as one of them, without the dashes."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(
-            lambda value: [value] if isinstance(value, dict | Section) else value, handler(source)
-        )
+        def listed(value: Any) -> Any:
+            if isinstance(value, dict | Section):
+                return [value]
+            if not isinstance(value, list):
+                raise ValueError(f"{value!r} is not allowed, it must be a mapping, or a list of them")
+            return value
+
+        return core_schema.no_info_before_validator_function(listed, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         found = handler(schema)

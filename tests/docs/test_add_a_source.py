@@ -143,7 +143,7 @@ def test_the_same_bytes_by_one_worker(project, sounds):
         ("prepare.max_gap=1", "prepare: does not go with source.kind: wav"),
         ("source.files=sounds/low/*.wav", "all lie in the folder 'low'"),
         ("source.kind=wave", "kind 'wave' is not allowed; did you mean 'wav'?"),
-        ("split={by: time}", "split.by: time does not go with source.kind: wav (allowed: asset, column)"),
+        ("split={by: time}", "split.by: time does not go with source.kind: wav (allowed: asset)"),
     ],
 )
 def test_mistakes_are_told_in_one_line(project, sounds, change, line):

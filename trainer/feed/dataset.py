@@ -28,7 +28,7 @@ from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.cache import local_copies
 from beamfeed.trainer.feed.fields import Wanted, choose_fields, data_fields, stored_bytes, window_bytes, windows_fitting
-from beamfeed.trainer.feed.reader import Memory, Shards, Source
+from beamfeed.trainer.feed.reader import Memory, RowSource, Shards
 from beamfeed.trainer.feed.sampler import Index, Line, Order
 from beamfeed.trainer.feed.sharding import Distribution, Share, check_split, eval_steps, train_steps
 from beamfeed.trainer.feed.windowing import (
@@ -210,7 +210,7 @@ def load_dataset(
         parallel=tuning.parallel,
         skip_corrupt=skip_corrupt,
     )
-    source: Source = Memory(shards, index) if tuning.cache == "memory" else shards
+    source: RowSource = Memory(shards, index) if tuning.cache == "memory" else shards
 
     def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:
         line = order.line(epoch)

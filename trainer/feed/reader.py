@@ -89,7 +89,7 @@ def warn_of_damage(blocks: Blocks, serialized: tf.Tensor) -> tf.Tensor:
     return serialized
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Where rows come from."""
 
     def rows(self, blocks: tf.Tensor, block: tf.Tensor) -> tuple[Rows, tf.Tensor]:

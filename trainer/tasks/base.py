@@ -117,7 +117,7 @@ class Task(ABC):
 
     @abstractmethod
     def example(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """What is wanted of `beamfeed.trainer.tasks.named.TRIED` windows, and an output for them."""
+        """What is wanted of a few windows (TRIED), and an output for them."""
 
     @abstractmethod
     def serve(self, wanted: tf.Tensor, found: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:

@@ -16,12 +16,12 @@ class SourceSection(Section):
       suffixes: of the files that the kind reads.
       sections: of the job file beside those that every kind has: those that this kind uses; True where the
         section must be given.
-      split_by: the values of `split.by` that the kind knows.
+      split_by: the values of `split.by` that the kind knows: asset, and others only if its source sees to them.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     sections: ClassVar[dict[str, bool]] = {}
-    split_by: ClassVar[tuple[str, ...]] = ("asset", "column")
+    split_by: ClassVar[tuple[str, ...]] = ("asset",)
 
     kind: str = Field(description="What the files hold.")
     files: str = Field(min_length=1, description="Local or gs:// file, glob (** crosses folders) or folder.")

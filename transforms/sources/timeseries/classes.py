@@ -101,11 +101,15 @@ def _first_rows(column: pa.Array, mask: np.ndarray) -> dict[str, int]:
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """The classes in order: numbers as numbers, else as text."""
+    """The classes in order: numbers as numbers if all are, else as text. The same in every process."""
+    ordered = sorted(names)
     try:
-        return tuple(sorted(names, key=lambda name: (float(name), name)))
+        numbers = [float(name) for name in ordered]
     except ValueError:
-        return tuple(sorted(names))
+        return tuple(ordered)
+    if not np.isfinite(numbers).all():  # "nan" is the name of a class, and has no place among numbers
+        return tuple(ordered)
+    return tuple(name for _, name in sorted(zip(numbers, ordered, strict=True)))
 
 
 def check_most(names: Names, labels: Sequence[LabelColumn]) -> None:
@@ -133,8 +137,12 @@ def find_unseen(verdicts: Iterable[SeriesVerdict], labels: Sequence[LabelColumn]
     """By name, the assets whose eval or test rows have a class that no training row of the others left has.
 
     Setting an asset aside takes its training rows away, too, so that it is done until nothing changes.
+
+    Raises:
+      JobFailed: if there are more classes than can be told apart.
     """
     left = {verdict.asset.name: verdict.seen for verdict in verdicts if not verdict.rejects}
+    check_most(sum(left.values(), SeenClasses.zero(labels)).training, labels)
     found: dict[str, Reject] = {}
     while True:
         known = SeenClasses.zero(labels).training
@@ -170,9 +178,11 @@ class RejectUnseen(beam.PTransform):
             | "FindUnseen" >> beam.Map(lambda _, all_, labels: find_unseen(all_, labels), beam.pvalue.AsList(seen),
                                        self._labels)
         )  # fmt: skip
-        return verdicts | "SetAside" >> beam.Map(_set_aside, beam.pvalue.AsSingleton(unseen), self._zero)
+        nothing = SeenClasses.zero(self._labels)
+        return verdicts | "SetAside" >> beam.Map(_set_aside, beam.pvalue.AsSingleton(unseen), self._zero, nothing)
 
 
-def _set_aside(verdict: SeriesVerdict, unseen: Mapping[str, Reject], zero: Any) -> SeriesVerdict:
+def _set_aside(verdict: SeriesVerdict, unseen: Mapping[str, Reject], zero: Any, nothing: SeenClasses) -> SeriesVerdict:
+    verdict = replace(verdict, seen=nothing)  # has been looked at, and a thousand names are much for a descriptor
     reject = unseen.get(verdict.asset.name)
     return verdict if reject is None else replace(verdict, statistics=zero, rejects=(reject,))

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -24,6 +25,11 @@ class LabelColumn:
     type: pa.DataType  # that a CSV is parsed as
     classes: tuple[str, ...] | None = None  # names, in order; None where values are numbers
     auto: bool = False  # the classes are those that are found; until they are known there are none
+
+    @property
+    def row_bytes(self) -> int:
+        """Of one row in memory, about: a number, or the name of a class."""
+        return 4 if self.classes is None else 24
 
     def fault(self, type_: pa.DataType) -> str | None:
         """What is wrong with the type of the column, if something is."""
@@ -54,7 +60,7 @@ def resolve_labels(labels: Sequence[Label], types: Mapping[str, Sequence[pa.Data
         seen = types[label.column]
         auto = label.classes == "auto"
         classes = None if label.classes is None else () if auto else tuple(map(class_name, label.classes))
-        column = LabelColumn(label.column, _csv_type(seen, classes is None), classes, auto)
+        column = LabelColumn(label.column, _csv_type(seen, classes), classes, auto)
         usual, _ = Counter(seen).most_common(1)[0]
         if fault := column.fault(usual):
             if _is_text(usual):
@@ -64,15 +70,30 @@ def resolve_labels(labels: Sequence[Label], types: Mapping[str, Sequence[pa.Data
     return tuple(found)
 
 
-def _csv_type(seen: Sequence[pa.DataType], numbers: bool) -> pa.DataType:
-    """The type that holds the values of all files."""
-    if all(pa.types.is_boolean(type_) for type_ in seen):
+def _csv_type(types: Sequence[pa.DataType], classes: Sequence[str] | None) -> pa.DataType:
+    """The type that holds the values of all files.
+
+    Args:
+      types: that the column has in some files; of no type where it is empty at the beginning of a file.
+      classes: that the job lists; none where they are to be found, None where values are numbers.
+    """
+    seen = [type_ for type_ in types if not pa.types.is_null(type_)]
+    if seen and all(map(pa.types.is_boolean, seen)) and not (classes and set(classes) - {"true", "false"}):
         return pa.bool_()
-    if numbers:
+    if classes is None:
         return pa.float32()
-    if all(pa.types.is_integer(type_) or pa.types.is_null(type_) for type_ in seen):
+    plain = seen and all(_name(_number(name)) == name for name in classes)  # 1 is, 001 is not
+    if plain and all(map(pa.types.is_integer, seen)):
         return pa.int64()
-    return pa.string() if any(_is_text(type_) for type_ in seen) else pa.float64()
+    return pa.float64() if plain and all(is_number(t) and not pa.types.is_boolean(t) for t in seen) else pa.string()
+
+
+def _number(name: str) -> int | float | None:
+    """The number that a text writes, if it does."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(name)
+    return None
 
 
 def _is_text(type_: pa.DataType) -> bool:
@@ -89,7 +110,10 @@ def read_label(column: pa.Array, spec: LabelColumn) -> pa.Array:
 def class_names(column: pa.Array) -> pa.StringArray:
     """The values of a column as names of classes, string [n]; null where one is missing, empty or not a number."""
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    names = pa.array([_name(value) for value in encoded.dictionary.to_pylist()], pa.string())
+    values = encoded.dictionary.to_pylist()
+    if pa.types.is_float32(encoded.dictionary.type):  # 0.1, and not what it is in more digits
+        values = [None if value is None else float(str(np.float32(value))) for value in values]
+    names = pa.array(map(_name, values), pa.string())
     return names.take(encoded.indices)
 
 

@@ -47,11 +47,10 @@ class SeriesSchema:
         """The types that the columns of a CSV are parsed as."""
         types = {self.time: self.time_type}
         types.update({name: pa.string() for name in (self.asset, self.split) if name})
-        for name in self.features:
-            types.setdefault(name, pa.bool_() if name in self.booleans else pa.float32())
-        for label in self.labels:
-            types.setdefault(label.column, label.type)
-        return types
+        classes = {label.column: label.type for label in self.labels if label.classes is not None}
+        features = {name: pa.bool_() if name in self.booleans else pa.float32() for name in self.features}
+        numbers = {label.column: label.type for label in self.labels}
+        return {**numbers, **features, **classes, **types}  # what names something must not be rounded
 
     def check(self, path: str, schema: pa.Schema) -> None:
         """Raises BadInput if a column is missing or of the wrong type."""
@@ -121,6 +120,10 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
             f"source.time.column: {source.time.column!r} is {time_type}, it must be timestamp, integer or float"
         )
     labels = resolve_labels(job.label, seen)
+    for label in labels:
+        for key, name in (("source.asset.column", source.asset.column), ("split.column", split_column)):
+            if label.column == name:
+                raise UserError(f"label.column: {name!r} is also {key}; it cannot be both")
     never = [name for name in (source.time.column, source.asset.column, split_column) if name]
     never += [label.column for label in labels]
     numeric = [name for name in types if is_number(types[name])]

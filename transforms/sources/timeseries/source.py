@@ -9,6 +9,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Unit, Work
@@ -50,6 +51,21 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
 
     def gather(self, name: str, pieces: Sequence[FileSlice], split: SplitName | None) -> SeriesAsset | Reject:
         return gather(name, pieces, split, self.job, self._spec.schema.time_units)
+
+    def plan(self, pieces: Iterable[FileSlice], rejects: Iterable[Reject]) -> tuple[list[SeriesAsset], list[Reject]]:
+        """As every kind does.
+
+        Raises:
+          JobFailed: where labels follow from the end of an asset, and a file that cannot be read may hold that of any.
+        """
+        rejects = list(rejects)
+        derived = [label for label in self.job.label if label.derive]
+        if derived and (lost := [reject for reject in rejects if reject.asset is None]):
+            raise JobFailed(
+                f"label.derive: {derived[0].derive} needs all rows of each asset, and {lost[0].file} may hold the last "
+                f"ones of any: {lost[0].reason}; mend the file or leave it out"
+            )
+        return super().plan(pieces, rejects)
 
     def units(self, asset: SeriesAsset) -> Iterator[Unit[SeriesAsset]]:
         return cut_units(asset, self._spec.windowing, len(self._spec.schema.features))

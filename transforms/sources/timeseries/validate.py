@@ -123,7 +123,7 @@ def judge(reports: Iterable[SeriesReport], schema: SeriesSchema, job: Job) -> Se
         return reject(*broken)
     decrease, repeat = _disorder(ordered)
     if decrease is not None:
-        size = asset.rows * (4 * len(schema.features) + 8)
+        size = asset.rows * (4 * len(schema.features) + 8 + sum(label.row_bytes for label in schema.labels))
         if size > job.limits.sort_memory_mb << 20:
             reason = (
                 f"times decrease, and sorting {size / 2**20:.1f} MB is over "
