@@ -129,7 +129,8 @@ def _key_of(error: Any, data: Any) -> Key:
     """Where in the file an error is: pydantic's location without what stands for the members of unions."""
     key: list[str | int] = []
     for part in error["loc"]:
-        there = part in data if isinstance(data, dict) else isinstance(data, list) and isinstance(part, int)
+        index = isinstance(part, int)  # of a list; in a mapping it is a key that is no text
+        there = not index and part in data if isinstance(data, dict) else index and isinstance(data, list)
         data = data[part] if there else data
         if there or (part is error["loc"][-1] and error["type"] == "missing"):
             key.append(part)

@@ -304,6 +304,30 @@ def test_a_mistake_is_one_line_before_any_work(labelled, capfd, case):
     assert not labelled.output.exists()
 
 
+def test_a_label_that_names_the_assets_or_the_splits(fleet, capfd):
+    fleet.write("a.csv", make_table(40, who=np.repeat("p", 40), part=np.repeat(["u", "v"], 20)))
+    fleet.job["source"]["asset"] = {"column": "who"}
+    del fleet.job["train"]
+    assert fleet.preprocess("label={column: who, classes: auto}") == 2
+    assert capfd.readouterr().err.strip() == "label.column: 'who' is also source.asset.column; it cannot be both"
+    split = "split={by: column, column: part, train: [u], eval: [v]}"
+    assert fleet.preprocess("label={column: part, classes: auto}", split) == 2
+    assert capfd.readouterr().err.strip() == "label.column: 'part' is also split.column; it cannot be both"
+
+
+def test_a_file_that_may_hold_the_end_of_any_asset_ends_a_job_of_remaining_life(fleet, capfd):
+    fleet.write("a.parquet", make_table(60, who=np.repeat(["p", "q"], 30)))
+    (fleet.files / "b.parquet").write_bytes(b"no Parquet")
+    fleet.job["source"]["asset"] = {"column": "who"}
+    fleet.job["label"] = {"derive": "remaining_life"}
+    del fleet.job["train"]
+    line = failure(fleet, capfd)
+    assert "remaining_life needs all rows of each asset, and " in line
+    assert "b.parquet may hold the last ones of any" in line
+    fleet.job["label"] = {"column": "x0"}
+    assert fleet.preprocess("split={train: 1, eval: 0, test: 0}") == 0  # without such a label it is a reject
+
+
 def test_a_column_of_lists_names_no_classes(labelled, capfd):
     for i in range(12):
         labelled.write(f"m{i}.parquet", make_table(40, seed=i, y=pa.array([[1.0]] * 40)))

@@ -65,3 +65,52 @@ def test_a_job_with_a_label_says_what_to_learn():
         parse_job(JOB, ["label={column: y}", TRAIN % ""])
     assert parse_job(JOB, ["label={column: y}", TRAIN % ", task: {name: regress}"]).train.task.target == "label"
     assert parse_job(JOB, [TRAIN % ""]).train.task.name == "reconstruct"
+
+
+LABELS = "label=[{name: fault, column: y, classes: auto}, {name: life, column: z}, {name: w, column: v, role: weight}]"
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("{name: classify}", "train.task.target: there is no such label: 'label' (the labels with role target: "),
+        (
+            "{name: classify, target: fualt}",
+            "train.task.target: there is no such label: 'fualt'; did you mean 'fault'?",
+        ),
+        (
+            "{name: classify, target: w}",
+            "train.task.target: there is no such label: 'w' (the labels with role target: ",
+        ),
+        ("{name: classify, target: life}", "train.task: classify needs classes: give the label 'life' 'classes: auto'"),
+        ("{name: regress, target: fault}", "train.task: regress needs numbers, the label 'fault' has classes"),
+        (
+            "{name: regress, target: life, sample_weight: life}",
+            "train.task.sample_weight: there is no such label: 'life' (the labels with role weight: w)",
+        ),
+        (
+            "{outputs: {a: {name: classify, target: life}, b: {name: reconstruct}}}",
+            "train.task.outputs.a: classify needs classes: give the label 'life' 'classes: auto'",
+        ),
+    ],
+)
+def test_a_task_that_does_not_fit_the_labels_is_told_before_any_work(task, message):
+    sets = [LABELS, f"train={{model: {{name: recurrent}}, task: {task}, workdir: w}}"]
+    with pytest.raises(UserError) as error:
+        parse_job(JOB, sets)
+    assert message in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{column: a, on: end}", "label: has the key True, which YAML does not take for text; write it in quotes"),
+        ("fault", "label: 'fault' is not allowed, it must be a mapping, or a list of them"),
+    ],
+)
+def test_what_yaml_makes_of_words(text, message):
+    with pytest.raises(UserError) as error:
+        parse_job(JOB, [f"label={text}"])
+    assert message in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
