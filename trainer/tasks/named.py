@@ -5,7 +5,6 @@ before training, and not a traceback after the first steps.
 """
 
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.config.section import near_miss
+from beamfeed.contract.config.task import metric_name, snake_case
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.models.custom import find_class, told
 
@@ -57,7 +57,7 @@ def find_loss(name: str, key: str) -> Loss:
     if ":" in name:
         return Loss(name, True, find_class(name, key))
     functions = _losses()
-    wanted = ALIASES.get(_snake(name), _snake(name))
+    wanted = ALIASES.get(snake_case(name), snake_case(name))
     if wanted not in functions:
         raise UserError(f"{key}: {name!r} is no loss of Keras{near_miss(wanted, list(functions))}{OWN}")
     function = functions[wanted]
@@ -95,7 +95,7 @@ class Measure:
 
     def __init__(self, name: str, label: str, is_own: bool, metric: keras.metrics.Metric):
         self.name, self.label, self.is_own, self.metric = name, label, is_own, metric
-        self.keras_name = _snake(type(metric).__name__)
+        self.keras_name = snake_case(type(metric).__name__)
 
     @property
     def direction(self) -> str | None:
@@ -122,7 +122,9 @@ class Measure:
         state = [
             tf.cast(tf.constant(one), variable.dtype) for one, variable in zip(sums, self.metric.variables, strict=True)
         ]
-        return float(self.metric.stateless_result(state))
+        with keras.StatelessScope(state_mapping=list(zip(self.metric.variables, state, strict=True))):
+            # In here: what is returned may be one of the variables, whose own value is 0.
+            return float(keras.ops.convert_to_numpy(self.metric.result()))
 
 
 def find_measures(names: Sequence[str], key: str, meaning: Mapping[str, str], **given: Any) -> list[Measure]:
@@ -174,7 +176,7 @@ def _find_measure(name: str, key: str, meaning: Mapping[str, str], given: dict[s
         make = find_class(name, key)
     else:
         classes = _metrics()
-        wanted = meaning.get(_snake(name), _snake(name))
+        wanted = meaning.get(snake_case(name), snake_case(name))
         if wanted not in classes:
             raise UserError(f"{key}: {name!r} is no metric of Keras{near_miss(wanted, list(classes))}{OWN}")
         make = classes[wanted]
@@ -185,14 +187,14 @@ def _find_measure(name: str, key: str, meaning: Mapping[str, str], given: dict[s
         raise UserError(f"{key}: {name!r} cannot be made: {told(error)}") from error
     if not isinstance(metric, keras.metrics.Metric):
         raise UserError(f"{key}: {name} makes a {type(metric).__name__}, it must be a keras.metrics.Metric")
-    return Measure(_snake(name.rpartition(":")[2]), name, is_own, metric)
+    return Measure(metric_name(name), name, is_own, metric)
 
 
 def _losses() -> dict[str, Callable[..., Any]]:
     """Keras's functions of losses by their names in snake case."""
     public = vars(keras.losses)
     return {
-        _snake(n): f
+        snake_case(n): f
         for n, f in public.items()
         if inspect.isfunction(f) and n not in ("get", "serialize", "deserialize")
     }
@@ -202,13 +204,7 @@ def _metrics() -> dict[str, type[keras.metrics.Metric]]:
     public = vars(keras.metrics)
     bases = (keras.metrics.Metric, keras.metrics.Mean, keras.metrics.MeanMetricWrapper, keras.metrics.Sum)
     return {
-        _snake(n): c
+        snake_case(n): c
         for n, c in public.items()
         if inspect.isclass(c) and issubclass(c, keras.metrics.Metric) and c not in bases
     }
-
-
-def _snake(name: str) -> str:
-    """`TopKCategoricalAccuracy`, `AUC` -> `top_k_categorical_accuracy`, `auc`."""
-    parts = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
-    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", parts).lower()
