@@ -177,8 +177,9 @@ class Objective:
 def input_of(field: Field, manifest: Manifest) -> Input:
     """What a model gets of a field: windows of rows have time first, `[time, ...]`; single rows have not."""
     length = manifest.windows.length
-    time = (length,) if field.per == "row" and length > 1 else ()
-    return Input((*time, *field.shape), "string" if field.dtype == "bytes" else field.dtype)
+    in_rows = field.per == "row" and length > 1
+    time = (length,) if in_rows else ()
+    return Input((*time, *field.shape), "string" if field.dtype == "bytes" else field.dtype, in_rows)
 
 
 def _keyed(metric: str, sums: list[Any]) -> Sums:

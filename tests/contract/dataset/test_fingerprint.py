@@ -111,7 +111,9 @@ def test_the_watched_metric_is_part_of_a_training_run(watched, changed, same):
 
 
 def test_the_watched_metric_of_one_of_several_outputs_is_too():
-    task = "train.task={outputs: {a: {name: regress, metrics: ['%s:Error']}, b: {name: regress, metrics: ['%s:Error']}}}"
+    task = (
+        "train.task={outputs: {a: {name: regress, metrics: ['%s:Error']}, b: {name: regress, metrics: ['%s:Error']}}}"
+    )
     runs = [
         run_fingerprint(parse_job(JOB, [task % modules, "train.watch.metric=b_error"]).train, "d")
         for modules in (("own", "own"), ("other", "own"), ("own", "other"))
