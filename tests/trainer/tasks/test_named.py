@@ -40,9 +40,7 @@ class Right(keras.metrics.Mean):
         right = tf.cast(tf.equal(wanted, tf.argmax(found, -1)), tf.float32)
         return super().update_state(right, sample_weight)
 
-class Positives(keras.metrics.Metric):
-    """As in Keras's documentation of Metric: the result is a variable."""
-
+class Positives(keras.metrics.Metric):  # as in Keras's documentation of Metric: the result is a variable
     def __init__(self):
         super().__init__(name="positives")
         self.positives = self.add_weight(shape=(), initializer="zeros")
@@ -132,10 +130,12 @@ REGRESS = {"name": "regress", "target": "life"}
             "train.task: metrics.jsonl would have two numbers called 'eval_loss'",
         ),
         (
-            {"outputs": {
-                "a": {**CLASSIFY, "metrics": ["categorical_accuracy"]},
-                "a_categorical": {**CLASSIFY, "metrics": ["accuracy"]},
-            }},
+            {
+                "outputs": {
+                    "a": {**CLASSIFY, "metrics": ["categorical_accuracy"]},
+                    "a_categorical": {**CLASSIFY, "metrics": ["accuracy"]},
+                }
+            },
             "train.task: metrics.jsonl would have two numbers called 'a_categorical_accuracy'",
         ),
         ({**REGRESS, "metrics": ["own_tasks:Worst"]}, "train.task.metrics: 'own_tasks:Worst' does not add up"),
@@ -173,6 +173,7 @@ FIELDS = {
 }
 LOGITS = RNG.normal(size=(5, 3)).astype("f4")
 PROBABILITIES = np.exp(LOGITS) / np.exp(LOGITS).sum(1, keepdims=True)
+TRUE = np.eye(3, dtype=bool)[FIELDS["fault"]]
 ENTROPY = -np.log(PROBABILITIES[np.arange(5), FIELDS["fault"]])
 GUESSED = RNG.normal(size=(5, 1)).astype("f4")
 ERROR = GUESSED[:, 0] - FIELDS["life"]
@@ -197,11 +198,11 @@ AGAIN = RNG.normal(size=(5, 8, 3)).astype("f4")
             {**CLASSIFY, "loss": "kl_divergence"}, LOGITS, ENTROPY,
         ),
         (
-            {**CLASSIFY, "loss": "mae"}, LOGITS, np.abs(np.eye(3)[FIELDS["fault"]] - PROBABILITIES).mean(1),
+            {**CLASSIFY, "loss": "mae"}, LOGITS, np.abs(TRUE - PROBABILITIES).mean(1),
         ),
         (
             {**CLASSIFY, "loss": "categorical_hinge"}, LOGITS,
-            np.maximum(0, 1 + (LOGITS * (1 - np.eye(3)[FIELDS["fault"]])).max(1) - LOGITS[np.arange(5), FIELDS["fault"]]),
+            np.maximum(0, 1 + np.where(TRUE, 0, LOGITS).max(1) - LOGITS[np.arange(5), FIELDS["fault"]]),
         ),
         (REGRESS, GUESSED, ERROR**2),
         (REGRESS, GUESSED[:, 0], ERROR**2),
