@@ -22,6 +22,12 @@ FIELDS = [
     Field(name="life", dtype="float32", role="target", per="window"),
     Field(name="importance", dtype="float32", role="weight", per="window"),
 ]
+LABELS = [  # of the job
+    {"name": "fault", "column": "f", "classes": CLASSES},
+    {"name": "hot", "column": "h", "classes": ["no", "yes"]},
+    {"name": "life", "column": "l"},
+    {"name": "importance", "column": "i", "role": "weight"},
+]
 
 
 @dataclass
@@ -87,6 +93,7 @@ def labelled_job(output: str, **train: Any) -> TrainingJob:
             "name": "tiny",
             "source": {"kind": "timeseries", "files": "*.csv", "time": {"column": "t"}, "features": ["a"]},
             "windows": {"length": LENGTH, "stride": STRIDE},
+            "label": LABELS,
             "output": {"path": output},
             "train": section,
         }

@@ -24,7 +24,7 @@ from beamfeed.trainer.cluster.rendezvous import resolve
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
 from beamfeed.trainer.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.feed.sharding import check_split
-from beamfeed.trainer.loop.workdir import find_finished
+from beamfeed.trainer.loop.workdir import changes_of, find_finished
 from beamfeed.trainer.tasks.check import check_task
 
 LINGER_SECONDS = 1.0  # others may still be fetching from this worker what it told them last
@@ -122,6 +122,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if worker.is_chief:
             logging.getLogger("beamfeed.trainer.cluster.strategy").setLevel(logging.INFO)
         if not arguments.restart and (found := find_finished(job, manifest)):
+            for change in changes_of(job) if worker.is_chief else ():
+                print(change, file=sys.stderr)
             how = "stopped early after" if found.stopped_early else "ran"
             print(f"{job.train.workdir}: nothing to do, the training run {how} {found.epochs} epochs")
             return 0

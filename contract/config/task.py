@@ -1,5 +1,6 @@
 """The section `train.task`: what is learned. One class a task, and the one place that looks a task up."""
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -83,5 +84,30 @@ Task = Annotated[Goal | Several, OneOf("name", (*GOALS, Several))]
 
 
 def goals_of(task: Goal | Several) -> dict[str, Goal]:
-    """What is learned, by the name of the output; a single one has its task's name."""
-    return dict(task.outputs) if isinstance(task, Several) else {task.name: task}
+    """What is learned, by the name of the output; a single one has its task's name.
+
+    In the order of the names, not of the file: models make their heads in this order.
+    """
+    return dict(sorted(task.outputs.items())) if isinstance(task, Several) else {task.name: task}
+
+
+def own_metrics_of(task: Goal | Several) -> dict[str, str]:
+    """The metrics of the user's own, `module:Class`, by their names in metrics.jsonl."""
+    goals = goals_of(task)
+    return {
+        (f"{name}_" if len(goals) > 1 else "") + metric_name(metric): metric
+        for name, goal in goals.items()
+        for metric in goal.metrics or []
+        if ":" in metric
+    }
+
+
+def metric_name(metric: str) -> str:
+    """What metrics.jsonl calls a metric that the job names: `own:MyError` -> `my_error`."""
+    return snake_case(metric.rpartition(":")[2])
+
+
+def snake_case(name: str) -> str:
+    """`TopKCategoricalAccuracy`, `AUC`, `MeanIoU` -> `top_k_categorical_accuracy`, `auc`, `mean_iou`."""
+    parts = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name.replace("IoU", "Iou"))
+    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", parts).lower()

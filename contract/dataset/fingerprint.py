@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.task import own_metrics_of
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset import manifest
 from beamfeed.contract.storage.files import FileStat
@@ -66,5 +67,8 @@ def run_fingerprint(train: Train, data: str) -> str:
     what = train.model_dump(mode="json", exclude=FREE)
     for goal in [what["task"], *what["task"].get("outputs", {}).values()]:
         goal.pop("metrics", None)
+    # Of one of Keras, its name in `watch` says it all; one of the user's own may be of any module.
+    if (watched := own_metrics_of(train.task).get(train.watch.metric)) is not None:
+        what["watched"] = watched
     text = json.dumps({"data": data, "train": what}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

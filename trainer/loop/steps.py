@@ -133,28 +133,31 @@ def make_eval_steps(
     """Returns run(batches, steps, totals) -> totals, see `zero_eval`.
 
     `batches` is a distributed iterator of dicts of the dataset's fields and weights `[batch]`, 0 for what was filled
-    in. A model that adds losses does not get to see that; it must have been called once, so that it is known
-    whether it does.
+    in. That is cut off before anything is computed of it: not all models, losses and metrics heed weights. The model
+    must have been called once, so that it is known whether it adds losses.
     """
     adds = bool(model.losses)
     zero = zero_eval(objective)
 
     def replica_step(fields: Fields, present: tf.Tensor) -> tf.Tensor:
         windows = tf.reduce_sum(present)
-        if adds:
-            real = tf.argsort(present, direction="DESCENDING", stable=True)
-            real = real[: tf.maximum(tf.cast(windows, tf.int32), 1)]  # not none: not every layer takes that
-            fields = {name: tf.gather(values, real) for name, values in fields.items()}
-            present = tf.gather(present, real)
+        real = tf.argsort(present, direction="DESCENDING", stable=True)
+        real = real[: tf.maximum(tf.cast(windows, tf.int32), 1)]  # not none: not every layer takes that
+        fields = {name: tf.gather(values, real) for name, values in fields.items()}
         examples = objective.examples(fields)
         outputs = objective.outputs(model(examples.x, training=False))
         sums = {
-            name: tf.reduce_sum(tf.math.multiply_no_nan(losses, present))
+            # Back in their places: the sum has the same rounding whatever was filled in.
+            name: tf.reduce_sum(
+                tf.math.multiply_no_nan(tf.scatter_nd(real[:, None], losses, tf.shape(present)), present)
+            )
             for name, losses in objective.losses(examples, outputs).items()
         }
         if adds:
             sums[LOSS] += tf.math.multiply_no_nan(added_losses(model), windows)
-        return _pack({**sums, **objective.measure(examples, outputs, present), WINDOWS: windows}, zero)
+        measured = objective.measure(examples, outputs, tf.gather(present, real))
+        packed = _pack({**sums, **measured, WINDOWS: windows}, zero)
+        return tf.where(windows > 0, packed, tf.zeros_like(packed))  # of nothing, whatever its one window gave
 
     @tf.function
     def run(batches: Any, steps: tf.Tensor, totals: Sums) -> Sums:

@@ -50,7 +50,7 @@ def claim(job: TrainingJob, manifest: Manifest, restart: bool) -> list[str]:
     names = RunLayout(job.train.workdir)
     if restart:
         remove_run(names)
-    before = _read_json(names.run) or {}
+    changes = changes_of(job)
     run: dict[str, Any] = {
         "fingerprint": run_fingerprint(job.train, manifest.fingerprint),
         "job": job.name,
@@ -58,7 +58,13 @@ def claim(job: TrainingJob, manifest: Manifest, restart: bool) -> list[str]:
         "train": job.train.model_dump(mode="json"),
     }
     storage.write_text(names.run, json.dumps(run, indent=1) + "\n")
-    return describe_changes(before.get("train"), run["train"]) if before else []
+    return changes
+
+
+def changes_of(job: TrainingJob) -> list[str]:
+    """What the job says otherwise than at the last start of the training run that its folder holds, a line each."""
+    before = _read_json(RunLayout(job.train.workdir).run)
+    return describe_changes(before.get("train"), job.train.model_dump(mode="json")) if before else []
 
 
 def describe_changes(before: Any, now: Any, key: str = "train") -> list[str]:

@@ -103,6 +103,14 @@ def _try_out(model: keras.Model, name: str, signature: Signature) -> None:
         raise UserError(f"{CLASS}: {name} fails on {of}: {told(error)}") from error
     for output, tensor in _by_output(found, name, signature).items():
         _check_output(tensor, output, name, of, signature)
+    try:
+        of_noise = tf.function(model)(signature.noise(TRIED), training=False)
+    except Exception as error:
+        raise UserError(
+            f"{CLASS}: {name} fails in a graph (tf.function), as training runs it: {told(error)}"
+        ) from error
+    for output, tensor in _by_output(of_noise, name, signature).items():
+        _check_logits(tensor, signature.outputs[output], name, output)
     if encoder is not None and (not hasattr(latent, "shape") or tuple(latent.shape)[:1] != (TRIED,)):
         raise UserError(f"{CLASS}: the encoder of {name} must make one tensor of windows, with the batch first")
     if not model.trainable_variables:
@@ -153,6 +161,18 @@ def _check_output(tensor: Any, output: str, name: str, of: str, signature: Signa
         raise UserError(f"{made}, the task needs {_wanted(wanted)}")
     if not keras.backend.is_float_dtype(tensor.dtype):
         raise UserError(f"{CLASS}: {name} returns {tensor.dtype.name}, it must be of floating point numbers")
+
+
+def _check_logits(tensor: tf.Tensor, wanted: Output, name: str, output: str) -> None:
+    """Of probabilities, a softmax makes a loss that hardly learns: each class is between 1 and e times as likely."""
+    if not wanted.logits or wanted.units == 1:
+        return
+    numbers = tf.cast(tensor, tf.float32).numpy()
+    if (numbers >= 0).all() and (abs(numbers.sum(axis=-1) - 1) < 1e-3).all():
+        raise UserError(
+            f"{CLASS}: {name} makes probabilities for the output {output!r}, the task needs logits: "
+            "leave the softmax out"
+        )
 
 
 def _wanted(output: Output) -> str:

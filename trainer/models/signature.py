@@ -1,5 +1,6 @@
 """What a dataset and a task ask of a model: the inputs that it gets and the outputs that it gives."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +17,12 @@ class Input:
     Attributes:
       shape: of one window's value, without the batch: `(time, features)` of series.
       dtype: float32, int64 or string.
+      in_rows: whether it is a window of several rows, with time first.
     """
 
     shape: Shape
     dtype: str = "float32"
+    in_rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Output:
       units: how many numbers a head has to give; None where an input is to be given back.
       scale: a head's numbers, times this and
       offset: plus this, are in the target's own units.
+      logits: whether the numbers are logits, which a softmax makes probabilities of.
     """
 
     shapes: tuple[Shape, ...]
@@ -39,6 +43,7 @@ class Output:
     units: int | None = None
     scale: float = 1.0
     offset: float = 0.0
+    logits: bool = False
 
     @property
     def argument(self) -> int | list[int | None]:
@@ -60,7 +65,7 @@ class Signature:
     @property
     def series(self) -> tuple[int, int] | None:
         """Length and features of the windows, where they are the one input; else None."""
-        shapes = [one.shape for one in self.inputs.values() if one.dtype == "float32"]
+        shapes = [one.shape for one in self.inputs.values() if one.dtype == "float32" and one.in_rows]
         if len(self.inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 2 or None in shapes[0]:
             return None
         length, features = shapes[0]
@@ -73,8 +78,20 @@ class Signature:
 
     def zeros(self, batch: int) -> Any:
         """Such a batch of nothing, to try a model out. What may be of any length is of length 1."""
+        return self._batch(batch, lambda shape, dtype: tf.zeros(shape, dtype))
+
+    def noise(self, batch: int) -> Any:
+        """The same with numbers from a normal distribution for zeros, always the same ones; classes stay 0."""
+        return self._batch(
+            batch,
+            lambda shape, dtype: (
+                tf.random.stateless_normal(shape, (1, 2)) if dtype == "float32" else tf.zeros(shape, dtype)
+            ),
+        )
+
+    def _batch(self, batch: int, make: Callable[[list[int], str], tf.Tensor]) -> Any:
         found = {
-            name: tf.zeros([batch, *(size or 1 for size in one.shape)], one.dtype) for name, one in self.inputs.items()
+            name: make([batch, *(size or 1 for size in one.shape)], one.dtype) for name, one in self.inputs.items()
         }
         return found if len(found) > 1 else next(iter(found.values()))
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from beamfeed.contract.config.task import Goal
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.models.signature import Input, Output
-from beamfeed.trainer.tasks.named import Loss, Measure, find_loss, find_measures, try_loss, try_measure
+from beamfeed.trainer.tasks.named import TRIED, Loss, Measure, Trial, find_loss, find_measures, try_loss, try_measure
 
 Fields = Mapping[str, tf.Tensor]  # of a batch, by the names of the dataset's fields
 Restore = Callable[[tf.Tensor], tf.Tensor]  # preprocessed windows -> raw units
@@ -71,10 +71,16 @@ class Task(ABC):
         self.loss: Loss = find_loss(goal.loss or self.default_loss, f"{key}.loss")
         names = self.default_metrics if goal.metrics is None else goal.metrics
         self.measures: list[Measure] = find_measures(names, f"{key}.metrics", self.short_names, **self.arguments())
-        wanted, found = self.example()
-        try_loss(self.losses, wanted, found, goal.loss or self.default_loss, f"{key}.loss")
+        trial = self.trial(np.random.default_rng(0), 2 * TRIED)
+        named = goal.loss is not None and not self.loss.is_own
+        try_loss(self.losses, trial, goal.loss or self.default_loss, f"{key}.loss", must_vary=named)
         for measure in self.measures:
-            try_measure(measure, *self.compared(measure, wanted, self.scored(found)), f"{key}.metrics")
+            named = goal.metrics is not None and not measure.is_own
+
+            def compared(wanted: tf.Tensor, found: tf.Tensor, measure: Measure = measure) -> Any:
+                return self.compared(measure, wanted, self.scored(found))
+
+            try_measure(measure, compared, trial, f"{key}.metrics", must_vary=named)
 
     @property
     def loss_name(self) -> str:
@@ -116,8 +122,8 @@ class Task(ABC):
         return {}
 
     @abstractmethod
-    def example(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """What is wanted of a few windows (TRIED), and an output for them."""
+    def trial(self, rng: np.random.Generator, windows: int) -> Trial:
+        """What is wanted of some windows, as the dataset could have it, and outputs that are right and wrong."""
 
     @abstractmethod
     def serve(self, wanted: tf.Tensor, found: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:

@@ -10,7 +10,7 @@ from beamfeed.contract.config.task import Classify as Section
 from beamfeed.trainer.models.signature import Output
 from beamfeed.trainer.tasks.base import Fields, Restore, Sample, Sampling, Task
 from beamfeed.trainer.tasks.check import class_weights
-from beamfeed.trainer.tasks.named import TRIED, Measure
+from beamfeed.trainer.tasks.named import Measure, Trial
 
 WRITTEN = 12  # classes: with more, the cells of the picture have no numbers
 
@@ -18,7 +18,8 @@ WRITTEN = 12  # classes: with more, the cells of the picture have no numbers
 class Classify(Task):
     """Loss: cross-entropy from logits.
 
-    Losses of Keras get logits and one-hot targets, or the numbers of the classes where they are `sparse_...`.
+    Losses of Keras get logits and one-hot targets, or the numbers of the classes where they are `sparse_...`; those
+    that are not made for logits (but for hinges) get probabilities.
     Metrics of Keras get probabilities and targets in the same way; those of one probability (AUC, Precision) get
     that of the second class where there are two. Losses and metrics of the user's own get the numbers of the
     classes, int64 `[batch]`.
@@ -32,6 +33,7 @@ class Classify(Task):
     short_names: ClassVar[Mapping[str, str]] = {
         "accuracy": "sparse_categorical_accuracy",
         "crossentropy": "sparse_categorical_crossentropy",
+        "mean_iou": "one_hot_mean_iou",
         "top_k_accuracy": "sparse_top_k_categorical_accuracy",
     }
     goal: Section
@@ -44,7 +46,7 @@ class Classify(Task):
     @property
     def output(self) -> Output:
         """`[batch, classes]`."""
-        return Output(((len(self.classes),),), "a number for each class", units=len(self.classes))
+        return Output(((len(self.classes),),), "a number for each class", units=len(self.classes), logits=True)
 
     def needs(self) -> list[str]:
         """The target, and the weights if there are any."""
@@ -66,7 +68,9 @@ class Classify(Task):
     def losses(self, wanted: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
         """Float32 `[batch]`."""
         takes_numbers = self.loss.is_own or self.loss.name.startswith("sparse_")
-        return self.loss(wanted if takes_numbers else self._one_hot(wanted), tf.cast(found, tf.float32))
+        takes_logits = self.loss.is_own or self.loss.takes_logits or "hinge" in self.loss.name
+        given = tf.cast(found, tf.float32) if takes_logits else self.scored(found)
+        return self.loss(wanted if takes_numbers else self._one_hot(wanted), given)
 
     def scored(self, found: tf.Tensor) -> tf.Tensor:
         """Probabilities, float32 `[batch, classes]`."""
@@ -84,9 +88,13 @@ class Classify(Task):
         """One number for all classes."""
         return {"num_classes": len(self.classes), "average": "macro"}
 
-    def example(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Windows of the first class."""
-        return tf.zeros([TRIED], tf.int64), tf.zeros([TRIED, len(self.classes)])
+    def trial(self, rng: np.random.Generator, windows: int) -> Trial:
+        """Some of each class; right is the likeliest, wrong the least likely."""
+        numbers = np.arange(windows) % len(self.classes)
+        sure = 6 * np.eye(len(self.classes))[numbers]
+        noise = rng.normal(size=sure.shape)
+        outputs = (tf.constant(one, tf.float32) for one in (sure + noise, noise - sure))
+        return Trial(tf.constant(numbers, tf.int64), *outputs)
 
     def serve(self, wanted: tf.Tensor, found: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
         """Probabilities, `[batch, classes]`, and the name of the likeliest class, strings `[batch]`."""

@@ -1,11 +1,10 @@
 """Losses and metrics that a job names: Keras's by their names, the user's own as `module:Name`.
 
-Each is tried once on a few windows of zeros, so that what does not fit is one line
-before training, and not a traceback after the first steps.
+Each is tried once on a few windows, in a graph as training has it, so that what does
+not fit is one line before training, and not a traceback after the first steps.
 """
 
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,10 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.config.section import near_miss
+from beamfeed.contract.config.task import metric_name, snake_case
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.models.custom import find_class, told
 
-TRIED = 3  # windows
+TRIED = 3  # windows, at a time
 OWN = "; one of your own is module:Name"
 ALIASES = {  # of losses and metrics, as Keras has them
     "bce": "binary_crossentropy",
@@ -35,11 +35,13 @@ class Loss(NamedTuple):
     Attributes:
       name: as Keras has it, in snake case.
       is_own: whether it is of the user's own, and gets the target as the dataset has it.
+      takes_logits: whether it can be of logits or of probabilities; it is of logits then.
       function: of two tensors.
     """
 
     name: str
     is_own: bool
+    takes_logits: bool
     function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
     def __call__(self, wanted: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
@@ -55,30 +57,71 @@ def find_loss(name: str, key: str) -> Loss:
       UserError: if there is none.
     """
     if ":" in name:
-        return Loss(name, True, find_class(name, key))
+        return Loss(name, True, False, find_class(name, key))
     functions = _losses()
-    wanted = ALIASES.get(_snake(name), _snake(name))
+    wanted = ALIASES.get(snake_case(name), snake_case(name))
     if wanted not in functions:
         raise UserError(f"{key}: {name!r} is no loss of Keras{near_miss(wanted, list(functions))}{OWN}")
     function = functions[wanted]
     if "from_logits" in inspect.signature(function).parameters:
-        return Loss(wanted, False, lambda y, found: function(y, found, from_logits=True))
-    return Loss(wanted, False, function)
+        return Loss(wanted, False, True, lambda y, found: function(y, found, from_logits=True))
+    return Loss(wanted, False, False, function)
 
 
-def try_loss(losses: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], wanted: Any, found: Any, name: str, key: str) -> None:
-    """Calls a loss on `TRIED` windows.
+class Trial(NamedTuple):
+    """Windows that losses and metrics are tried on: twice `TRIED` of them.
+
+    Attributes:
+      wanted: as a task compares it with its output.
+      right: an output that is just what is wanted.
+      wrong: one that is not.
+    """
+
+    wanted: tf.Tensor
+    right: tf.Tensor
+    wrong: tf.Tensor
+
+
+def try_loss(
+    losses: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], trial: Trial, name: str, key: str, must_vary: bool
+) -> None:
+    """Calls a loss on some windows, in a graph.
+
+    Args:
+      losses: of each window.
+      trial: the windows.
+      name: of the loss, as the job has it.
+      key: where the job has it.
+      must_vary: whether it is a mistake if it says the same of right and wrong outputs.
 
     Raises:
-      UserError: if it fails, or does not give a number for each.
+      UserError: if it fails, does not give a number for each, or has no gradient.
     """
+
+    @tf.function
+    def tried(wanted: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
+        with tf.GradientTape() as tape:
+            tape.watch(found)
+            given = losses(wanted, found)
+        return given, tape.gradient(given, found)
+
+    wanted, right, wrong = (one[:TRIED] for one in trial)
     try:
-        given = losses(tf.convert_to_tensor(wanted), tf.convert_to_tensor(found))
+        given, gradient = tried(wanted, wrong)
+        of_right, _ = tried(wanted, right)
     except Exception as error:
         raise UserError(f"{key}: {name!r} does not fit the task: {told(error)}") from error
     if tuple(given.shape) != (TRIED,):
         raise UserError(
             f"{key}: {name!r} gives {list(given.shape)} for {TRIED} windows, it must give a number for each"
+        )
+    if gradient is None:
+        raise UserError(f"{key}: {name!r} has no gradient, nothing can be learned by it")
+    # What is left of a gradient that is 0 but for rounding, of numbers of this size.
+    is_flat = np.all(np.abs(gradient * wrong) <= 1e-6 * np.max(np.abs(given)))
+    if must_vary and (is_flat or np.allclose(given, of_right, rtol=1e-6, atol=0)):
+        raise UserError(
+            f"{key}: {name!r} says the same for every prediction of this task, nothing can be learned by it"
         )
 
 
@@ -95,7 +138,7 @@ class Measure:
 
     def __init__(self, name: str, label: str, is_own: bool, metric: keras.metrics.Metric):
         self.name, self.label, self.is_own, self.metric = name, label, is_own, metric
-        self.keras_name = _snake(type(metric).__name__)
+        self.keras_name = snake_case(type(metric).__name__)
 
     @property
     def direction(self) -> str | None:
@@ -122,7 +165,9 @@ class Measure:
         state = [
             tf.cast(tf.constant(one), variable.dtype) for one, variable in zip(sums, self.metric.variables, strict=True)
         ]
-        return float(self.metric.stateless_result(state))
+        with keras.StatelessScope(state_mapping=list(zip(self.metric.variables, state, strict=True))):
+            # In here: what is returned may be one of the variables, whose own value is 0.
+            return float(keras.ops.convert_to_numpy(self.metric.result()))
 
 
 def find_measures(names: Sequence[str], key: str, meaning: Mapping[str, str], **given: Any) -> list[Measure]:
@@ -144,18 +189,36 @@ def find_measures(names: Sequence[str], key: str, meaning: Mapping[str, str], **
     return found
 
 
-def try_measure(measure: Measure, wanted: Any, found: Any, key: str) -> None:
-    """Updates a metric with `TRIED` windows, which makes variables that wait for the first ones.
+def try_measure(
+    measure: Measure, compared: Callable[[tf.Tensor, tf.Tensor], Any], trial: Trial, key: str, must_vary: bool
+) -> None:
+    """Updates a metric with some windows, also in a graph, and makes the variables that wait for the first ones.
+
+    Args:
+      measure: the metric.
+      compared: makes of what is wanted and of the model's output what the metric compares.
+      trial: the windows.
+      key: where the job names the metric.
+      must_vary: whether it is a mistake if it says the same of right and wrong outputs.
 
     Raises:
-      UserError: if it fails, does not begin at zero, or its value is no number.
+      UserError: if it fails, does not begin at zero, does not add up, or its value is no number.
     """
     metric, name = measure.metric, measure.label
+    wanted, right, wrong = trial
+    first, last = slice(None, TRIED), slice(TRIED, None)
+
+    @tf.function
+    def sums(wanted: tf.Tensor, found: tf.Tensor) -> list[tf.Tensor]:
+        return measure.sums(*compared(wanted, found), tf.ones(tf.shape(wanted)[:1]))
+
     try:
         begun = [variable.numpy() for variable in metric.variables]
-        metric.update_state(wanted, found, sample_weight=tf.ones([TRIED]))
+        metric.update_state(*compared(wanted, wrong), sample_weight=tf.ones([2 * TRIED]))
         value = metric.result()
         metric.reset_state()
+        parts = [sums(wanted[some], wrong[some]) for some in (first, last)]
+        whole, of_right = sums(wanted, wrong), sums(wanted, right)
     except Exception as error:
         raise UserError(f"{key}: {name!r} does not fit the task: {told(error)}") from error
     if any(np.any(state) for state in (*begun, *(variable.numpy() for variable in metric.variables))):
@@ -166,6 +229,14 @@ def try_measure(measure: Measure, wanted: Any, found: Any, key: str) -> None:
     if not hasattr(value, "shape") or tuple(value.shape):
         given = list(value.shape) if hasattr(value, "shape") else f"a {type(value).__name__}"
         raise UserError(f"{key}: {name!r} gives {given}, it must give one number")
+    for both, one, other in zip(whole, *parts, strict=True):
+        if not np.allclose(both, one.numpy() + other.numpy(), rtol=1e-3, atol=1e-6, equal_nan=True):
+            raise UserError(
+                f"{key}: {name!r} does not add up: what it keeps of two batches is not the sum of what it keeps of "
+                "each; a metric must be of sums"
+            )
+    if must_vary and np.isclose(measure.value(whole), measure.value(of_right), rtol=1e-6, atol=0):
+        raise UserError(f"{key}: {name!r} says the same for every prediction of this task")
 
 
 def _find_measure(name: str, key: str, meaning: Mapping[str, str], given: dict[str, Any]) -> Measure:
@@ -174,7 +245,7 @@ def _find_measure(name: str, key: str, meaning: Mapping[str, str], given: dict[s
         make = find_class(name, key)
     else:
         classes = _metrics()
-        wanted = meaning.get(_snake(name), _snake(name))
+        wanted = meaning.get(snake_case(name), snake_case(name))
         if wanted not in classes:
             raise UserError(f"{key}: {name!r} is no metric of Keras{near_miss(wanted, list(classes))}{OWN}")
         make = classes[wanted]
@@ -185,14 +256,14 @@ def _find_measure(name: str, key: str, meaning: Mapping[str, str], given: dict[s
         raise UserError(f"{key}: {name!r} cannot be made: {told(error)}") from error
     if not isinstance(metric, keras.metrics.Metric):
         raise UserError(f"{key}: {name} makes a {type(metric).__name__}, it must be a keras.metrics.Metric")
-    return Measure(_snake(name.rpartition(":")[2]), name, is_own, metric)
+    return Measure(metric_name(name), name, is_own, metric)
 
 
 def _losses() -> dict[str, Callable[..., Any]]:
     """Keras's functions of losses by their names in snake case."""
     public = vars(keras.losses)
     return {
-        _snake(n): f
+        snake_case(n): f
         for n, f in public.items()
         if inspect.isfunction(f) and n not in ("get", "serialize", "deserialize")
     }
@@ -202,13 +273,7 @@ def _metrics() -> dict[str, type[keras.metrics.Metric]]:
     public = vars(keras.metrics)
     bases = (keras.metrics.Metric, keras.metrics.Mean, keras.metrics.MeanMetricWrapper, keras.metrics.Sum)
     return {
-        _snake(n): c
+        snake_case(n): c
         for n, c in public.items()
         if inspect.isclass(c) and issubclass(c, keras.metrics.Metric) and c not in bases
     }
-
-
-def _snake(name: str) -> str:
-    """`TopKCategoricalAccuracy`, `AUC` -> `top_k_categorical_accuracy`, `auc`."""
-    parts = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
-    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", parts).lower()

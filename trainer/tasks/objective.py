@@ -67,12 +67,13 @@ class Objective:
         goals = zip(goals_of(section).items(), keyed_goals(section), strict=True)
         self.tasks = {name: TASKS[type(goal)](goal, key, manifest, inputs) for (name, goal), key in goals}
         self.signature = Signature(inputs, {name: task.output for name, task in self.tasks.items()})
-        self._measures = {
-            self.prefix(name) + measure.name: (name, measure)
+        measures = [
+            (self.prefix(name) + measure.name, (name, measure))
             for name, task in self.tasks.items()
             for measure in task.measures
-        }
-        self._check_names()
+        ]
+        self._check_names([metric for metric, _ in measures])
+        self._measures = dict(measures)
 
     @property
     def several(self) -> bool:
@@ -163,9 +164,9 @@ class Objective:
     def _output_losses(self) -> list[str]:
         return [f"{name}_{LOSS}" for name in self.tasks] if self.several else []
 
-    def _check_names(self) -> None:
-        names = [*self.names(), *TAKEN]
-        names += [f"eval_{name}" for name in self.names()]
+    def _check_names(self, metrics: list[str]) -> None:
+        measured = [LOSS, *self._output_losses(), *metrics]
+        names = [*measured, *TAKEN, *(f"eval_{name}" for name in measured)]
         if twice := [name for name in names if names.count(name) > 1]:
             raise UserError(
                 f"train.task: metrics.jsonl would have two numbers called {twice[0]!r}; give the output or the metric "
@@ -176,8 +177,9 @@ class Objective:
 def input_of(field: Field, manifest: Manifest) -> Input:
     """What a model gets of a field: windows of rows have time first, `[time, ...]`; single rows have not."""
     length = manifest.windows.length
-    time = (length,) if field.per == "row" and length > 1 else ()
-    return Input((*time, *field.shape), "string" if field.dtype == "bytes" else field.dtype)
+    in_rows = field.per == "row" and length > 1
+    time = (length,) if in_rows else ()
+    return Input((*time, *field.shape), "string" if field.dtype == "bytes" else field.dtype, in_rows)
 
 
 def _keyed(metric: str, sums: list[Any]) -> Sums:

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from beamfeed.trainer.models.signature import Output
 from beamfeed.trainer.tasks.base import Fields, Restore, Sample, Sampling, Task
-from beamfeed.trainer.tasks.named import TRIED
+from beamfeed.trainer.tasks.named import Trial
 
 SHOWN = 3  # features of the picture: those that vary most
 
@@ -37,10 +37,12 @@ class Reconstruct(Task):
             return tf.reduce_mean(tf.square(found - wanted), axis=list(range(1, found.shape.rank)))
         return self.loss(wanted, found)
 
-    def example(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Windows of zeros."""
-        zeros = tf.zeros([TRIED, *self.output.shapes[0]])
-        return zeros, zeros
+    def trial(self, rng: np.random.Generator, windows: int) -> Trial:
+        """Numbers above 0."""
+        wanted, wrong = (
+            tf.constant(rng.uniform(0.5, 1.5, (windows, *self.output.shapes[0])), tf.float32) for _ in range(2)
+        )
+        return Trial(wanted, wanted, wrong)
 
     def serve(self, wanted: tf.Tensor, found: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
         """The reconstruction, the score (its loss), and the reconstruction in raw units where windows came in those."""

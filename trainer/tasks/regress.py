@@ -9,7 +9,7 @@ from beamfeed.contract.config.task import Regress as Section
 from beamfeed.contract.dataset.manifest import Target
 from beamfeed.trainer.models.signature import Output
 from beamfeed.trainer.tasks.base import Fields, Restore, Sample, Sampling, Task
-from beamfeed.trainer.tasks.named import TRIED, Measure
+from beamfeed.trainer.tasks.named import Measure, Trial
 
 
 class Regress(Task):
@@ -24,8 +24,7 @@ class Regress(Task):
     @property
     def output(self) -> Output:
         """`[batch, 1]` or `[batch]`; a head's mean and deviation are those of the training windows."""
-        train = self.manifest.splits.get("train")
-        told = (train.targets.get(self.goal.target) if train else None) or Target()
+        told = self._told
         return Output(((1,), ()), "a number", units=1, scale=told.std or 1.0, offset=told.mean or 0.0)
 
     def needs(self) -> list[str]:
@@ -47,15 +46,27 @@ class Regress(Task):
 
     def compared(self, measure: Measure, wanted: tf.Tensor, scored: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """As the class says."""
+        if measure.keras_name == "r2_score":  # of differences; far from 0, squares in float32 have little left of them
+            wanted, scored = (one - self.output.offset for one in (wanted, scored))
         return (wanted, scored) if measure.is_own else (wanted[:, None], scored[:, None])
 
-    def example(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Zeros."""
-        return tf.zeros([TRIED]), tf.zeros([TRIED, 1])
+    def trial(self, rng: np.random.Generator, windows: int) -> Trial:
+        """Numbers between the dataset's lowest and highest."""
+        low, high = self._told.min, self._told.max
+        if low is None or high is None or low == high:
+            low, high = 0.5, 1.5
+        wanted, wrong = (tf.constant(rng.uniform(low, high, windows), tf.float32) for _ in range(2))
+        return Trial(wanted, wanted[:, None], wrong[:, None])
 
     def serve(self, wanted: tf.Tensor, found: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
         """The prediction, float32 `[batch]`."""
         return {"prediction": self.scored(found)}
+
+    @property
+    def _told(self) -> Target:
+        """What the manifest says of the training windows."""
+        train = self.manifest.splits.get("train")
+        return (train.targets.get(self.goal.target) if train else None) or Target()
 
     def draw(self, axes: Any, sample: Sample) -> None:
         """Each window's prediction against what is true."""

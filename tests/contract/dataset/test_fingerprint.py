@@ -91,3 +91,31 @@ def test_metrics_of_several_outputs_are_free_too():
     ]
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
+
+
+@pytest.mark.parametrize(
+    ("watched", "changed", "same"),
+    [
+        ("error", "[other:Error, mae]", False),  # decides which weights are the best
+        ("error", "[own:Error]", True),
+        ("error", "[mae, own:Error, auc]", True),
+        ("mae", "[other:Error, mae]", True),
+    ],
+)
+def test_the_watched_metric_is_part_of_a_training_run(watched, changed, same):
+    def run(metrics):
+        task = f"train.task={{name: regress, metrics: {metrics}}}"
+        return run_fingerprint(parse_job(JOB, [task, f"train.watch.metric={watched}"]).train, "d")
+
+    assert (run("[own:Error, mae]") == run(changed)) is same
+
+
+def test_the_watched_metric_of_one_of_several_outputs_is_too():
+    task = (
+        "train.task={outputs: {a: {name: regress, metrics: ['%s:Error']}, b: {name: regress, metrics: ['%s:Error']}}}"
+    )
+    runs = [
+        run_fingerprint(parse_job(JOB, [task % modules, "train.watch.metric=b_error"]).train, "d")
+        for modules in (("own", "own"), ("other", "own"), ("own", "other"))
+    ]
+    assert runs[0] == runs[1] != runs[2]

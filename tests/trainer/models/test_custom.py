@@ -37,13 +37,13 @@ from keras import layers
 """
 
 
-BACK = Signature({"values": Input((8, 3))}, {"reconstruct": Output(((8, 3),), "shaped as the windows")})
+BACK = Signature({"values": Input((8, 3), in_rows=True)}, {"reconstruct": Output(((8, 3),), "shaped as the windows")})
 CLASSES = Output(((2,),), "a number for each class", units=2)
 NUMBER = Output(((1,), ()), "a number", units=1)
 CLASSIFY = Signature(BACK.inputs, {"classify": CLASSES})
 REGRESS = Signature(BACK.inputs, {"regress": NUMBER})
 SEVERAL = Signature(BACK.inputs, {"fault": CLASSES, "back": BACK.outputs["reconstruct"], "life": NUMBER})
-TWO_INPUTS = Signature({"values": Input((8, 3)), "site": Input((), "int64")}, {"classify": CLASSES})
+TWO_INPUTS = Signature({"values": Input((8, 3), in_rows=True), "site": Input((), "int64")}, {"classify": CLASSES})
 
 
 def parse_model(text: str):
@@ -286,7 +286,7 @@ def many(length, features, outputs, leave_out=None, further=None):
 
 def inputs(inputs, outputs):
     assert inputs == {"values": [8, 3], "site": []} and outputs == 2
-    found = {"values": keras.Input((8, 3)), "site": keras.Input((), dtype="int64")}
+    found = {"values": keras.Input((8, 3), in_rows=True), "site": keras.Input((), dtype="int64")}
     site = layers.Embedding(4, 2)(found["site"])
     state = layers.Concatenate()([layers.Flatten()(found["values"]), layers.Flatten()(site)])
     return keras.Model(found, layers.Dense(outputs)(state))

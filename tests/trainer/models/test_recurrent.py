@@ -8,7 +8,7 @@ from beamfeed.contract.config.model import Recurrent
 from beamfeed.trainer import models
 from beamfeed.trainer.models.signature import Input, Output, Signature
 
-INPUTS = {"values": Input((8, 3))}
+INPUTS = {"values": Input((8, 3), in_rows=True)}
 CLASSES = Output(((4,),), "a number for each class", units=4)
 LIFE = Output(((1,), ()), "a number", units=1, scale=30.0, offset=500.0)
 WINDOWS = np.random.default_rng(0).normal(size=(64, 8, 3)).astype("f4")

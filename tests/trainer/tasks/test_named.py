@@ -40,6 +40,40 @@ class Right(keras.metrics.Mean):
         right = tf.cast(tf.equal(wanted, tf.argmax(found, -1)), tf.float32)
         return super().update_state(right, sample_weight)
 
+class Positives(keras.metrics.Metric):  # as in Keras's documentation of Metric: the result is a variable
+    def __init__(self):
+        super().__init__(name="positives")
+        self.positives = self.add_weight(shape=(), initializer="zeros")
+
+    def update_state(self, wanted, found, sample_weight=None):
+        right = tf.cast((wanted == 1) & (tf.argmax(found, -1) == 1), tf.float32)
+        right = right if sample_weight is None else right * sample_weight
+        self.positives.assign(self.positives + tf.reduce_sum(right))
+
+    def result(self):
+        return self.positives
+
+class Worst(keras.metrics.Metric):
+    def __init__(self):
+        super().__init__(name="worst")
+        self.worst = self.add_weight(shape=(), initializer="zeros")
+
+    def update_state(self, wanted, found, sample_weight=None):
+        self.worst.assign(tf.maximum(self.worst, tf.reduce_max(tf.abs(found - wanted))))
+
+    def result(self):
+        return self.worst.value
+
+class Eager(keras.metrics.Mean):
+    def update_state(self, wanted, found, sample_weight=None):
+        return super().update_state(found.numpy() - wanted.numpy())
+
+def eager(wanted, found):
+    return tf.constant((found.numpy() - wanted.numpy()) ** 2)
+
+def rounded(wanted, found):
+    return tf.abs(wanted - tf.round(found))
+
 class Both(keras.metrics.Mean):
     def update_state(self, wanted, found, sample_weight=None):
         return super().update_state(found[..., 0], sample_weight)
@@ -95,6 +129,26 @@ REGRESS = {"name": "regress", "target": "life"}
             {"outputs": {"eval": REGRESS, "b": CLASSIFY}},
             "train.task: metrics.jsonl would have two numbers called 'eval_loss'",
         ),
+        (
+            {
+                "outputs": {
+                    "a": {**CLASSIFY, "metrics": ["categorical_accuracy"]},
+                    "a_categorical": {**CLASSIFY, "metrics": ["accuracy"]},
+                }
+            },
+            "train.task: metrics.jsonl would have two numbers called 'a_categorical_accuracy'",
+        ),
+        ({**REGRESS, "metrics": ["own_tasks:Worst"]}, "train.task.metrics: 'own_tasks:Worst' does not add up"),
+        ({**REGRESS, "metrics": ["own_tasks:Eager"]}, "'own_tasks:Eager' does not fit the task: AttributeError"),
+        ({**REGRESS, "loss": "own_tasks:eager"}, "'own_tasks:eager' does not fit the task: AttributeError"),
+        ({**REGRESS, "loss": "own_tasks:rounded"}, "train.task.loss: 'own_tasks:rounded' has no gradient"),
+        ({**REGRESS, "loss": "cosine_similarity"}, "'cosine_similarity' says the same for every prediction"),
+        ({**REGRESS, "loss": "kl_divergence"}, "'kl_divergence' says the same for every prediction"),
+        ({**REGRESS, "loss": "categorical_crossentropy"}, "says the same for every prediction"),
+        ({**REGRESS, "metrics": ["mae", "cosine_similarity"]}, "'cosine_similarity' says the same for every"),
+        ({**REGRESS, "metrics": ["pearson_correlation"]}, "'pearson_correlation' says the same for every prediction"),
+        ({**REGRESS, "metrics": ["categorical_accuracy"]}, "says the same for every prediction"),
+        ({**CLASSIFY, "metrics": ["top_k_accuracy"]}, "'top_k_accuracy' says the same for every prediction"),
     ],
 )
 def test_what_cannot_be_had_is_one_line(manifest, section, message):
@@ -119,6 +173,7 @@ FIELDS = {
 }
 LOGITS = RNG.normal(size=(5, 3)).astype("f4")
 PROBABILITIES = np.exp(LOGITS) / np.exp(LOGITS).sum(1, keepdims=True)
+TRUE = np.eye(3, dtype=bool)[FIELDS["fault"]]
 ENTROPY = -np.log(PROBABILITIES[np.arange(5), FIELDS["fault"]])
 GUESSED = RNG.normal(size=(5, 1)).astype("f4")
 ERROR = GUESSED[:, 0] - FIELDS["life"]
@@ -138,6 +193,16 @@ AGAIN = RNG.normal(size=(5, 8, 3)).astype("f4")
             {**CLASSIFY, "class_weights": {"worn": 3}, "sample_weight": "importance", "weight": 0.5},
             LOGITS,
             ENTROPY * np.array([1, 6, 0, 1.5, 1]) / 2,
+        ),
+        (
+            {**CLASSIFY, "loss": "kl_divergence"}, LOGITS, ENTROPY,
+        ),
+        (
+            {**CLASSIFY, "loss": "mae"}, LOGITS, np.abs(TRUE - PROBABILITIES).mean(1),
+        ),
+        (
+            {**CLASSIFY, "loss": "categorical_hinge"}, LOGITS,
+            np.maximum(0, 1 + np.where(TRUE, 0, LOGITS).max(1) - LOGITS[np.arange(5), FIELDS["fault"]]),
         ),
         (REGRESS, GUESSED, ERROR**2),
         (REGRESS, GUESSED[:, 0], ERROR**2),
@@ -242,6 +307,11 @@ MANY_ONE_HOT = np.eye(3, dtype="f4")[MANY["fault"]]
             CLASSIFY, "categorical_crossentropy", MANY_LOGITS,
             lambda: -np.log(softmax(MANY_LOGITS)[np.arange(200), MANY["fault"]]).mean(),
         ),
+        (HOT, "own_tasks:Positives", TWO_LOGITS, lambda: ((TWO_LOGITS.argmax(1) == 1) & (MANY["hot"] == 1)).sum()),
+        (
+            CLASSIFY, "MeanIoU", MANY_LOGITS,
+            lambda: of_keras(keras.metrics.OneHotMeanIoU(3, sparse_y_pred=False), MANY_ONE_HOT, softmax(MANY_LOGITS)),
+        ),
         (REGRESS, "mean_absolute_error", MANY_GUESSED, lambda: np.abs(MANY_GUESSED[:, 0] - MANY["life"]).mean()),
         (
             REGRESS, "root_mean_squared_error", MANY_GUESSED,
@@ -267,3 +337,20 @@ def precision(said, true):
 
 def test_a_metric_of_nothing_is_no_number(manifest):
     assert objective(manifest, **CLASSIFY).values(objective(manifest, **CLASSIFY).zero(), 1)["accuracy"] in (0.0, None)
+
+
+def test_r2_far_from_zero(manifest):
+    made = objective(manifest, **REGRESS, metrics=["r2_score"])
+    mean = manifest.splits["train"].targets["life"].mean
+    assert mean > 900  # float32 of its square has little left of a spread of 1
+    life = (mean + RNG.normal(size=200)).astype("f4")
+    found = (life + RNG.normal(size=200)).astype("f4")[:, None]
+    expected = 1 - ((found[:, 0] - life).astype("f8") ** 2).mean() / life.astype("f8").var()
+    assert in_parts(made, {**MANY, "life": life}, found, PARTS)["r2_score"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_outputs_are_in_the_order_of_their_names(manifest):
+    goals = {"b": REGRESS, "a": CLASSIFY}
+    one, two = objective(manifest, outputs=goals), objective(manifest, outputs=dict(reversed(goals.items())))
+    assert list(one.signature.outputs) == list(two.signature.outputs) == ["a", "b"]
+    assert one.names() == two.names()
