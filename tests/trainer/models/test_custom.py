@@ -261,7 +261,7 @@ def test_probabilities_where_logits_are_needed_are_one_line(module):
     module("soft_model", SOFT)
     section = parse_model("{class: 'soft_model:soft'}")
     logits = Output(((2,),), "a number for each class", units=2, logits=True)
-    with pytest.raises(UserError, match="soft_model:soft makes probabilities .* leave the softmax out$"):
+    with pytest.raises(UserError, match=r"soft_model:soft makes probabilities .* leave the softmax out$"):
         models.build(section, Signature(BACK.inputs, {"classify": logits}), seed=7)
     models.build(section, CLASSIFY, seed=7)  # where the numbers are no logits, they may add up to 1
 
@@ -291,7 +291,7 @@ def test_a_series_is_of_rows_and_not_whatever_has_two_axes(data_of, per, shape, 
         ("{class: 'mine:Pair'}", r"mine:Pair returns a tuple, it must be a tensor"),
         ("{class: 'mine:Whole'}", r"mine:Whole returns int32, it must be of floating point numbers$"),
         ("{class: 'mine:Broken'}", r"mine:Broken fails on windows \[2, 8, 3\]: .*\(.*mine.py:\d+\)$"),
-        ("{class: 'mine:Eager'}", r"mine:Eager fails in a graph .*'numpy' \(.*mine.py:\d+\)$"),
+        ("{class: 'mine:Eager'}", r"mine:Eager fails in a graph .*\(.*mine.py:\d+\)$"),
         ("{class: 'mine:ListEncoder'}", r"the encoder of mine:ListEncoder must make one tensor"),
         ("{class: 'mine:NoConfig'}", r"mine:NoConfig cannot be saved, it needs a get_config: NotImplementedError"),
         ("{class: 'mine:Weightless'}", r"mine:Weightless has no weights to train$"),
@@ -331,7 +331,7 @@ def many(length, features, outputs, leave_out=None, further=None):
 
 def inputs(inputs, outputs):
     assert inputs == {"values": [8, 3], "site": []} and outputs == 2
-    found = {"values": keras.Input((8, 3), in_rows=True), "site": keras.Input((), dtype="int64")}
+    found = {"values": keras.Input((8, 3)), "site": keras.Input((), dtype="int64")}
     site = layers.Embedding(4, 2)(found["site"])
     state = layers.Concatenate()([layers.Flatten()(found["values"]), layers.Flatten()(site)])
     return keras.Model(found, layers.Dense(outputs)(state))
