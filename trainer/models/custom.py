@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import traceback
 from typing import Any
 
@@ -15,6 +16,7 @@ from beamfeed.trainer.models.signature import Output, Signature
 
 CLASS, ARGS = "train.model.class", "train.model.args"
 TRIED = 2  # windows
+_CAUSE = re.compile(r"^    (?!File )(\S.*)$", re.MULTILINE)
 
 
 def build_custom(section: CustomModel, signature: Signature) -> keras.Model:
@@ -182,6 +184,8 @@ def _wanted(output: Output) -> str:
 def told(error: Exception) -> str:
     """The error in one line, and the last line of code outside of Keras and Python that led to it."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    if text == "in user code:" and (cause := _CAUSE.search(str(error))):  # of a graph: the stack, then the error
+        text = cause[1].removeprefix(f"{type(error).__name__}: ")
     if isinstance(error, SyntaxError):
         place: str | None = f"{error.filename}:{error.lineno}"
         text = error.msg

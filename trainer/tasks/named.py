@@ -210,7 +210,8 @@ def try_measure(
 
     @tf.function
     def sums(wanted: tf.Tensor, found: tf.Tensor) -> list[tf.Tensor]:
-        return measure.sums(*compared(wanted, found), tf.ones(tf.shape(wanted)[:1]))
+        target, given = compared(wanted, found)
+        return measure.sums(target, given, tf.ones(tf.shape(wanted)[:1]))
 
     try:
         begun = [variable.numpy() for variable in metric.variables]
@@ -235,7 +236,7 @@ def try_measure(
                 f"{key}: {name!r} does not add up: what it keeps of two batches is not the sum of what it keeps of "
                 "each; a metric must be of sums"
             )
-    if must_vary and np.isclose(measure.value(whole), measure.value(of_right), rtol=1e-6, atol=0):
+    if must_vary and np.isclose(measure.value(whole), measure.value(of_right), rtol=1e-6, atol=0, equal_nan=True):
         raise UserError(f"{key}: {name!r} says the same for every prediction of this task")
 
 

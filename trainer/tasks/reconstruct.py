@@ -39,9 +39,8 @@ class Reconstruct(Task):
 
     def trial(self, rng: np.random.Generator, windows: int) -> Trial:
         """Numbers above 0."""
-        wanted, wrong = (
-            tf.constant(rng.uniform(0.5, 1.5, (windows, *self.output.shapes[0])), tf.float32) for _ in range(2)
-        )
+        shape = [windows, *(size or 1 for size in self.output.shapes[0])]
+        wanted, wrong = (tf.constant(rng.uniform(0.5, 1.5, shape), tf.float32) for _ in range(2))
         return Trial(wanted, wanted, wrong)
 
     def serve(self, wanted: tf.Tensor, found: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:

@@ -21,7 +21,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.trainer import models
 from beamfeed.trainer.export.saved_model import save_serving
 from beamfeed.trainer.models.signature import Input, Output, Signature
-from beamfeed.trainer.tasks.objective import Objective
+from beamfeed.trainer.tasks.objective import Objective, input_of
 
 JOB = """
 name: own
@@ -44,6 +44,16 @@ CLASSIFY = Signature(BACK.inputs, {"classify": CLASSES})
 REGRESS = Signature(BACK.inputs, {"regress": NUMBER})
 SEVERAL = Signature(BACK.inputs, {"fault": CLASSES, "back": BACK.outputs["reconstruct"], "life": NUMBER})
 TWO_INPUTS = Signature({"values": Input((8, 3), in_rows=True), "site": Input((), "int64")}, {"classify": CLASSES})
+
+
+@pytest.fixture
+def data_of():
+    """A manifest of windows of some length."""
+    return lambda length: Manifest(
+        name="x", kind="handmade", fingerprint="f" * 64, data="d", fields=[], windows=Windows(length=length),
+        records="segments", compression="none", splits={},
+        counts=Counts(files=1, assets=1, rejected_assets=0, rejected_files=0, rows_read=1),
+    )  # fmt: skip
 
 
 def parse_model(text: str):
@@ -211,6 +221,11 @@ class Broken(Base):
         return self.dense(keras.ops.reshape(windows, (7, -1)))
 
 
+class Eager(Base):
+    def call(self, windows, training=False):
+        return self.dense(windows.numpy() + 1)
+
+
 class ListEncoder(Base):
     def __init__(self, length, features):
         super().__init__(length, features)
@@ -232,6 +247,35 @@ constant = 3
 )
 
 
+SOFT = """
+import keras
+
+def soft(length, features, outputs):
+    windows = keras.Input((length, features))
+    state = keras.layers.Flatten()(windows)
+    return keras.Model(windows, keras.layers.Dense(outputs, activation="softmax")(state))
+"""
+
+
+def test_probabilities_where_logits_are_needed_are_one_line(module):
+    module("soft_model", SOFT)
+    section = parse_model("{class: 'soft_model:soft'}")
+    logits = Output(((2,),), "a number for each class", units=2, logits=True)
+    with pytest.raises(UserError, match=r"soft_model:soft makes probabilities .* leave the softmax out$"):
+        models.build(section, Signature(BACK.inputs, {"classify": logits}), seed=7)
+    models.build(section, CLASSIFY, seed=7)  # where the numbers are no logits, they may add up to 1
+
+
+@pytest.mark.parametrize(
+    ("per", "shape", "length", "series"),
+    [("row", (3,), 8, (8, 3)), ("row", (28, 28), 1, None), ("record", (8, 3), 8, None), ("row", (3,), 1, None)],
+)
+def test_a_series_is_of_rows_and_not_whatever_has_two_axes(data_of, per, shape, length, series):
+    field = Field(name="values", dtype="float32", shape=shape, role="input", per=per)
+    signature = Signature({"values": input_of(field, data_of(length))}, {"regress": NUMBER})
+    assert signature.series == series
+
+
 @pytest.mark.parametrize(
     ("section", "message"),
     [
@@ -247,6 +291,7 @@ constant = 3
         ("{class: 'mine:Pair'}", r"mine:Pair returns a tuple, it must be a tensor"),
         ("{class: 'mine:Whole'}", r"mine:Whole returns int32, it must be of floating point numbers$"),
         ("{class: 'mine:Broken'}", r"mine:Broken fails on windows \[2, 8, 3\]: .*\(.*mine.py:\d+\)$"),
+        ("{class: 'mine:Eager'}", r"mine:Eager fails in a graph .*\(.*mine.py:\d+\)$"),
         ("{class: 'mine:ListEncoder'}", r"the encoder of mine:ListEncoder must make one tensor"),
         ("{class: 'mine:NoConfig'}", r"mine:NoConfig cannot be saved, it needs a get_config: NotImplementedError"),
         ("{class: 'mine:Weightless'}", r"mine:Weightless has no weights to train$"),
@@ -286,7 +331,7 @@ def many(length, features, outputs, leave_out=None, further=None):
 
 def inputs(inputs, outputs):
     assert inputs == {"values": [8, 3], "site": []} and outputs == 2
-    found = {"values": keras.Input((8, 3), in_rows=True), "site": keras.Input((), dtype="int64")}
+    found = {"values": keras.Input((8, 3)), "site": keras.Input((), dtype="int64")}
     site = layers.Embedding(4, 2)(found["site"])
     state = layers.Concatenate()([layers.Flatten()(found["values"]), layers.Flatten()(site)])
     return keras.Model(found, layers.Dense(outputs)(state))
