@@ -208,7 +208,9 @@ def try_measure(
     wanted, right, wrong = trial
     first, last = slice(None, TRIED), slice(TRIED, None)
 
-    @tf.function
+    batches = [tf.TensorSpec([None, *one.shape[1:]], one.dtype) for one in (wanted, wrong)]
+
+    @tf.function(input_signature=batches)
     def sums(wanted: tf.Tensor, found: tf.Tensor) -> list[tf.Tensor]:
         target, given = compared(wanted, found)
         return measure.sums(target, given, tf.ones(tf.shape(wanted)[:1]))
