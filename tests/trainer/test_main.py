@@ -57,7 +57,10 @@ def test_it_trains_once_then_more_then_anew(job_file, job, capsys):
         ("output.path=/nowhere", "there is no dataset"),
         ("train.feed.batch_size=1000", "fewer than one batch of 1000"),
         ("train.epoch=3", "did you mean 'epochs'?"),
-        ("train.task={name: classify}", "train.task.target: the dataset has no field 'label'"),
+        (
+            "train.task={name: classify}",
+            "train.task.target: there is no such label: 'label' (no label has role target)",
+        ),
         (
             "train.task={name: reconstruct, loss: huberr}",
             "train.task.loss: 'huberr' is no loss of Keras; did you mean 'huber'?",

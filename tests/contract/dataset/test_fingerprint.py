@@ -13,6 +13,7 @@ windows: {length: 3}
 output: {path: o}
 train: {model: {name: recurrent_autoencoder}, workdir: w}
 """
+LABELS = "label=[{column: y}, {name: other, column: z}, {name: c, column: c, classes: auto}]"
 
 
 def test_fingerprints_change_with_what_matters_and_nothing_else():
@@ -39,7 +40,7 @@ def test_fingerprints_change_with_what_matters_and_nothing_else():
 
 def test_a_label_is_part_of_the_dataset_and_the_task_is_not():
     def data(*overrides: str) -> str:
-        return data_fingerprint(parse_job(JOB, ["train.task={name: regress}", *overrides]), [])
+        return data_fingerprint(parse_job(JOB, ["train.task={name: reconstruct}", *overrides]), [])
 
     assert data() == data_fingerprint(parse_job(JOB), [])
     labels = [data("label={column: y}"), data("label={column: y, cap: 3}"), data("label={column: y, at: any}"), data()]
@@ -74,20 +75,21 @@ def test_a_label_is_part_of_the_dataset_and_the_task_is_not():
         ("train.task={name: regress, metrics: [mae]}", True),
         ("train.task={name: regress, loss: huber}", False),
         ("train.task={name: regress, target: other}", False),
-        ("train.task={name: classify}", False),
+        ("train.task={name: classify, target: c}", False),
         ("train.task={outputs: {regress: {name: regress}}}", False),
     ],
 )
 def test_which_keys_a_training_run_may_change(override, free):
-    base = run_fingerprint(parse_job(JOB, ["train.task={name: regress}"]).train, "data")
-    changed = run_fingerprint(parse_job(JOB, ["train.task={name: regress}", override]).train, "data")
+    base = run_fingerprint(parse_job(JOB, [LABELS, "train.task={name: regress}"]).train, "data")
+    changed = run_fingerprint(parse_job(JOB, [LABELS, "train.task={name: regress}", override]).train, "data")
     assert (changed == base) is free
 
 
 def test_metrics_of_several_outputs_are_free_too():
     task = "train.task={outputs: {a: {name: regress%s}, b: {name: classify, target: c}}}"
     runs = [
-        run_fingerprint(parse_job(JOB, [task % more]).train, "d") for more in ("", ", metrics: [mae]", ", loss: mae")
+        run_fingerprint(parse_job(JOB, [LABELS, task % more]).train, "d")
+        for more in ("", ", metrics: [mae]", ", loss: mae")
     ]
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
@@ -105,7 +107,7 @@ def test_metrics_of_several_outputs_are_free_too():
 def test_the_watched_metric_is_part_of_a_training_run(watched, changed, same):
     def run(metrics):
         task = f"train.task={{name: regress, metrics: {metrics}}}"
-        return run_fingerprint(parse_job(JOB, [task, f"train.watch.metric={watched}"]).train, "d")
+        return run_fingerprint(parse_job(JOB, [LABELS, task, f"train.watch.metric={watched}"]).train, "d")
 
     assert (run("[own:Error, mae]") == run(changed)) is same
 
