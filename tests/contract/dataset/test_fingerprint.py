@@ -117,7 +117,7 @@ def test_the_watched_metric_of_one_of_several_outputs_is_too():
         "train.task={outputs: {a: {name: regress, metrics: ['%s:Error']}, b: {name: regress, metrics: ['%s:Error']}}}"
     )
     runs = [
-        run_fingerprint(parse_job(JOB, [task % modules, "train.watch.metric=b_error"]).train, "d")
+        run_fingerprint(parse_job(JOB, [LABELS, task % modules, "train.watch.metric=b_error"]).train, "d")
         for modules in (("own", "own"), ("other", "own"), ("own", "other"))
     ]
     assert runs[0] == runs[1] != runs[2]
