@@ -10,8 +10,16 @@ from beamfeed.contract.config.sources import SOURCES
 from beamfeed.contract.config.task import GOALS
 
 ROOT = Path(__file__).parent.parent
-CORE = ["pipelines", "transforms/records", "transforms/publish.py", "transforms/splits.py", "transforms/sources/base.py",
-        "transforms/sources/checking.py", "trainer/feed", "trainer/loop"]  # fmt: skip
+CORE = [
+    "pipelines",
+    "transforms/records",
+    "transforms/publish.py",
+    "transforms/splits.py",
+    "transforms/sources/base.py",
+    "transforms/sources/checking.py",
+    "trainer/feed",
+    "trainer/loop",
+]
 FILES = [path for place in CORE for path in ([ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("*.py"))]
 
 
