@@ -43,7 +43,7 @@ def test_it_trains_once_then_more_then_anew(job_file, job, capsys):
     other = ["--job", job_file, "--set", "train.seed=8"]
     assert main(other) == 2
     message = capsys.readouterr().err
-    assert "holds another training run" in message
+    assert "holds another training run (train.seed: was 7, is now 8); choose another train.workdir" in message
     assert "--restart" in message
     assert main([*other, "--restart"]) == 0
     with open(names.run) as file:

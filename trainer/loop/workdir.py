@@ -29,8 +29,9 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
     fingerprint = run_fingerprint(job.train, manifest.fingerprint)
     run = _read_json(names.run)
     if run is not None and run.get("fingerprint") != fingerprint:
+        told = "other data" if run.get("data") != manifest.fingerprint else "; ".join(changes_of(job)[:5])
         raise UserError(
-            f"{names.workdir}: holds another training run (with other data, model, feed, optimizer or seed); "
+            f"{names.workdir}: holds another training run ({told or 'of another version'}); "
             "choose another train.workdir, or start again with --restart"
         )
     result = read_result(names.workdir)
