@@ -19,7 +19,7 @@ def run(folder, *command):
     ).stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_faults_of_pumps(tmp_path):
     """The commands that stand at the top of the job file."""
     job = ROOT / "examples" / "fleet_faults.yaml"

@@ -28,7 +28,6 @@ from beamfeed.contract.dataset.blocks import read_blocks
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import read_manifest
-from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.pipelines.build import PreprocessPipeline, write_listing
 from beamfeed.transforms.progress import Progress
@@ -196,6 +195,5 @@ def test_the_first_assets_are_taken_by_the_names_of_files(tmp_path):
 
 @pytest.mark.usefixtures("kind", "texts")
 def test_a_split_that_a_kind_does_not_know_is_refused(tmp_path):
-    job, files = make_job(tmp_path, split={"by": "time"})
-    with pytest.raises(UserError, match=r"^split.by: time does not go with source.kind: lines$"):
-        make_source(job, files)
+    with pytest.raises(ValueError, match=r"split.by: time does not go with source.kind: lines \(allowed: asset\)"):
+        make_job(tmp_path, split={"by": "time"})

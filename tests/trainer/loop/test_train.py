@@ -192,6 +192,7 @@ class Random(keras.Model):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["recurrent", "random"])
 def test_stopped_anywhere_and_started_again_nothing_changes(job, written, tmp_path, monkeypatch, kind):
     """With moving statistics, random layers, a schedule and clipping as well."""

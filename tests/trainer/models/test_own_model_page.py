@@ -49,7 +49,7 @@ CASES = {  # the section of the page, the task, the precision, what the export r
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_a_model_of_the_page(data, sections, tmp_path, case):
     number, task, precision, outputs = CASES[case]
