@@ -229,6 +229,7 @@ def test_the_last_checkpoints_stay(job, written):
     assert 1 <= len(find_checkpoints(names.best)) <= 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
 def test_mixed_precision_learns_and_exports_float32(job, written, precision):
     made = job(epochs=3, devices={"precision": precision})
