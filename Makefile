@@ -10,8 +10,8 @@ READY := $(VENV)/.ready
 
 help:
 	@echo "make demo       simulate a fleet, preprocess it, train on it with two workers (half a minute after the install)"
-	@echo "make test       the tests, in eleven minutes"
-	@echo "make test-long  workers that are killed, a bucket on this machine, wheels: in twenty minutes"
+	@echo "make test       the tests, on all cores"
+	@echo "make test-long  workers that are killed, a bucket on this machine, wheels, pages and examples that are run"
 	@echo "make test-fast  all tests but the slow ones"
 	@echo "make bench      ours against the alternatives, SIZE=small (12 minutes) or SIZE=large (writes docs/benchmarks.md)"
 	@echo "make docs       the documentation as a site, with a page for every module, in out/docs (under a minute)"
