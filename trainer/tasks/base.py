@@ -71,16 +71,19 @@ class Task(ABC):
         self.loss: Loss = find_loss(goal.loss or self.default_loss, f"{key}.loss")
         names = self.default_metrics if goal.metrics is None else goal.metrics
         self.measures: list[Measure] = find_measures(names, f"{key}.metrics", self.short_names, **self.arguments())
+        self._try_what_is_named()
+
+    def _try_what_is_named(self) -> None:
+        """What the job names is tried; what stands here by default is known to fit."""
         trial = self.trial(np.random.default_rng(0), 2 * TRIED)
-        named = goal.loss is not None and not self.loss.is_own
-        try_loss(self.losses, trial, goal.loss or self.default_loss, f"{key}.loss", must_vary=named)
-        for measure in self.measures:
-            named = goal.metrics is not None and not measure.is_own
+        if self.goal.loss is not None:
+            try_loss(self.losses, trial, self.goal.loss, f"{self.key}.loss", must_vary=not self.loss.is_own)
+        for measure in self.measures if self.goal.metrics is not None else ():
 
             def compared(wanted: tf.Tensor, found: tf.Tensor, measure: Measure = measure) -> Any:
                 return self.compared(measure, wanted, self.scored(found))
 
-            try_measure(measure, compared, trial, f"{key}.metrics", must_vary=named)
+            try_measure(measure, compared, trial, f"{self.key}.metrics", must_vary=not measure.is_own)
 
     @property
     def loss_name(self) -> str:
