@@ -1,7 +1,7 @@
-"""How fast a dataset feeds a training run: up to each stage of the feed, with each of its options, and in a step.
+"""How fast a dataset feeds a training run: up to each stage of the feed, and with each of its options.
 
 Every figure is that of the trainer's own graph (`beamfeed.trainer.feed.dataset.load_dataset`),
-cut off after a stage or tuned otherwise, and of the trainer's own steps.
+cut off after a stage or tuned otherwise.
 """
 
 import itertools
@@ -17,25 +17,15 @@ import psutil
 import tensorflow as tf
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.trainer import models
-from beamfeed.trainer.cluster.strategy import connect
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.feed.dataset import Cache, CutOff, Tuning, load_dataset
-from beamfeed.trainer.feed.distributed import Feed
 from beamfeed.trainer.feed.fields import data_fields, stored_bytes
 from beamfeed.trainer.feed.reader import BUFFER_BYTES
 from beamfeed.trainer.feed.sampler import Index
-from beamfeed.trainer.loop.optimizer import make_optimizer
-from beamfeed.trainer.loop.steps import WAITED, make_train_steps, zero_train
-from beamfeed.trainer.loop.train import computing_in
-from beamfeed.trainer.tasks.objective import Objective, Sums
 
 SPLIT: SplitName = "train"
 CALL_SECONDS = 0.1  # between looks at the clock
-LEAST_STEPS = 16  # steps in a call
 LONGEST_EPOCH = 60.0  # seconds; what needs a longer one to be filled is not measured
 STAGES = ("read", "CRC", "parse", "frame", "shuffle", "batch", "prefetch")
 OPTIONS = ("interleave", "parallel map", "prefetch", "cache memory", "cache file")
@@ -278,77 +268,3 @@ def _length(values: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
 def _windows(batch: dict[str, tf.Tensor | tf.RaggedTensor]) -> tf.Tensor:
     """How many there are, of the fields or the places of each."""
     return _length(next(iter(batch.values())))
-
-
-@dataclass(frozen=True)
-class StepTimes:
-    """Times of a step in seconds.
-
-    Attributes:
-      resident: of a step on one batch that is there already: the model alone.
-      fed: of a step that takes the next batch first.
-      waiting: of that, until the batch has come.
-      asking: the same where the batch is there already: the call, and nothing to wait for.
-    """
-
-    resident: float
-    fed: float
-    waiting: float
-    asking: float
-    devices: int
-
-    @property
-    def share_waiting(self) -> float:
-        """From 0 to 1."""
-        return self.waiting / self.fed
-
-
-def measure_steps(job: TrainingJob, manifest: Manifest, seconds: float) -> StepTimes:
-    """Trains the job's model for a few seconds, on this machine's devices, and keeps nothing.
-
-    It runs the trainer's own steps, many in a call, which take the time of waiting.
-
-    Args:
-      job: `output.path` is where the dataset is.
-      manifest: of that dataset.
-      seconds: that each of the two measurements takes, after a quarter of it to warm up.
-    """
-    cluster = connect(WorkerInfo())
-    train = job.train
-    objective = Objective(train.task, manifest)
-    with cluster.strategy.scope(), computing_in(train.devices.precision):
-        model = models.build(train.model, objective.signature, train.seed)
-        optimizer = make_optimizer(train.optimizer, scale_loss=train.devices.precision == "mixed_float16")
-        optimizer.build(model.trainable_variables)
-    steps = make_train_steps(
-        cluster.strategy, model, objective, optimizer, train.feed.batch_size, train.optimizer.clip_norm,
-        train.devices.xla,
-    )  # fmt: skip
-    batches = Feed(job, manifest, cluster, objective.fields()).train(epoch=0)
-    batch = next(batches)
-    first = tf.data.Dataset.from_tensors(cluster.strategy.experimental_local_results(batch)[0]).repeat().prefetch(2)
-    same = iter(cluster.strategy.distribute_datasets_from_function(lambda _: first))
-    run = partial(_run_call, steps, zero_train(objective))
-    resident, asking = _run_steps(run, same, seconds)
-    fed, waiting = _run_steps(run, batches, seconds)
-    return StepTimes(resident - asking, fed, waiting, asking, cluster.strategy.num_replicas_in_sync)
-
-
-def _run_call(run: Callable[..., Any], zero: Sums, batches: Any, steps: int) -> float:
-    """Runs so many steps to their end; returns the seconds that they waited for batches."""
-    totals, received = run(batches, tf.constant(steps), zero, tf.zeros([1]))
-    received.numpy()
-    return float(totals[WAITED])
-
-
-def _run_steps(run: Callable[..., float], batches: Any, seconds: float) -> tuple[float, float]:
-    """Warms up and measures: the mean seconds of a step with taking its batch, and of taking it."""
-    steps = LEAST_STEPS
-    run(batches, steps)  # is traced
-    began = time.perf_counter()
-    while time.perf_counter() - began < seconds / 4:
-        run(batches, steps)
-    count, waited, began = 0, 0.0, time.perf_counter()
-    while (spent := time.perf_counter() - began) < seconds:
-        count, waited = count + steps, waited + run(batches, steps)
-    return spent / count, waited / count

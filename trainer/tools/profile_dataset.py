@@ -24,7 +24,8 @@ from beamfeed.trainer.feed.sharding import check_split
 from beamfeed.trainer.tools.table import table
 
 if TYPE_CHECKING:  # they load TensorFlow
-    from beamfeed.trainer.tools.measurements import OptionRate, StageRate, StepTimes
+    from beamfeed.trainer.tools.measurements import OptionRate, StageRate
+    from beamfeed.trainer.tools.step_times import StepTimes
 
 BATCH, SHUFFLE, SECONDS = 256, 10_000, 2.0
 LITTLE = 0.02  # of a step: less waiting than this is none to speak of
@@ -108,8 +109,8 @@ def profile(
         first_read,
         measure_options,
         measure_stages,
-        measure_steps,
     )
+    from beamfeed.trainer.tools.step_times import measure_steps
 
     feeding = Feeding(manifest, arguments.dataset, batch, shuffle, arguments.seconds)
     with explained(manifest, arguments.dataset):

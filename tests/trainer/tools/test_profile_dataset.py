@@ -17,11 +17,11 @@ from beamfeed.trainer.tools.measurements import (
     Feeding,
     OptionRate,
     StageRate,
-    StepTimes,
     measure_options,
     measure_stages,
 )
 from beamfeed.trainer.tools.profile_dataset import Profile, describe, draw, limit, main, parse
+from beamfeed.trainer.tools.step_times import StepTimes
 
 
 def profile(**changes) -> Profile:
