@@ -15,7 +15,4 @@ def asset_of_path(path: str, asset: AssetFrom) -> str | None:
     """The asset that a path names: its group 'asset', or the file's stem; None where the pattern is not found."""
     if asset.pattern:
         return path_columns(path, asset).get("asset")
-    name = path.rpartition("/")[2]
-    for suffix in TimeseriesSource.suffixes:
-        name = name.removesuffix(suffix)
-    return name
+    return TimeseriesSource.stem(path)
