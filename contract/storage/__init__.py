@@ -10,9 +10,11 @@ from beamfeed.contract.storage.files import (
     match,
     match_inputs,
     open_input,
+    open_output,
     read_bytes,
     read_text,
     remove_tree,
+    stat,
     write_bytes,
     write_text,
 )
@@ -27,9 +29,11 @@ __all__ = [
     "match",
     "match_inputs",
     "open_input",
+    "open_output",
     "read_bytes",
     "read_text",
     "remove_tree",
+    "stat",
     "write_bytes",
     "write_text",
 ]

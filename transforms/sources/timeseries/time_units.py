@@ -6,6 +6,7 @@ floats without a unit 1e-9.
 """
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import numpy as np
@@ -160,6 +161,30 @@ class TimeUnits:
             row = at if rows is None else rows[at]
             raise BadTime(f"row {row}: there is no {when} in {self.zone}, where clocks are put forward then")
         return moved.cast(pa.int64()).to_numpy()
+
+    def instant(self, value: str | int | float, key: str) -> int:
+        """Ticks of a time that the job file gives under `key`.
+
+        Raises:
+          UserError: if it is no time of the column's kind.
+        """
+        if self.kind != "timestamp":
+            if isinstance(value, str):
+                raise UserError(f"{key}: {value!r} is not a number, and the time column holds numbers")
+            return round(
+                value * (NANOSECONDS[self.unit] if self.unit else 1 if self.kind == "integer" else FLOAT_TICKS)
+            )
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            raise UserError(f"{key}: {value!r} is not a time such as 2024-01-31 or 2024-01-31T12:00:00") from None
+        aware = moment.tzinfo is not None
+        moment = moment if aware else moment.replace(tzinfo=UTC)
+        ticks = round((moment - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1)) * 1000
+        try:
+            return int(self._in_utc(np.array([ticks]), aware=aware)[0])
+        except BadTime as bad:
+            raise UserError(f"{key}: {str(bad).partition(': ')[2]}") from None
 
     def duration(self, value: str | int | float, key: str) -> int:
         """Ticks of a duration that the job file gives under `key`.
