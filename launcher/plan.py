@@ -108,7 +108,9 @@ def find_files(job: Job) -> tuple[list[FileStat], list[str]]:
     try:
         return storage.match_inputs(job.source.patterns, job.source.suffixes)
     except OSError as error:
-        raise UserError(f"source.files: {', '.join(job.source.patterns)} cannot be listed: {_first_line(error)}") from None
+        raise UserError(
+            f"source.files: {', '.join(job.source.patterns)} cannot be listed: {_first_line(error)}"
+        ) from None
 
 
 def preprocess_stage(

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
-from beamfeed.transforms.sources.readers.dialect import NULL_WORDS
+from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Numbers
 
 Kind = Literal["null", "number", "time", "text"]
 SPACES = " \u00a0\u202f\u2009"  # that stand between groups of digits
@@ -45,14 +44,6 @@ def is_float(cell: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """How numbers are written."""
-
-    decimal: str
-    thousands: str | None = None
 
 
 class Unsure(ValueError):

@@ -6,31 +6,32 @@ A line that is no row becomes an empty one, which Arrow passes over, so that lin
 import codecs
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
 
 
-def to_lines(pieces: Iterable[bytes], dialect: Dialect) -> Iterator[bytes]:
+def to_lines(pieces: Iterable[bytes], dialect: Dialect, *, whole: bool = True) -> Iterator[bytes]:
     """The pieces of a text whose bytes cannot be cut into lines (`by_lines`), as UTF-8 with usual ends of lines.
 
     Args:
       pieces: all bytes of the file, in order, cut anywhere.
       dialect: of the file.
+      whole: whether the last piece ends the file; else a character may be cut off.
 
     Raises:
       BadText: if they are not of its encoding.
     """
     decoder = codecs.getincrementaldecoder(dialect.encoding)()
-    first = True
-    for piece in (*pieces, None):
-        data = b"" if piece is None else piece
-        if first:
-            data, first = data[dialect.bom :], False
+    skip = dialect.bom
+    for piece in chain(pieces, [None]):
+        data = b"" if piece is None else piece[skip:]
+        skip = 0
         try:
-            text = decoder.decode(data, final=piece is None)
+            text = decoder.decode(data, final=piece is None and whole)
         except UnicodeError as error:
-            raise BadText("file", f"is not {dialect.encoding}: {error}") from None
+            raise BadText(f"is not {dialect.encoding}: {error}; see source.csv.encoding") from None
         yield (text.replace("\r", "\n") if dialect.newline == "\r" else text).encode()
 
 
@@ -51,9 +52,8 @@ def clean(block: bytes, dialect: Dialect, *, first: bool) -> bytes:
         try:
             block = block.decode(dialect.encoding).encode()
         except UnicodeDecodeError as error:
-            line = block[: error.start].count(b"\n") + 1
-            byte = block[error.start]
-            raise BadText(f"line {line}", f"is not {dialect.encoding}: byte 0x{byte:02x}") from None
+            reason = f"is not {dialect.encoding}: byte 0x{block[error.start]:02x}; see source.csv.encoding"
+            raise BadText(reason, block[: error.start].count(b"\n") + 1) from None
     if dialect.comment is not None and (mark := dialect.comment.encode()) in block:
         block = re.sub(rb"(?m)^[ \t]*%b[^\n]*" % re.escape(mark), b"", block)
     if dialect.delimiter == " ":

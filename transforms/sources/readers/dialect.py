@@ -15,6 +15,14 @@ _NAMED = {"\t": "tab", " ": "white space"}
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """How numbers are written."""
+
+    decimal: str
+    thousands: str | None = None
+
+
+@dataclass(frozen=True)
 class Dialect:
     """How one text file is written.
 
@@ -56,13 +64,18 @@ class Dialect:
 
     @property
     def by_lines(self) -> bool:
-        """Whether a byte b"\\n" ends a line and nothing else, so that any part of whole lines can be read by itself."""
+        """Whether the byte of a line feed and nothing else ends a line, so that whole lines can be read alone."""
         return self.newline == "\n" and not self.encoding.startswith(("utf-16", "utf-32"))
 
     @property
     def as_text(self) -> bool:
         """Whether Arrow cannot read the numbers, so that they are taken as text first."""
         return self.thousands is not None
+
+    @property
+    def numbers(self) -> Numbers:
+        """How its numbers are written."""
+        return Numbers(self.decimal, self.thousands)
 
     def describe(self) -> str:
         """What differs from a plain CSV, in a few words; "" if nothing does."""

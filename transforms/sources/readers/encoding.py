@@ -16,13 +16,25 @@ class BadText(ValueError):
     """A text that cannot be read.
 
     Attributes:
-      place: in the file, such as "line 17, column x".
       reason: why.
+      line: where, from 1; None where it is all of it.
+      column: its name.
     """
 
-    def __init__(self, place: str, reason: str):
-        super().__init__(place, reason)
-        self.place, self.reason = place, reason
+    def __init__(self, reason: str, line: int | None = None, column: str | None = None):
+        super().__init__(reason, line, column)
+        self.reason, self.line, self.column = reason, line, column
+
+    @property
+    def place(self) -> str:
+        """Where it is, such as `line 17, column x`."""
+        if self.line is None:
+            return "file"
+        return f"line {self.line}" + (f", column {self.column}" if self.column is not None else "")
+
+    def after(self, lines: int) -> "BadText":
+        """The same where so many lines stand before."""
+        return self if self.line is None else BadText(self.reason, self.line + lines, self.column)
 
 
 def find_encoding(start: bytes, given: str = "auto") -> tuple[str, int]:
@@ -51,7 +63,7 @@ def find_encoding(start: bytes, given: str = "auto") -> tuple[str, int]:
             if zeros.count(0) > 0.7 * len(zeros) and not ascii_bytes.count(0):
                 return name, 0
     if binary := start.rstrip(b"\x1a").translate(None, _TEXT):
-        raise BadText(_line(start, start.index(binary[:1])), f"is not text: byte 0x{binary[0]:02x}")
+        raise BadText(f"is not text: byte 0x{binary[0]:02x}", _line(start, start.index(binary[:1])))
     if is_utf8(start):
         return "utf-8", 0
     try:
@@ -80,9 +92,9 @@ def decode(data: bytes, encoding: str) -> str:
         return codecs.getincrementaldecoder(encoding)().decode(data)
     except UnicodeError as error:
         at = getattr(error, "start", 0)
-        raise BadText(_line(data, at), f"is not {encoding}: byte 0x{data[at]:02x}; see source.csv.encoding") from None
+        reason = f"is not {encoding}: byte 0x{data[at]:02x}; see source.csv.encoding"
+        raise BadText(reason, _line(data, at)) from None
 
 
-def _line(data: bytes, at: int) -> str:
-    number = data[:at].count(b"\n") + 1
-    return f"line {number}"
+def _line(data: bytes, at: int) -> int:
+    return data[:at].count(b"\n") + 1

@@ -85,8 +85,7 @@ def lay_out(table: Table, keys: Csv, wanted: Collection[str]) -> Layout:
         where = "source.csv.names" if keys.names or header is None else f"line {header[0] + 1}"
         line = next(line for line, cells in rows if line >= first) + 1
         raise BadText(
-            f"line {line}",
-            f"rows have {width} values and {where} has {len(names)} names; see source.csv.names and delimiter",
+            f"has {width} values and {where} {len(names)} names; see source.csv.names and source.csv.delimiter", line
         )
     padded = table.delimiter != " " and any(cell != cell.strip() for cells in (raw, *data[:20]) for cell in cells)
     return Layout(tuple(names), None if header is None else header[0], first, data, kinds, padded)

@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.csv
@@ -19,8 +20,7 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
     Args:
       block: whole lines, as `clean` gives them.
       dialect: of the file.
-      types: of the columns that are read, which the file has once each. A column of times comes as text where it
-        holds times that Arrow does not take.
+      types: of the columns that are read, which the file has once each.
 
     Raises:
       BadText: at the first line or value that cannot be read; lines are those of the block, from 1.
@@ -42,12 +42,40 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
             columns[name] = convert(table.column(i).combine_chunks(), type_, dialect)
         except BadValue as bad:
             line = line_of_row(block, dialect, bad.row)
-            raise BadText(f"line {line}, column {name}", f"{bad.value!r} {bad.reason}") from None
+            raise BadText(f"{bad.value!r} {bad.reason}", line, name) from None
     return pa.table(columns)
 
 
-def _read(block: bytes, dialect: Dialect, types: Mapping[int, pa.DataType]) -> pa.Table:
-    """Columns by their places; the names of the table are the places, as a file may have a name twice."""
+def infer(block: bytes, dialect: Dialect) -> pa.Schema:
+    """The names and types of all columns, as some rows suggest them; of no rows, types are null.
+
+    Args:
+      block: whole lines, as `clean` gives them.
+      dialect: of the file.
+
+    Raises:
+      BadText: at a line that cannot be read.
+    """
+    if not block.strip():
+        return pa.schema([(name, pa.null()) for name in dialect.names])
+    try:
+        table = _read(block, dialect, None)
+    except pa.ArrowInvalid:
+        table = _read_text(block, dialect, list(range(len(dialect.names))))
+    types = []
+    for column in table.columns:
+        type_ = column.type
+        if pa.types.is_string(type_) or pa.types.is_binary(type_):  # may be numbers that Arrow does not take
+            text = column.combine_chunks().cast(pa.string(), safe=False)
+            with suppress(BadValue):
+                type_ = pa.float64() if convert(text, pa.float64(), dialect).null_count < len(text) else pa.null()
+        types.append(type_)
+    return pa.schema(list(zip(dialect.names, types, strict=True)))
+
+
+def _read(block: bytes, dialect: Dialect, types: Mapping[int, pa.DataType] | None) -> pa.Table:
+    """Columns by their places, all without `types`; their names are the places, as a file may have a name twice."""
+    types = types or {}
     return pa.csv.read_csv(
         pa.py_buffer(block),
         read_options=pa.csv.ReadOptions(
@@ -86,19 +114,19 @@ def _read_text(block: bytes, dialect: Dialect, places: list[int]) -> pa.Table:
         row, expected, got, text = found.groups()
         line = line_of_row(block, dialect, int(row) - 1)
         text = text if len(text) <= 100 else f"{text[:100]}..."
-        raise BadText(f"line {line}", f"expected {expected} columns, got {got}: {text}")
+        raise BadText(f"expected {expected} columns, got {got}: {text}", line)
     if found := re.search(r"column #(\d+): .*invalid UTF8", message):
-        for number, line in enumerate(block.split(b"\n")):
+        for number, content in enumerate(block.split(b"\n"), 1):
             try:
-                line.decode()
+                content.decode()
             except UnicodeDecodeError as error:
-                reason = f"is not UTF-8 text: byte 0x{line[error.start]:02x}; see source.csv.encoding"
-                raise BadText(f"line {number + 1}", reason) from None
-    raise BadText("file", f"cannot be read: {message[:300]}")
+                reason = f"is not UTF-8 text: byte 0x{content[error.start]:02x}; see source.csv.encoding"
+                raise BadText(reason, number) from None
+    raise BadText(f"cannot be read: {message[:300]}")
 
 
 def line_of_row(block: bytes, dialect: Dialect, row: int) -> int:
-    """The line of a block, from 1, that one of its rows begins with, both counted as Arrow does: without empty lines."""
+    """The line of a block, from 1, that one of its rows begins with; empty lines are no rows, as Arrow has it."""
     reader = csv.reader(
         io.StringIO(block.decode("utf-8", "replace"), newline=""),
         delimiter=dialect.delimiter,

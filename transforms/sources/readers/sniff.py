@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from beamfeed.contract.config.sources.csv import Csv
-from beamfeed.transforms.sources.readers.cells import Numbers, Unsure, find_numbers, is_float, kind_of
-from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect
+from beamfeed.transforms.sources.readers.cells import Unsure, find_numbers, is_float, kind_of
+from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers
 from beamfeed.transforms.sources.readers.encoding import BadText, decode, find_encoding
 from beamfeed.transforms.sources.readers.layout import Layout, Table, lay_out, may_name, names_in
 
@@ -50,7 +50,7 @@ def sniff(
     lines = [line.removesuffix("\r") for line in (*lines, rest.partition(newline)[0])]
     table = split(lines, keys, wanted)
     if not table.rows:
-        raise BadText("file", "holds no rows")
+        raise BadText("holds no rows")
     layout = lay_out(table, keys, wanted)
     found = _find_numbers(table, layout, text, keys, is_feature, known=numbers is not None)
     written = found or numbers or _given(keys)
@@ -100,9 +100,7 @@ def split(lines: Sequence[str], keys: Csv, wanted: Collection[str]) -> Table:
     return best[1] if best[0] > (0, 0.0) else found[0][1]
 
 
-def _split_at(
-    delimiter: str, lines: Sequence[str], keys: Csv, skipped: int, comment: str | None, number: int
-) -> Table:
+def _split_at(delimiter: str, lines: Sequence[str], keys: Csv, skipped: int, comment: str | None, number: int) -> Table:
     width = max((line.count(delimiter) for line in lines[skipped : skipped + 20]), default=0) + 1
     lines = lines[: skipped + max(8, min(number, _CELLS // width))]
     is_comment = [comment is not None and line.lstrip().startswith(comment) for line in lines]
@@ -161,11 +159,10 @@ def _find_numbers(
 ) -> Numbers | None:
     """How numbers are written: by the first rows, or where they do not tell by rows from all over the sample."""
     unsure = None
-    if keys.decimal == keys.thousands == "auto" and table.delimiter == ",":
-        if not _is_quoted(text, keys.quote or '"', layout.first_line) and all(
-            is_float(cell) or not cell.strip() for cell in _numbers_in(layout.data, layout, is_feature)
-        ):
-            return Numbers(".")  # as a comma would end the value
+    commas = keys.decimal == keys.thousands == "auto" and table.delimiter == ","
+    plain = (is_float(cell) or not cell.strip() for cell in _numbers_in(layout.data, layout, is_feature))
+    if commas and not _is_quoted(text, keys.quote or '"', layout.first_line) and all(plain):
+        return Numbers(".")  # as a comma would end the value
     for rows in (layout.data, _more_rows(table, text, layout, keys)):
         try:
             cells = _numbers_in(rows, layout, is_feature)
@@ -212,4 +209,3 @@ def _is_quoted(text: str, quote: str, first_line: int) -> bool:
     for _ in range(first_line):
         at = text.find("\n", at) + 1
     return text.find(quote, at) >= 0
-

@@ -50,9 +50,10 @@ def check_stems(paths: Sequence[str], asset: AssetFrom) -> None:
             if same
             else f"source.asset={{from: path, pattern: {folders}}}, which takes the folder's name"
         )
+        name = TimeseriesSource.stem(path)
         raise UserError(
-            f"source.asset: {other} and {path} would both be the asset {TimeseriesSource.stem(path)!r}; if they are two, write {hint}; "
+            f"source.asset: {other} and {path} would both be the asset {name!r}; if they are two, write {hint}; "
             "if they are one, give a pattern whose group 'asset' is the same for both"
             if not same
-            else f"source.asset: {other} and {path} would both be the asset {TimeseriesSource.stem(path)!r}; {hint}"
+            else f"source.asset: {other} and {path} would both be the asset {name!r}; {hint}"
         )

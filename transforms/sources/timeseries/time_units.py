@@ -15,14 +15,12 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.config.duration import NANOSECONDS, parse_duration
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.sources.timeseries.time_text import BadTime, pattern_of, read_times
+from beamfeed.transforms.sources.readers.time_text import A_ZONE, NO_ZONE, BadTime, pattern_of, read_times
 
 __all__ = ["BadTime", "TimeUnits", "check_format", "check_zone", "is_text"]
 
 FLOAT_TICKS = 1_000_000_000
 _LIMIT = 2**62  # differences of two times must fit an int64 too
-_NO_ZONE = "has no zone, other times of the files have one; source.time.zone says which it is in"
-_A_ZONE = "has a zone, other times of the files have none; source.time.zone says which those are in"
 
 
 @dataclass(frozen=True)
@@ -30,14 +28,14 @@ class TimeUnits:
     """What a time column counts.
 
     Attributes:
-      kind: of the column's type.
-      unit: of numbers.
+      kind: of the column's type; row where there is no column and rows count.
+      unit: of numbers, or from one row to the next.
       text: how times are written as text: a format, or the order of a date.
       zone: of times that do not say theirs; times with a zone are made UTC in any case.
       aware: whether times say their zone; None where it does not matter, as `zone` makes all of them one.
     """
 
-    kind: Literal["timestamp", "integer", "float"]
+    kind: Literal["timestamp", "integer", "float", "row"]
     unit: str | None = None
     text: str = "ymd"
     zone: str | None = None
@@ -66,12 +64,21 @@ class TimeUnits:
             return cls("float", unit)
         return None
 
-    def fault(self, type_: pa.DataType) -> str | None:
-        """What keeps a column of this type from being read in these units; None if it can be."""
+    def fault(self, type_: pa.DataType, clock: pa.DataType | None = None) -> str | None:
+        """What keeps a column of this type from being read in these units; None if it can be.
+
+        Args:
+          type_: of the column.
+          clock: of the column of times of the day, where there is one.
+        """
+        if clock is not None and not (pa.types.is_time(clock) or is_text(clock)):
+            return f"has times of the day in a column that is {clock}"
+        if clock is not None and pa.types.is_integer(type_):
+            return None
         if self.kind == "timestamp":
             aware = pa.types.is_timestamp(type_) and type_.tz is not None
             if not is_text(type_) and self.aware not in (None, aware):
-                return f"is {type_}: it {_A_ZONE if aware else _NO_ZONE}"
+                return f"is {type_}: it {A_ZONE if aware else NO_ZONE}"
             fits = pa.types.is_timestamp(type_) or pa.types.is_date(type_) or is_text(type_)
             return None if fits or ("%" in self.text and pa.types.is_integer(type_)) else f"is {type_}"
         other = TimeUnits.of(type_, self.unit)
@@ -87,7 +94,7 @@ class TimeUnits:
         for one in (column, clock):
             if one is not None and one.null_count:
                 row = pc.index(one.is_null(), True).as_py()
-                raise BadTime(f"row {row}: the time is missing")
+                raise BadTime(row, "the time is missing")
         if self.kind == "timestamp":
             return _checked(self._nanoseconds(column) if clock is None else self._joined(column, clock))
         if self.kind == "integer":
@@ -95,16 +102,20 @@ class TimeUnits:
                 values = column.cast(pa.int64()).to_numpy()
             except pa.ArrowInvalid:
                 row = int(np.asarray(column.to_numpy(zero_copy_only=False) >= 2**63).argmax())
-                raise BadTime(f"row {row}: the time {column[row]} is out of range") from None
+                raise BadTime(row, f"the time {column[row]} is out of range") from None
             return _scaled(values, NANOSECONDS[self.unit] if self.unit else 1)
         values = column.cast(pa.float64(), safe=False).to_numpy()
         bad = ~np.isfinite(values)
         if bad.any():
-            raise BadTime(f"row {int(bad.argmax())}: the time is {values[bad.argmax()]}")
+            raise BadTime(int(bad.argmax()), f"the time is {values[bad.argmax()]}")
         with np.errstate(over="ignore"):
             scaled = np.round(values * (NANOSECONDS[self.unit] if self.unit else FLOAT_TICKS))
         _check_range(scaled, values)
         return scaled.astype(np.int64)
+
+    def rows(self, first: int, rows: int) -> np.ndarray:
+        """int64 [rows] ticks of rows that count themselves, from `first` on."""
+        return np.arange(first, first + rows) * (NANOSECONDS[self.unit] if self.unit else 1)
 
     def _nanoseconds(self, column: pa.Array) -> np.ndarray:
         """Of a column of timestamps, dates or text; a missing one of pandas stays the smallest number."""
@@ -120,7 +131,7 @@ class TimeUnits:
         found = read_times(text, self.text)
         if self.aware is not None and (found.aware != self.aware).any():
             row = int((found.aware != self.aware).argmax())
-            raise BadTime(f"row {row}: {text[row].as_py()!r} {_NO_ZONE if self.aware else _A_ZONE}")
+            raise BadTime(row, NO_ZONE if self.aware else A_ZONE, text[row].as_py())
         ticks = found.local - found.offset
         if self.zone is not None and not found.aware.all():
             plain = np.flatnonzero(~found.aware)
@@ -159,7 +170,7 @@ class TimeUnits:
             at = pc.index(lost, True).as_py()
             when = str(local[at].astype("datetime64[ns]").astype("datetime64[s]")).replace("T", " ")
             row = at if rows is None else rows[at]
-            raise BadTime(f"row {row}: there is no {when} in {self.zone}, where clocks are put forward then")
+            raise BadTime(int(row), f"there is no {when} in {self.zone}, where clocks are put forward then")
         return moved.cast(pa.int64()).to_numpy()
 
     def instant(self, value: str | int | float, key: str) -> int:
@@ -171,9 +182,7 @@ class TimeUnits:
         if self.kind != "timestamp":
             if isinstance(value, str):
                 raise UserError(f"{key}: {value!r} is not a number, and the time column holds numbers")
-            return round(
-                value * (NANOSECONDS[self.unit] if self.unit else 1 if self.kind == "integer" else FLOAT_TICKS)
-            )
+            return round(value * (NANOSECONDS[self.unit] if self.unit else FLOAT_TICKS if self.kind == "float" else 1))
         try:
             moment = datetime.fromisoformat(str(value))
         except ValueError:
@@ -184,7 +193,7 @@ class TimeUnits:
         try:
             return int(self._in_utc(np.array([ticks]), aware=aware)[0])
         except BadTime as bad:
-            raise UserError(f"{key}: {str(bad).partition(': ')[2]}") from None
+            raise UserError(f"{key}: {bad.what}") from None
 
     def duration(self, value: str | int | float, key: str) -> int:
         """Ticks of a duration that the job file gives under `key`.
@@ -201,7 +210,7 @@ class TimeUnits:
                     f"{key}: {value!r} has a unit but the time column has none; "
                     "give source.time.unit, or a plain number here"
                 )
-            return max(1, round(number * (1 if self.kind == "integer" else FLOAT_TICKS)))
+            return max(1, round(number * (FLOAT_TICKS if self.kind == "float" else 1)))
         return max(1, round(number * NANOSECONDS[unit or self.unit or "s"]))
 
 
@@ -227,7 +236,9 @@ def check_zone(zone: str | None) -> None:
         if zone is not None:
             pc.assume_timezone(pa.array([0], pa.timestamp("ns")), zone, ambiguous="earliest", nonexistent="earliest")
     except pa.ArrowInvalid:
-        raise UserError(f"source.time.zone: {zone!r} is not known on this machine (is its package tzdata there?)") from None
+        raise UserError(
+            f"source.time.zone: {zone!r} is not known on this machine (is its package tzdata there?)"
+        ) from None
 
 
 def _scaled(values: np.ndarray, factor: int) -> np.ndarray:
@@ -245,5 +256,5 @@ def _check_range(scaled: np.ndarray, values: np.ndarray) -> None:
     if bad.any():
         row = int(bad.argmax())
         if values.dtype == np.int64 and values[row] == np.iinfo(np.int64).min:
-            raise BadTime(f"row {row}: the time is missing (NaT)")
-        raise BadTime(f"row {row}: the time {values[row]} is out of range; check source.time.unit")
+            raise BadTime(row, "the time is missing (NaT)")
+        raise BadTime(row, f"the time {values[row]} is out of range; check source.time.unit")

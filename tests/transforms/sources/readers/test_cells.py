@@ -1,6 +1,7 @@
 import pytest
 
-from beamfeed.transforms.sources.readers.cells import Numbers, Unsure, find_numbers, kind_of
+from beamfeed.transforms.sources.readers.cells import Unsure, find_numbers, kind_of
+from beamfeed.transforms.sources.readers.dialect import Numbers
 
 
 @pytest.mark.parametrize(

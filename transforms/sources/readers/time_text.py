@@ -35,8 +35,30 @@ _LETTERS = {
 _SHORT = {"T": "%H:%M:%S", "R": "%H:%M", "F": "%Y-%m-%d", "D": "%m/%d/%y"}
 
 
+NO_ZONE = "has no zone, other times of the files have one; source.time.zone says which it is in"
+A_ZONE = "has a zone, other times of the files have none; source.time.zone says which those are in"
+
+
 class BadTime(ValueError):
-    """A time that cannot be read; the message says which row, and why."""
+    """A time that cannot be read.
+
+    Attributes:
+      row: its place in the column.
+      reason: why; it follows on `value`, where there is one.
+      value: as it is written.
+    """
+
+    def __init__(self, row: int, reason: str, value: str | None = None):
+        super().__init__(row, reason, value)
+        self.row, self.reason, self.value = row, reason, value
+
+    @property
+    def what(self) -> str:
+        """What is wrong, without the place."""
+        return self.reason if self.value is None else f"{self.value!r} {self.reason}"
+
+    def __str__(self) -> str:
+        return f"row {self.row}: {self.what}"
 
 
 @dataclass(frozen=True)
@@ -184,11 +206,11 @@ def _bad(column: pa.Array, wrong: np.ndarray, how: str) -> BadTime:
     row = int(wrong.argmax())
     value = column[row].as_py()
     if not value.strip():
-        return BadTime(f"row {row}: the time is missing")
+        return BadTime(row, "the time is missing")
     if how in ORDERS:
         order = {"ymd": "year-month-day", "dmy": "day.month.year", "mdy": "month/day/year"}[how]
-        return BadTime(f"row {row}: {value!r} is not a time with {order}; source.time.format says how times are written")
-    return BadTime(f"row {row}: {value!r} is not a time of source.time.format: {how!r}")
+        return BadTime(row, f"is not a time with {order}; source.time.format says how times are written", value)
+    return BadTime(row, f"is not a time of source.time.format: {how!r}", value)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beamfeed.transforms.sources.timeseries.time_text import BadTime, Guess, guess_order, pattern_of, read_times
+from beamfeed.transforms.sources.readers.time_text import BadTime, Guess, guess_order, pattern_of, read_times
 
 
 def nanoseconds(*when: int, more: int = 0) -> int:
@@ -84,7 +84,8 @@ def test_what_is_no_time(how, text):
     assert str(error.value).startswith(f"row 1: {text!r} is not a time ")
 
 
-def test_times_of_any_year_are_pythons(rng=np.random.default_rng(3)):
+def test_times_of_any_year_are_pythons():
+    rng = np.random.default_rng(3)
     start = datetime(1900, 1, 1, tzinfo=UTC)
     whens = [start + timedelta(microseconds=int(n)) for n in rng.integers(0, 200 * 365 * 86_400 * 10**6, 2000)]
     zones = [timezone(timedelta(minutes=int(n))) for n in rng.integers(-12 * 60, 14 * 60, 2000)]
