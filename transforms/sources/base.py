@@ -129,7 +129,8 @@ class Verdict(Generic[A]):
     Attributes:
       asset: as it is to be read.
       statistics: of its rows that train.
-      rejects: why it is set aside; none where it goes on.
+      rejects: why it is set aside.
+      left_out: all its rows have values that are in no list of `split`.
       notes: what the user should know, see `beamfeed.transforms.notes`.
       split_values: with split: {by: column} of the files, values of its rows: those in the lists, and some others.
     """
@@ -137,13 +138,14 @@ class Verdict(Generic[A]):
     asset: A
     statistics: Statistics
     rejects: tuple[Reject, ...] = field(default=(), kw_only=True)
+    left_out: bool = field(default=False, kw_only=True)
     notes: tuple[Note, ...] = field(default=(), kw_only=True)
     split_values: frozenset[str] = field(default=frozenset(), kw_only=True)
 
     @property
     def accepted(self) -> bool:
-        """Whether it goes on; else it is rejected, or all its rows have values in no list of `split`."""
-        return not self.rejects and bool(self.asset.pieces)
+        """Whether it goes on."""
+        return not self.rejects and not self.left_out
 
     @property
     def trains(self) -> bool:

@@ -144,10 +144,7 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
     notes = [*_notes(asset, founds, merged, spec)]
     values = frozenset().union(*(found.listed | set(found.unlisted) for found in founds))
     if not any(fact.spans for fact in facts):  # all rows have values in no list of split
-        nothing = SeriesStatistics.zero(spec.schema), SeenClasses.zero(spec.schema.labels)
-        return SeriesVerdict(
-            replace(asset, pieces=()), nothing[0], seen=nothing[1], notes=tuple(notes), split_values=values
-        )
+        return replace(reject(), left_out=True, notes=tuple(notes), split_values=values)
     if not windows:
         return replace(reject(Reject(asset.name, asset.files, "file", why_empty(spec))), split_values=values)
     wanted = wanted_splits(spec.job.split) if asset.split is None else [asset.split]
