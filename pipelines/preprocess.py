@@ -38,12 +38,11 @@ def list_source(job: Job) -> list[FileStat]:
       UserError: if no file matches.
     """
     try:
-        files = storage.match(job.source.files, job.source.suffixes)
+        files, empty = storage.match_inputs(job.source.patterns, job.source.suffixes)
     except OSError as error:
-        raise UserError(f"source.files: {job.source.files}: {str(error).splitlines()[0]}") from None
-    if not files:
-        suffixes = ", ".join(job.source.suffixes)
-        raise UserError(f"source.files: no file matches {job.source.files} (suffixes: {suffixes})")
+        raise UserError(f"source.files: {', '.join(job.source.patterns)}: {str(error).splitlines()[0]}") from None
+    if empty:
+        raise UserError(f"source.files: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
     return files
 
 

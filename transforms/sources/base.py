@@ -177,8 +177,7 @@ class Source(ABC, Generic[P, A, R]):
     @classmethod
     def asset_of_path(cls, path: str, job: Job) -> str | None:
         """The asset of a file by its path: its name without the suffix; None where the path does not tell."""
-        name = path.rpartition("/")[2]
-        return next((name.removesuffix(s) for s in job.source.suffixes if name.endswith(s)), name)
+        return job.source.stem(path)
 
     @classmethod
     def first_files(cls, job: Job, files: Sequence[FileStat]) -> list[FileStat]:

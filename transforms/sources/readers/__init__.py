@@ -5,63 +5,121 @@ reason.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
+from beamfeed.transforms.sources.readers.arrow_file import arrow_schema, divides_arrow, iter_arrow
+from beamfeed.transforms.sources.readers.cells import Unsure
+from beamfeed.transforms.sources.readers.dialect import Dialect, Numbers
 from beamfeed.transforms.sources.readers.expected import (
     BATCH_ROWS,
     Expected,
     Group,
+    TextOptions,
     batch_rows,
     require_columns,
 )
+from beamfeed.transforms.sources.readers.formats import format_of, packed_by
+from beamfeed.transforms.sources.readers.json_lines import iter_json, look_at_json
 from beamfeed.transforms.sources.readers.parquet import iter_parquet, open_parquet, row_groups
-from beamfeed.transforms.sources.readers.text import can_seek, guess_schema, iter_text
+from beamfeed.transforms.sources.readers.peek import peek, place_of_row
+from beamfeed.transforms.sources.readers.text import divides_text, iter_text, look_at_text
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
 
 __all__ = [
     "BATCH_ROWS",
     "Expected",
     "Group",
+    "Look",
+    "Numbers",
+    "TextOptions",
+    "Unsure",
     "batch_rows",
     "divides",
     "is_parquet",
     "iter_batches",
+    "look_at",
     "naming_the_file",
     "open_parquet",
+    "peek",
+    "place_of_row",
     "read_schema",
     "require_columns",
     "row_groups",
 ]
 
+_ITERATORS = {"parquet": iter_parquet, "arrow": iter_arrow, "json": iter_json, "csv": iter_text}
+
 
 def is_parquet(path: str) -> bool:
     """Whether a path is that of a Parquet file."""
-    return path.endswith(".parquet")
+    return format_of(path) == "parquet"
 
 
-def divides(path: str) -> bool:
+def divides(path: str, expected: Expected) -> bool:
     """Whether the groups of a file can be read each by itself."""
-    return is_parquet(path) or can_seek(path)
+    with naming_the_file(path):
+        match format_of(path):
+            case "csv":
+                return divides_text(path, expected.text)
+            case "json":
+                return packed_by(path) is None
+            case "arrow":
+                return divides_arrow(path)
+            case "parquet":
+                return True
 
 
-def read_schema(path: str) -> pa.Schema:
-    """The names and types of a file's columns; of a CSV, as its first block suggests them.
+@dataclass(frozen=True)
+class Look:
+    """What the beginning of a file tells.
+
+    Attributes:
+      schema: the names and types of its columns.
+      dialect: how it is written, if it is a CSV.
+    """
+
+    schema: pa.Schema
+    dialect: Dialect | None = None
+
+
+def look_at(path: str, text: TextOptions = TextOptions()) -> Look:
+    """What the beginning of a file tells of it.
 
     Raises:
-      BadInput
+      BadInput: if it cannot be read.
+      Unsure: if its numbers could be read in two ways.
     """
     with naming_the_file(path):
-        if is_parquet(path):
-            with open_parquet(path) as file:
-                return file.schema_arrow
-        return guess_schema(path)
+        match format_of(path):
+            case "csv":
+                return Look(*look_at_text(path, text))
+            case "json":
+                return Look(look_at_json(path))
+            case "arrow":
+                return Look(arrow_schema(path))
+            case "parquet":
+                with open_parquet(path) as file:
+                    return Look(file.schema_arrow)
+
+
+def read_schema(path: str, text: TextOptions = TextOptions()) -> pa.Schema:
+    """The names and types of a file's columns; of a text, as its beginning suggests them.
+
+    Raises:
+      BadInput: if it cannot be read.
+    """
+    with naming_the_file(path):
+        return look_at(path, text).schema
 
 
 def iter_batches(
     path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None = None
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
     """Streams the columns `names` of a file, some megabytes at a time, in the file's order.
+
+    A column that the file may lack, and lacks, is one of missing values.
 
     Args:
       path: the file, local or gs://
@@ -78,4 +136,13 @@ def iter_batches(
     """
     names = list(dict.fromkeys(names))
     with naming_the_file(path):
-        yield from (iter_parquet if is_parquet(path) else iter_text)(path, expected, names, groups)
+        for group, row, batch in _ITERATORS[format_of(path)](path, expected, names, groups):
+            yield group, row, _with_missing(batch, names)
+
+
+def _with_missing(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    there = batch.schema.names
+    if len(there) == len(names):
+        return batch
+    none = pa.nulls(batch.num_rows, pa.float32())
+    return pa.RecordBatch.from_arrays([batch.column(n) if n in there else none for n in names], names=list(names))

@@ -1,12 +1,16 @@
 """What a reader is told of the files of a job, and the runs of rows that they divide into."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import fnmatch
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 
+from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers.dialect import Numbers
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 8 << 20  # of a batch, by four bytes a value
@@ -29,6 +33,30 @@ class Group:
     size: int = 0
 
 
+@dataclass(frozen=True)
+class TextOptions:
+    """What is known of how the text files of a job are written.
+
+    Attributes:
+      keys: what the user says.
+      wanted: names of columns that the job needs; a line with some of them names the columns.
+      features: names and globs of the columns whose numbers tell how numbers are written; without any, all do.
+      numbers: how they are written in the other files, for a file that does not tell.
+    """
+
+    keys: Csv = field(default_factory=Csv)
+    wanted: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    numbers: Numbers | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.keys.model_dump_json(), self.wanted, self.features, self.numbers))
+
+    def is_feature(self, name: str) -> bool:
+        """Whether the numbers of a column tell how numbers are written."""
+        return not self.features or any(name == one or fnmatch.fnmatchcase(name, one) for one in self.features)
+
+
 class Expected(Protocol):
     """What every file of a job must hold."""
 
@@ -37,18 +65,40 @@ class Expected(Protocol):
         """The columns, each once, in the order they are read."""
 
     @property
+    def optional(self) -> Collection[str]:
+        """Those of them that a file may lack: their values are missing then."""
+
+    @property
     def csv_types(self) -> dict[str, pa.DataType]:
-        """The types that the columns of a CSV are parsed as."""
+        """The types that the columns of a text are parsed as."""
+
+    @property
+    def text(self) -> TextOptions:
+        """How texts are written."""
 
     def check(self, path: str, schema: pa.Schema) -> None:
         """Raises BadInput if a column is missing or of the wrong type."""
 
 
-def require_columns(path: str, names: Sequence[str], found: Sequence[str]) -> None:
-    """Raises BadInput if a file lacks one of the columns."""
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise BadInput(path, f"column {missing[0]}", f"is missing; the file has {', '.join(found)[:200]}")
+def require_columns(
+    path: str, names: Sequence[str], found: Sequence[str], optional: Collection[str] = (), hint: str = ""
+) -> None:
+    """Raises BadInput if a file lacks one of the columns, or has one of them twice.
+
+    Args:
+      path: of the file.
+      names: of the columns.
+      found: of all columns of the file.
+      optional: which of them it may lack.
+      hint: how the file was read, where that may be the reason.
+    """
+    counts = Counter(found)
+    for name in names:
+        if counts[name] > 1:
+            raise BadInput(path, f"column {name}", f"is there {counts[name]} times")
+        if not counts[name] and name not in optional:
+            has = ", ".join(one for one in found if one)[:200]
+            raise BadInput(path, f"column {name}", f"is missing; the file has {has}{f' ({hint})' if hint else ''}")
 
 
 def batch_rows(columns: int) -> int:

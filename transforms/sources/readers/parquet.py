@@ -47,6 +47,7 @@ def iter_parquet(
     """Streams columns of row groups, see `iter_batches`."""
     with open_parquet(path) as file:
         expected.check(path, file.schema_arrow)
+        names = [name for name in names if name in file.schema_arrow.names]
         known = {group.place: group for group in row_groups(file)}
         for group in known.values() if groups is None else groups:
             if known.get(group.place) != group:

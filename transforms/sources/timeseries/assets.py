@@ -24,16 +24,7 @@ def asset_of_path(path: str, asset: AssetFrom) -> str | None:
         return path_columns(path, asset).get(asset.column)
     if asset.pattern:
         return path_columns(path, asset).get("asset")
-    return stem(path)
-
-
-def stem(path: str) -> str:
-    """The name of a file without its suffix."""
-    name = path.rpartition("/")[2]
-    for suffix in sorted(TimeseriesSource.suffixes, key=len, reverse=True):
-        if name.lower().endswith(suffix):
-            return name[: -len(suffix)]
-    return name
+    return TimeseriesSource.stem(path)
 
 
 def check_stems(paths: Sequence[str], asset: AssetFrom) -> None:
@@ -46,7 +37,7 @@ def check_stems(paths: Sequence[str], asset: AssetFrom) -> None:
         return
     seen: dict[str, str] = {}
     for path in paths:
-        other = seen.setdefault(stem(path), path)
+        other = seen.setdefault(TimeseriesSource.stem(path), path)
         if other == path:
             continue
         keys = [key for key, value in path_columns(path, asset).items() if path_columns(other, asset).get(key) != value]
@@ -59,9 +50,10 @@ def check_stems(paths: Sequence[str], asset: AssetFrom) -> None:
             if same
             else f"source.asset={{from: path, pattern: {folders}}}, which takes the folder's name"
         )
+        name = TimeseriesSource.stem(path)
         raise UserError(
-            f"source.asset: {other} and {path} would both be the asset {stem(path)!r}; if they are two, write {hint}; "
+            f"source.asset: {other} and {path} would both be the asset {name!r}; if they are two, write {hint}; "
             "if they are one, give a pattern whose group 'asset' is the same for both"
             if not same
-            else f"source.asset: {other} and {path} would both be the asset {stem(path)!r}; {hint}"
+            else f"source.asset: {other} and {path} would both be the asset {name!r}; {hint}"
         )

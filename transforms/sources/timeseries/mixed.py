@@ -53,7 +53,7 @@ def slices_by_column(file: FileStat, schema: SeriesSchema, split_value: str | No
         copies = _copy_in_order(path, schema, sorted(seen), copy)
     found = []
     for name, one in sorted(seen.items()):
-        groups = copies.get(name) or (list(one.groups.values()) if divides(path) else [])
+        groups = copies.get(name) or (list(one.groups.values()) if divides(path, schema) else [])
         found.append(
             FileSlice(name, path, one.rows, one.first, one.last, tuple(groups), copy=copy, split_value=split_value,
                       file=None if copy else file)
@@ -68,11 +68,11 @@ def _look(path: str, schema: SeriesSchema) -> tuple[dict[str, _Seen], bool]:
     owner: dict[int, str] = {}
     pure = True
     with naming_the_file(path):
-        for group, row, batch in iter_batches(path, schema, [schema.asset, schema.time]):
+        for group, row, batch in iter_batches(path, schema, [schema.asset, *schema.time_columns]):
             if not batch.num_rows:
                 continue
-            names = asset_names(path, batch.column(schema.asset), row).dictionary_encode()
-            ticks = read_ticks(path, batch.column(schema.time), schema.time_units, row)
+            names = asset_names(path, batch.column(schema.asset), schema, row).dictionary_encode()
+            ticks = read_ticks(path, batch, schema, row)
             codes = names.indices.to_numpy()
             order = np.argsort(codes, kind="stable")
             starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
@@ -83,7 +83,7 @@ def _look(path: str, schema: SeriesSchema) -> tuple[dict[str, _Seen], bool]:
                 one.rows += int(count)
                 one.first, one.last = min(one.first, int(low)), max(one.last, int(high))
                 one.groups[group.place] = group
-                place = group.place if divides(path) else 0
+                place = group.place if divides(path, schema) else 0
                 pure &= owner.setdefault(place, name) == name
     return seen, pure
 
@@ -144,7 +144,7 @@ class _Run:
 
 
 def _put_together(path: str, table: pa.Table, schema: SeriesSchema, names: Sequence[str]) -> _Run:
-    column = asset_names(path, table.column(schema.asset).combine_chunks(), 0)
+    column = asset_names(path, table.column(schema.asset).combine_chunks(), schema, 0)
     codes = pc.index_in(column, value_set=pa.array(names, pa.string())).to_numpy()
     order = np.argsort(codes, kind="stable")
     return _Run(table.take(pa.array(order)), np.searchsorted(codes[order], np.arange(len(names) + 1)))

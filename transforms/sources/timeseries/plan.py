@@ -75,6 +75,8 @@ def gather(
 ) -> SeriesAsset | Reject:
     """The asset that some slices make up; a reject if it cannot give a window."""
     some = sorted((piece for piece in slices if piece.rows), key=lambda piece: (piece.first, piece.path))
+    if time_units.kind == "row":
+        some = in_order_of_paths(some, time_units)
     pieces = tuple(replace(piece, number=number) for number, piece in enumerate(some))
     rows = sum(piece.rows for piece in pieces)
     last = max((piece.last for piece in pieces), default=0)
@@ -88,6 +90,16 @@ def gather(
     if job.split.by == "time":
         return replace(asset, cuts=time_cuts(asset, job, time_units))
     return replace(asset, row_cuts=cut_rows(rows, job.split)) if job.split.by == "rows" else asset
+
+
+def in_order_of_paths(pieces: Sequence[FileSlice], time_units: TimeUnits) -> list[FileSlice]:
+    """The slices of an asset whose rows count on from file to file."""
+    found, row = [], 0
+    for piece in sorted(pieces, key=lambda piece: piece.path):
+        first, last = time_units.rows(row, 1)[0], time_units.rows(row + piece.rows - 1, 1)[0]
+        found.append(replace(piece, first=int(first), last=int(last)))
+        row += piece.rows
+    return found
 
 
 def time_cuts(asset: SeriesAsset, job: Job, time_units: TimeUnits) -> tuple[int, int]:

@@ -127,7 +127,10 @@ def _batches(
 
 def _chunk(path: str, file_row: int | np.ndarray, position: int, batch: pa.RecordBatch, schema: SeriesSchema) -> Chunk:
     first = file_row if isinstance(file_row, int) else int(file_row[0])
-    time = read_ticks(path, batch.column(schema.time), schema.time_units, first)
+    if schema.time is None:  # counted among the asset's rows, and not among those of the file
+        time = schema.time_units.rows(position, batch.num_rows)
+    else:
+        time = read_ticks(path, batch, schema, file_row)
     split = None
     if schema.split is not None:
         split = batch.column(schema.split)

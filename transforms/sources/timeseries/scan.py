@@ -3,6 +3,7 @@
 Where a column names the assets, that column is read too.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -23,11 +24,12 @@ from beamfeed.transforms.sources.readers import (
     iter_batches,
     naming_the_file,
     open_parquet,
+    place_of_row,
     row_groups,
 )
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, path_columns
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
-from beamfeed.transforms.sources.timeseries.time_units import BadTime, TimeUnits
+from beamfeed.transforms.sources.timeseries.time_units import BadTime
 
 
 @dataclass(frozen=True)
@@ -79,18 +81,27 @@ def scan_file(
         raise BadInput(path, "path", what)
     groups, span = _parquet_span(path, schema) if is_parquet(path) else _read_span(path, schema)
     rows = sum(group.rows for group in groups)
-    kept = groups if divides(path) else ()
+    kept = groups if divides(path, schema) else ()
     first, last = span if rows else (0, 0)
     return [FileSlice(name, path, rows, first, last, tuple(kept), split_value=split_value, file=file)]
 
 
-def read_ticks(path: str, column: pa.Array, time_units: TimeUnits, row: int) -> np.ndarray:
-    """Ticks of a batch that starts at `row` of its file; a bad time becomes BadInput."""
+def read_ticks(path: str, batch: pa.RecordBatch, schema: SeriesSchema, row: int | np.ndarray) -> np.ndarray:
+    """Ticks of a batch; a bad time becomes BadInput.
+
+    Args:
+      path: of its file.
+      batch: that holds the columns of time.
+      schema: what the file must hold. Where rows count, they are numbered as in the file.
+      row: of the file that the batch starts with; or int64 [n], of each.
+    """
+    if schema.time is None:
+        return schema.time_units.rows(row if isinstance(row, int) else int(row[0]), batch.num_rows)
     try:
-        return time_units.ticks(column)
+        return schema.time_units.ticks(*(batch.column(name) for name in schema.time_columns))
     except BadTime as bad:
-        first, _, reason = str(bad).partition(": ")
-        raise BadInput(path, f"row {row + int(first.removeprefix('row '))}", reason) from None
+        at = row + bad.row if isinstance(row, int) else int(row[bad.row])
+        raise BadInput(path, place_of_row(path, at, schema), bad.what) from None
 
 
 def _parquet_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[int, int]]:
@@ -98,6 +109,9 @@ def _parquet_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[i
     with open_parquet(path) as file:
         schema.check(path, file.schema_arrow)
         groups = row_groups(file)
+        if schema.time is None:
+            last = max((group.row + group.rows for group in groups), default=1) - 1
+            return groups, (0, int(schema.time_units.rows(last, 1)[0]))
         if groups and (span := _span_of_footer(path, file, schema, groups)):
             return groups, span
     return _read_span(path, schema)
@@ -106,6 +120,8 @@ def _parquet_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[i
 def _span_of_footer(
     path: str, file: pq.ParquetFile, schema: SeriesSchema, groups: Iterable[Group]
 ) -> tuple[int, int] | None:
+    if schema.clock is not None:
+        return None
     metadata, type_ = file.metadata, file.schema_arrow.field(schema.time).type
     leaf = file.schema_arrow.names.index(schema.time) if metadata.num_columns == len(file.schema_arrow) else None
     stored = _stored_type(type_)
@@ -115,7 +131,10 @@ def _span_of_footer(
     if not all(s is not None and s.has_min_max and s.physical_type in ("INT32", "INT64", "DOUBLE") for s in stats):
         return None
     low, high = min(s.min_raw for s in stats), max(s.max_raw for s in stats)
-    ticks = read_ticks(path, pa.array([low, high], stored), schema.time_units, 0)
+    try:
+        ticks = schema.time_units.ticks(pa.array([low, high], stored))
+    except BadTime:  # the column says where
+        return None
     return int(ticks[0]), int(ticks[1])
 
 
@@ -123,10 +142,10 @@ def _read_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[int,
     found: dict[int, Group] = {}
     lows, highs = [], []
     with naming_the_file(path):
-        for group, row, batch in iter_batches(path, schema, [schema.time]):
+        for group, row, batch in iter_batches(path, schema, schema.time_columns or schema.features[:1]):
             found[group.place] = group
             if batch.num_rows:
-                ticks = read_ticks(path, batch.column(schema.time), schema.time_units, row)
+                ticks = read_ticks(path, batch, schema, row)
                 lows.append(int(ticks.min()))
                 highs.append(int(ticks.max()))
     return list(found.values()), (min(lows, default=0), max(highs, default=0))
@@ -141,14 +160,22 @@ def _stored_type(type_: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def asset_names(path: str, column: pa.Array, row: int) -> pa.StringArray:
-    """The asset column as strings; a missing name becomes BadInput."""
+def asset_names(path: str, column: pa.Array, schema: SeriesSchema, row: int) -> pa.StringArray:
+    """The asset column as strings; a missing name, or one that is not UTF-8, becomes BadInput."""
+    name = f"column {schema.asset}"
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        column = column.cast(column.type.value_type)
     if column.null_count:
         at = row + pc.index(column.is_null(), True).as_py()
-        raise BadInput(path, f"row {at}", "the asset is missing")
+        raise BadInput(path, place_of_row(path, at, schema), "the asset is missing")
     try:
-        return column.cast(pa.string())
+        names = column.cast(pa.string())
     except pa.ArrowException as error:
-        raise BadInput(path, f"row {row}", f"the asset is {column.type} and cannot be read as text: {error}") from None
+        raise BadInput(path, name, f"is {column.type} and cannot be read as text: {error}") from None
+    try:
+        names.validate(full=True)
+    except pa.ArrowInvalid as error:
+        found = re.search(r"at string index (\d+)", str(error))
+        place = place_of_row(path, row + int(found[1]), schema) if found else name
+        raise BadInput(path, place, "the name of the asset is not UTF-8") from None
+    return names

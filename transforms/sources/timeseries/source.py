@@ -19,8 +19,8 @@ from beamfeed.transforms.sources.timeseries.classes import RejectUnseen, check_m
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, gather, split_by_path
 from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork, preprocess_unit
 from beamfeed.transforms.sources.timeseries.records import check_names, record_fields
+from beamfeed.transforms.sources.timeseries.resolve import resolve_schema
 from beamfeed.transforms.sources.timeseries.scan import FileSlice, scan_file
-from beamfeed.transforms.sources.timeseries.schema import resolve_schema
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics
 from beamfeed.transforms.sources.timeseries.validate import SeriesReport, judge, validate_unit, why_empty
