@@ -13,6 +13,7 @@ from beamfeed.contract.storage.files import (
     read_text,
     remove_tree,
     write_bytes,
+    write_chunks,
     write_text,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "read_text",
     "remove_tree",
     "write_bytes",
+    "write_chunks",
     "write_text",
 ]

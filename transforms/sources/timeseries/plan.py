@@ -20,6 +20,7 @@ class SeriesAsset(Asset[FileSlice]):
 
     cuts: tuple[int, int] | None = None  # with split: {by: time}: where eval and test start, in ticks
     sort: bool = False  # its rows are not in order of time: sort them in memory
+    fleet_rows: int = 0  # of all assets together, where a sample is to be taken of them
 
 
 def gather(

@@ -12,8 +12,10 @@ from beamfeed.transforms.sources.base import Report, Unit
 from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, SeriesVerdict, add_names, see_classes
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.read import Chunk, in_split, read_chunks
+from beamfeed.transforms.sources.timeseries.sampling import empty_sample, part_of_rows, settle
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.statistics.moments import Moments
+from beamfeed.transforms.statistics.quantiles import RowSample, add_samples
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,14 @@ class SeriesStatistics:
     Attributes:
       moments: of the features of training rows; of an asset with a scale of its own, of its rows.
       classes: for each label, the classes that training rows name.
+      sample: of the same rows as `moments`, with scale.how: robust.
+      under_floor: with scale.per: asset, for each feature how many assets have a divisor that scale.floor lifts.
     """
 
     moments: Moments
     classes: Names
+    sample: RowSample | None = None
+    under_floor: tuple[int, ...] = ()
 
     @classmethod
     def zero(cls, schema: SeriesSchema) -> "SeriesStatistics":
@@ -43,7 +49,11 @@ class SeriesStatistics:
         return cls(Moments.zero(len(schema.features)), SeenClasses.zero(schema.labels).training)
 
     def __add__(self, other: "SeriesStatistics") -> "SeriesStatistics":
-        return SeriesStatistics(self.moments + other.moments, add_names(self.classes, other.classes))
+        return SeriesStatistics(
+            self.moments + other.moments,
+            add_names(self.classes, other.classes),
+            add_samples(self.sample, other.sample),
+        )
 
 
 @dataclass(frozen=True)
@@ -62,16 +72,24 @@ def validate_unit(unit: Unit[SeriesAsset], schema: SeriesSchema, job: Job) -> Se
     report = SeriesReport(unit, SeriesStatistics.zero(schema), seen=SeenClasses.zero(schema.labels))
     last: int | None = None
     moments, seen = report.statistics.moments, report.seen
+    features = len(schema.features)
+    sample, part = empty_sample(features, job), part_of_rows(unit.asset, features, job)
     try:
         for chunk in read_chunks(unit.asset, schema, unit.start, unit.end):
             report = _check_order(report, chunk, last)
             last = int(chunk.time[-1])
-            moments += Moments.of(_rows_for_statistics(chunk, unit.asset, job))
+            values, positions = _rows_for_statistics(chunk, unit.asset, job)
+            moments += Moments.of(values)
+            if sample is not None:
+                sample = sample.extend(values, unit.asset.name, positions, part)
             if schema.labels:
                 seen += _classes(chunk, unit.asset, schema, job)
     except BadInput as bad:
         return replace(report, reject=bad.reject(unit.asset.name))
-    return replace(report, statistics=SeriesStatistics(moments, seen.training), seen=seen, last_time=last or 0)
+    if unit.rows == unit.asset.rows:
+        sample = settle(sample, unit.asset, features, job)
+    statistics = SeriesStatistics(moments, seen.training, sample)
+    return replace(report, statistics=statistics, seen=seen, last_time=last or 0)
 
 
 def _classes(chunk: Chunk, asset: SeriesAsset, schema: SeriesSchema, job: Job) -> SeenClasses:
@@ -94,15 +112,17 @@ def _check_order(report: SeriesReport, chunk: Chunk, last: int | None) -> Series
     return report
 
 
-def _rows_for_statistics(chunk: Chunk, asset: SeriesAsset, job: Job) -> np.ndarray:
-    """Training rows; with scale.per: asset, all rows of an asset that is in one split as a whole.
+def _rows_for_statistics(chunk: Chunk, asset: SeriesAsset, job: Job) -> tuple[np.ndarray, np.ndarray]:
+    """The values of the training rows and their positions; with scale.per: asset, of all rows of a whole asset.
 
     An asset's own scale needs its own rows, also where it is there to test with.
     """
+    positions = np.arange(chunk.position, chunk.position + len(chunk))
     if asset.split is not None:
         use_all = asset.split == "train" or job.prepare.scale.per == "asset"
-        return chunk.values if use_all else chunk.values[:0]
-    return chunk.values[in_split(chunk, asset, "train", job.split)]
+        return (chunk.values, positions) if use_all else (chunk.values[:0], positions[:0])
+    rows = in_split(chunk, asset, "train", job.split)
+    return chunk.values[rows], positions[rows]
 
 
 def judge(reports: Iterable[SeriesReport], schema: SeriesSchema, job: Job) -> SeriesVerdict:
@@ -135,6 +155,7 @@ def judge(reports: Iterable[SeriesReport], schema: SeriesSchema, job: Job) -> Se
     if repeat is not None:
         return reject(_reject(asset, repeat, "has the time of another row of its asset"))
     total = sum((report.statistics for report in ordered), SeriesStatistics.zero(schema))
+    total = replace(total, sample=settle(total.sample, asset, len(schema.features), job))
     return SeriesVerdict(asset, total, seen=seen)
 
 
