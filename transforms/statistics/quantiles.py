@@ -52,8 +52,7 @@ def hash_rows(asset: str, positions: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _seed(asset: str) -> np.uint64:
-    name = asset.encode("utf-8", "surrogatepass")
-    return np.uint64(int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little"))
+    return np.uint64(int.from_bytes(hashlib.blake2b(asset.encode(), digest_size=8).digest(), "little"))
 
 
 @dataclass(frozen=True, eq=False)

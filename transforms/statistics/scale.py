@@ -22,7 +22,7 @@ from tensorflow_transform.tf_metadata import schema_utils
 from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
 from beamfeed.contract.config.prepare import Scale
-from beamfeed.transforms.statistics.scale_file import FIRST_LINE, WriteScaleFile, to_bytes
+from beamfeed.transforms.statistics.scale_file import FIRST_LINE, WriteScaleFile
 
 ASSET, VALUES, UNCLIPPED = "asset", "values", "unclipped"
 
@@ -137,7 +137,7 @@ class Scaler:
         """float32 [rows, features] scaled; NaN stays NaN."""
         inputs = {VALUES: tf.constant(values)}
         if self._per_asset:
-            inputs[ASSET] = tf.constant([to_bytes(asset)])
+            inputs[ASSET] = tf.constant([asset])
         return self._model.transform_fn(inputs)[VALUES].numpy()
 
 

@@ -24,12 +24,7 @@ CHUNK = 8 << 20  # bytes
 
 def encode_name(asset: str) -> bytes:
     """The key of an asset; `tf.io.encode_base64` gives the same in the graph."""
-    return _base64(to_bytes(asset))
-
-
-def to_bytes(asset: str) -> bytes:
-    """A name as bytes: UTF-8; what was no UTF-8 in a path is what it was."""
-    return asset.encode("utf-8", "surrogateescape")
+    return _base64(asset.encode())
 
 
 def scale_line(asset: str, scaling: Scaling) -> bytes:
@@ -43,7 +38,7 @@ def _base64(data: bytes) -> bytes:
 
 def piece_of(asset: str) -> int:
     """The number of the piece that an asset's line is in, by a hash of its name."""
-    return hashlib.blake2b(to_bytes(asset), digest_size=1).digest()[0] % PIECES
+    return hashlib.blake2b(asset.encode(), digest_size=1).digest()[0] % PIECES
 
 
 def write_piece(folder: str, piece: int, lines: Iterable[bytes]) -> tuple[int, str]:

@@ -76,7 +76,9 @@ def _plain_hash(asset: str, position: int) -> int:
     import hashlib
 
     most = (1 << 64) - 1
-    x = position * 0x9E3779B97F4A7C15 + int.from_bytes(hashlib.blake2b(asset.encode(), digest_size=8).digest(), "little")
+    x = position * 0x9E3779B97F4A7C15 + int.from_bytes(
+        hashlib.blake2b(asset.encode(), digest_size=8).digest(), "little"
+    )
     x &= most
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & most
     x = (x ^ (x >> 27)) * 0x94D049BB133111EB & most
