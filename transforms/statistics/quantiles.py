@@ -14,14 +14,14 @@ from functools import lru_cache
 
 import numpy as np
 
-SAMPLE_BYTES = 1 << 20  # of hashes and values
+SAMPLE_BYTES = 1_000_000  # of hashes and values
 MOST_ROWS = 16_384
 _HASHES = 1 << 64
 
 
 def capacity(features: int) -> int:
     """The rows of a sample: as many as are under 1 MB, at most 16,384."""
-    return max(1, min(MOST_ROWS, (SAMPLE_BYTES - 1) // (4 * features + 8)))
+    return max(1, min(MOST_ROWS, SAMPLE_BYTES // (4 * features + 8)))
 
 
 def share(rows: int, features: int, spare: int) -> float:

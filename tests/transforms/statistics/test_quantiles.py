@@ -127,8 +127,8 @@ def test_rows_are_drawn_evenly_from_assets_and_positions():
 @pytest.mark.parametrize("features", [1, 8, 1000, 10_000, 1_000_000])
 def test_a_sample_is_less_than_a_megabyte(features):
     rows = capacity(features)
-    assert rows == 1 or rows * (4 * features + 8) < 1 << 20
-    assert rows == 16_384 or (rows + 1) * (4 * features + 8) >= 1 << 20
+    assert rows == 1 or rows * (4 * features + 8) <= 1_000_000
+    assert rows == 16_384 or (rows + 1) * (4 * features + 8) > 1_000_000
 
 
 def test_a_settled_sample_tells_of_the_rows_it_was():
