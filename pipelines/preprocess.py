@@ -20,7 +20,7 @@ from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
 from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
 from beamfeed.contract.dataset.manifest import leftovers, read_complete
-from beamfeed.contract.errors import UserError, find_job_failure
+from beamfeed.contract.errors import JobFailed, UserError, failure_of, find_failure
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
@@ -148,15 +148,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs or submits a job and returns the exit code."""
     try:
         run(sys.argv[1:] if argv is None else argv)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
     except Exception as error:
-        message = find_job_failure(str(error))
-        if message is None:
+        found = failure_of(error) if isinstance(error, UserError | JobFailed) else find_failure(str(error))
+        if found is None:
             raise
-        print(message, file=sys.stderr)
-        return 1
+        print(found.message, file=sys.stderr)
+        return found.code
     return 0
 
 
