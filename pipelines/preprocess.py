@@ -2,9 +2,9 @@
 
     python -m beamfeed.pipelines.preprocess --job job.yaml [--set key=value] [Beam options]
 
-On a local runner it returns when the dataset is published; on another it submits
-the job and returns, as a Flex Template must. Exit codes: 0 done, 1 the job failed,
-2 a mistake of the user's.
+It returns when the dataset is published. Only on Dataflow it submits the job and
+returns, as a Flex Template must. Exit codes: 0 done, 1 the job failed, 2 a mistake
+of the user's.
 """
 
 import logging
@@ -110,7 +110,7 @@ def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) 
 
         from beamfeed.pipelines.build import PreprocessPipeline, write_listing
         from beamfeed.pipelines.options import JobOptions
-        from beamfeed.pipelines.runner import choose_runner, is_local
+        from beamfeed.pipelines.runner import choose_runner, is_dataflow, is_local, wait_for
         from beamfeed.transforms.progress import Progress
         from beamfeed.transforms.sources import make_source
 
@@ -121,16 +121,25 @@ def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) 
     layout = DataLayout.of(job.output.path, fingerprint)
     progress = Progress(options.view_as(JobOptions).progress_dir)
     progress.total("scan", len(files))
-    pipeline = beam.Pipeline(choose_runner(options, job.launch.preprocess.workers), options=options)
-    if is_local(options):
+    runner = choose_runner(options, job.launch.preprocess.workers)
+    local, waits = is_local(options), not is_dataflow(options)  # asked now: a runner may clear its name
+    pipeline = beam.Pipeline(runner, options=options)
+    if local:
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on
     write_listing(layout, [stat.path for stat in files])
     # Beam remarks on type hints of TensorFlow Transform.
     with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
         PreprocessPipeline(source, layout, fingerprint, len(files), progress).build(pipeline)
     # A local runner's errors come back as exceptions, with all that its log would say.
-    with _log_level(logging.CRITICAL if is_local(options) else logging.INFO):
-        pipeline.run()
+    with _log_level(logging.CRITICAL if waits else logging.INFO):
+        result = pipeline.run()
+        if waits:
+            wait_for(result)
+    if waits and not local and read_complete(job.output.path, fingerprint) is None:
+        raise JobFailed(
+            f"the job ended, but {job.output.path} holds no dataset of it; can the workers write there, "
+            "and did its input change?"
+        )
 
 
 @contextmanager
