@@ -10,20 +10,23 @@ of the user's.
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from beamfeed.contract import storage
+from beamfeed.contract import storage, streams
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
 from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
 from beamfeed.contract.dataset.manifest import leftovers, read_complete
-from beamfeed.contract.errors import JobFailed, UserError, failure_of, find_failure
+from beamfeed.contract.ending import Ending
+from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError, failure_of
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
+from beamfeed.pipelines.failure_log import FailureLog, tell
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # How much TensorFlow asks of gs:// at once. By default 64 MB, which each open file then keeps in memory;
@@ -75,7 +78,7 @@ def is_done(job: Job, fingerprint: str) -> bool:
     return True
 
 
-def run(argv: Sequence[str]) -> None:
+def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     """Parses the options and runs, or submits, the job.
 
     Raises:
@@ -96,13 +99,19 @@ def run(argv: Sequence[str]) -> None:
     if is_done(job, fingerprint):
         return
     check_output(job.output.path)
-    with lock.hold(lock_path(job.output.path)):
+    with lock.hold(lock_path(job.output.path), ending.end) as held, ending.undoing(held.give_back):
         if not is_done(job, fingerprint):  # by a run that has just ended
-            preprocess(job, files, fingerprint, options)
+            preprocess(job, files, fingerprint, options, ending, log)
 
 
-def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) -> None:
-    """Builds the pipeline and runs, or submits, it."""
+def preprocess(
+    job: Job, files: list[FileStat], fingerprint: str, options: Any, ending: Ending, log: FailureLog
+) -> None:
+    """Builds the pipeline and runs, or submits, it.
+
+    Raises:
+      JobFailed: if the job did not come to its end. Errors of workers come as the runner raises them.
+    """
     with heavy_imports():
         import apache_beam as beam
         import tensorflow as tf
@@ -130,12 +139,16 @@ def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) 
     # Beam remarks on type hints of TensorFlow Transform.
     with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
         PreprocessPipeline(source, layout, fingerprint, len(files), progress).build(pipeline)
-    # A local runner's errors come back as exceptions, with all that its log would say.
-    with _log_level(logging.CRITICAL if waits else logging.INFO):
+    if not waits:
+        with _log_level(logging.INFO):
+            pipeline.run()
+        return
+    folders = () if storage.is_remote(layout.temporary) else (layout.temporary,)
+    with log.listening(logging.WARNING if local else logging.INFO, folders):
         result = pipeline.run()
-        if waits:
+        with ending.undoing(result.cancel):
             wait_for(result)
-    if waits and not local and read_complete(job.output.path, fingerprint) is None:
+    if not local and read_complete(job.output.path, fingerprint) is None:
         raise JobFailed(
             f"the job ended, but {job.output.path} holds no dataset of it; can the workers write there, "
             "and did its input change?"
@@ -153,21 +166,35 @@ def _log_level(level: int) -> Iterator[None]:
         root.setLevel(before)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
     """Runs or submits a job and returns the exit code."""
+    log = FailureLog()
     try:
-        run(sys.argv[1:] if argv is None else argv)
+        run(sys.argv[1:] if argv is None else argv, ending or Ending(), log)
     except Exception as error:
-        found = failure_of(error) if isinstance(error, UserError | JobFailed) else find_failure(str(error))
-        if found is None:
-            raise
-        print(found.message, file=sys.stderr)
-        return found.code
+        return complain(error, log)
     return 0
 
 
+def complain(error: Exception, log: FailureLog) -> int:
+    """Tells why a job ended, in one line, and returns the exit code."""
+    found = failure_of(error)
+    if found.code == USER_MISTAKE:
+        log.clear()
+    elif log or not isinstance(error, JobFailed | OSError):  # these say it all
+        log.write(traceback.format_exc())
+    tell(found.message, log)
+    return found.code
+
+
+def run_program(call: Callable[[Ending], int]) -> None:
+    """Runs the main function of a program, and ends the process with the exit code that it returns."""
+    streams.take_over()
+    ending = Ending()
+    ending.watch_signals()
+    code = streams.flushed(call(ending))
+    os._exit(code)  # all is written; taking TensorFlow's and Beam's modules apart would take another second
+
+
 if __name__ == "__main__":
-    exit_code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(exit_code)  # all is written; taking TensorFlow's and Beam's modules apart would take another second
+    run_program(lambda ending: main(ending=ending))
