@@ -4,7 +4,7 @@ import pytest
 
 from beamfeed.contract.config.job import Job, TrainingJob
 from beamfeed.contract.config.load import load_job, parse_as, parse_job
-from beamfeed.contract.errors import JobFailed, UserError, find_job_failure
+from beamfeed.contract.errors import UserError
 
 TEXT = """\
 name: turbofan
@@ -112,12 +112,6 @@ def test_files_that_are_no_job(tmp_path):
         load_job(str(tmp_path / "evil.yaml"))
     with pytest.raises(UserError, match="cannot be read as a job file"):
         load_job(str(tmp_path))
-
-
-def test_the_message_of_a_failed_job_is_found_in_a_runners_text():
-    text = f"Traceback ...\n  File\nRuntimeError: {JobFailed('3 of 4')} [while running 'Decide']\n\nmore"
-    assert find_job_failure(text) == "job failed: 3 of 4"
-    assert find_job_failure("Traceback") is None
 
 
 @pytest.mark.parametrize(
