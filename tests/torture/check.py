@@ -50,6 +50,8 @@ class Problem:
 def find_problems(outcome: Outcome, expected: Expected) -> list[Problem]:
     """All that is wrong with a run; nothing where it is as expected."""
     found = [*_manners(outcome)]
+    if any(problem.kind == "leftover" for problem in found):
+        expected.relies_on.add("tidy")
     if outcome.code not in expected.exits:
         said = (outcome.raised or outcome.err).strip().splitlines()
         last = said[-1][:300] if said else ""
@@ -85,7 +87,7 @@ def _manners(outcome: Outcome) -> list[Problem]:
     if (outcome.output / "lock.json").exists():
         found.append(Problem("leftover", "lock.json"))
     for path in [*outcome.output.glob("data-*/tmp"), *outcome.output.glob("*.tmp-*"), *_left(outcome)]:
-        found.append(Problem("leftover", f"{path.parent.name}/{path.name} after exit code {outcome.code}"))
+        found.append(Problem("leftover", f"{path.name} after exit code {outcome.code}"))
     return found
 
 

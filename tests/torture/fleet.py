@@ -99,7 +99,7 @@ class Plan:
     process: bool = False  # run as a command, not in this process
 
 
-@dataclass
+@dataclass(eq=False)
 class Part:
     """A file of the fleet: n rows, and how they are written.
 
@@ -199,7 +199,7 @@ def draw_plan(seed: int, damages: tuple[str, ...], wants: dict[str, Any]) -> Pla
         "format": some("parquet", ["csv", "csv", "csv.gz"]),
         "naming": some("stem", ["pattern", "column"]),
         "odd_names": some(False, [True], 0.2),
-        "assets": chance.randint(4, 8),
+        "assets": chance.randint(6, 9),  # so that what is done to one or two files is done to few of them
         "files": chance.randint(1, 4),
         "features": chance.randint(1, 4),
         "rows": chance.choice([40, 60, 90, 140]),
@@ -228,13 +228,17 @@ def draw_plan(seed: int, damages: tuple[str, ...], wants: dict[str, Any]) -> Pla
     }
     for name, want in wants.items():
         found[name] = chance.choice(want) if isinstance(want, list) else want
-    return Plan(seed, damages, **_consistent(found))
+    return Plan(seed, damages, **_consistent(found, wants))
 
 
-def _consistent(found: dict[str, Any]) -> dict[str, Any]:
+def _consistent(found: dict[str, Any], wants: dict[str, Any]) -> dict[str, Any]:
     """Fields that do not go together, made to."""
     if found["naming"] == "stem":
         found["files"] = 1
+    if found["naming"] == "column" and "files" not in wants:
+        found["files"] += 3
+    if found["split"] == "path" and "naming" in wants and "split" not in wants:
+        found["split"] = "asset"
     if found["split"] == "path":
         found["naming"] = "pattern"
     if found["format"] != "parquet":

@@ -7,12 +7,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -24,6 +25,7 @@ from .fleet import Fleet, Plan, draw_plan, make_fleet
 from .oracle import expect
 from .write import write_fleet
 
+PROCESSES = 0.04  # the share of fleets that is run as a command of its own
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -48,7 +50,7 @@ class Result:
 def build(plan: Plan) -> Fleet:
     """The fleet of a plan, with its damages done to the picture."""
     fleet = make_fleet(plan)
-    for name in plan.damages:
+    for name in sorted(plan.damages, key=lambda name: DAMAGES[name].last):
         DAMAGES[name].apply(fleet, Random(f"{plan.seed} {name}"))
     return fleet
 
@@ -57,18 +59,23 @@ def choose_plan(seed: int, pending: bool) -> Plan:
     """A plan with no damage, one, or a few that go together."""
     chance = Random(f"damages {seed}")
     names = sorted(name for name, one in DAMAGES.items() if pending or one.pending is None)
+    mistakes = [name for name in names if DAMAGES[name].group == "mistakes"]  # which end early: a few will do
+    names = [name for name in names if name not in mistakes] + chance.sample(mistakes, 4)
     chosen: list[str] = []
     wants: dict = {}
     for _ in range(chance.choice([0, 1, 1, 1, 1, 1, 2, 2, 3])):
         # In turn, so that each comes as often as any other; further ones at random.
         name = names[seed % len(names)] if not chosen else chance.choice(names)
         damage = DAMAGES[name]
+        both = wants | damage.wants
         clash = any(wants.get(key, want) != want for key, want in damage.wants.items())
+        clash |= "path" in both.get("split", ()) and both.get("naming", "pattern") != "pattern"
         alone = chosen and (damage.alone or any(DAMAGES[other].alone for other in chosen))
         if name not in chosen and not clash and not alone:
             chosen.append(name)
             wants |= damage.wants
-    return draw_plan(seed, tuple(chosen), wants)
+    plan = draw_plan(seed, tuple(chosen), wants)
+    return replace(plan, process=chance.random() < PROCESSES)
 
 
 def run_one(plan: Plan, folder: Path, built: frozenset[str] = frozenset()) -> Result:
@@ -88,15 +95,20 @@ def run_one(plan: Plan, folder: Path, built: frozenset[str] = frozenset()) -> Re
         hook(str(source))
     job = folder / "job.yaml"
     write_job(fleet, folder, job)
-    outcome = _command(job, folder) if plan.process else _here(fleet, job, folder)
+    with _during(fleet, folder):
+        outcome = _command(job, folder) if plan.process else _here(fleet, job, folder)
     for hook in fleet.after:
         hook(str(source))
     expected = expect(deepcopy(fleet))
     problems = find_problems(outcome, expected)
     for variant in fleet.variants if problems else ():
         other = deepcopy(fleet)
-        variant(other)
-        if not find_problems(outcome, expect(other)):
+        try:
+            variant(other)
+            right = not find_problems(outcome, expect(other))
+        except Exception:  # such as bytes that cannot be decoded: then this is not what may come out
+            right = False
+        if right:
             problems = []
             break
     pending = sorted(expected.relies_on - built)
@@ -144,6 +156,29 @@ def _here(fleet: Fleet, job: Path, folder: Path) -> Outcome:
             raised = traceback.format_exc()
     seconds = time.monotonic() - began
     return Outcome(code, said[0], said[1], raised, seconds, folder / "data", temporary, False)
+
+
+@contextmanager
+def _during(fleet: Fleet, folder: Path) -> Iterator[None]:
+    """Calls the fleet's hooks as soon as the job has listed its input."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.002):
+            if next(folder.glob("data/data-*/tmp/*"), None):
+                for hook in fleet.during:
+                    hook(str(folder / "fleet"))
+                return
+
+    thread = threading.Thread(target=watch)
+    if fleet.during:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        if fleet.during:
+            thread.join()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,9 @@ class _Oracle:
                 found.rejects.append(reject)
             else:
                 rejected.setdefault(reject.asset, reject)
+        first = sorted(series.keys() | rejected.keys())[: self.job["source"].get("max_assets")]
+        series = {name: rows for name, rows in series.items() if name in first}
+        rejected = {name: reject for name, reject in rejected.items() if name in first}
         accepted: dict[str, dict[str, list[Row]]] = {}
         for name in sorted(series.keys() - rejected.keys()):
             answer = self._asset(name, series[name])
@@ -130,6 +134,9 @@ class _Oracle:
                 del accepted[name]
         found.rejects += rejected.values()
         nameless = len({reject.file for reject in found.rejects if reject.asset is None})
+        if nameless and (self.label or {}).get("derive"):
+            found.exits, found.message = {1}, "label.derive"  # the file may hold the last row of any asset
+            return found
         out = len(rejected) + nameless
         found.assets = len(accepted) + len(rejected)
         if not accepted or out / (len(accepted) + out) > self.job["limits"]["max_rejected_fraction"]:
@@ -137,6 +144,8 @@ class _Oracle:
             if not accepted:
                 found.exits = {1, 2}
             return found
+        if self.fleet.plan.clock == "epoch_float":
+            found.relies_on.add("exact float epochs")
         found.rows_read = sum(len(series[name]) for name in accepted)
         self._finish(accepted)
         return found
@@ -150,7 +159,7 @@ class _Oracle:
         empty: dict[str, str] = {}
         listed = sorted((part for part in self.fleet.parts if part.listed), key=lambda part: part.path)
         for part in listed:
-            path_asset = None if self.mixed else self._asset_of(part)
+            path_asset = self._asset_of(part)
             if part.broken is not None:
                 broken.append(Rejected(path_asset, part.path, part.broken))
                 continue
@@ -171,22 +180,22 @@ class _Oracle:
         lost = [reject.file for reject in broken if reject.asset is None]
         for name, found in pieces.items():
             found.sort(key=lambda piece: piece[:2])
-            for (_, before, _), (_, path, rows) in zip(found, found[1:], strict=False):
+            for (_, before, _), (_, path, rows) in pairwise(found):
                 if any(before < hole < path for hole in lost):  # of rows that are lost
                     rows[0].gap = True
                     self.found.relies_on.add("hole")
             series[name] = [row for _, _, rows in found for row in rows]
         return series, broken
 
-    def _asset_of(self, part: Part) -> str:
-        pattern = self.job["source"].get("asset", {}).get("pattern")
-        if pattern:
-            return re.search(pattern, part.path)["asset"]  # type: ignore[index]
-        name = part.path.rpartition("/")[2]
-        for suffix in SUFFIXES:
-            if name.lower().endswith(suffix):
-                return name[: -len(suffix)]
-        raise AssertionError(f"{part.path} is listed and has none of the suffixes")
+    def _asset_of(self, part: Part) -> str | None:
+        """The asset that a path names; None where only the rows tell."""
+        asset = self.job["source"].get("asset", {})
+        if "column" in asset:
+            folder = re.search(rf"(?:^|/){asset['column']}=([^/]+)/", part.path)
+            return folder[1] if folder else None
+        if "pattern" in asset:
+            return re.search(asset["pattern"], part.path)["asset"]  # type: ignore[index]
+        return SUFFIX.sub("", part.path.rpartition("/")[2])
 
     def _rows(self, part: Part) -> list[Row]:
         split = self.job["split"]
@@ -194,15 +203,13 @@ class _Oracle:
         if split["by"] == "column" and self.fleet.plan.split == "path":
             told = re.search(self.job["source"]["asset"]["pattern"], part.path)["site"]  # type: ignore[index]
         column = (self.label or {}).get("column")
-        name = None if self.mixed else self._asset_of(part)
+        name = self._asset_of(part)
         rows = []
         for i in range(len(part)):
             value = told or (part.extra["phase"][i] if split["by"] == "column" else None)
             label = part.extra[column][i] if column else None
             values = np.where(np.isfinite(part.values[i]), part.values[i], np.float32(NAN))
-            rows.append(
-                Row(name or part.asset[i], int(part.time[i]), values, False, None, self._number(label), value)
-            )
+            rows.append(Row(name or part.asset[i], int(part.time[i]), values, False, None, self._number(label), value))
         return rows
 
     def _number(self, label: Any) -> float:
@@ -210,7 +217,8 @@ class _Oracle:
         if label is None:
             return NAN
         if isinstance(label, str):
-            return float(self.label["classes"].index(label))  # type: ignore[index]
+            names = self.label["classes"]  # type: ignore[index]
+            return float(names.index(label)) if label in names else NAN
         return float(np.float32(label)) if math.isfinite(label) else NAN
 
     # One asset
@@ -218,12 +226,9 @@ class _Oracle:
     def _asset(self, name: str, rows: list[Row]) -> dict[str, list[Row]] | Rejected | None:
         """Its rows by split, each marked where it does not continue the one before; or why it is left out."""
         job, resampled = self.job, self.job["prepare"].get("resample")
-        values = sorted({row.split for row in rows if row.split}) if self.fleet.plan.split == "path" else []
         if not resampled and len(rows) < self.length + self.ahead:
             return Rejected(name, None, "rows")
-        if len(values) > 1:
-            return Rejected(name, None, "more than one split")
-        if any(after.time < before.time for before, after in zip(rows, rows[1:], strict=False)):
+        if any(after.time < before.time for before, after in pairwise(rows)):
             if job["limits"].get("sort_memory_mb", 512) == 0:
                 return Rejected(name, None, "sort")
             rows = sorted(rows, key=lambda row: row.time)
@@ -236,8 +241,11 @@ class _Oracle:
         self.last[name] = rows[-1]
         self.fleet_range(rows)
         where = self._splits(name, rows)
-        if self.fleet.plan.split == "path" and where[0] is None:
-            return None
+        if self.fleet.plan.split == "path":
+            if not any(where):
+                return None  # the user left it out
+            if len(set(where)) > 1:
+                self.found.relies_on.add("split groups")
         max_gap = job["prepare"].get("max_gap")
         longest = ticks_of(max_gap, self.clock) if max_gap is not None else None
         found: dict[str, list[Row]] = {split: [] for split in SPLITS}
@@ -289,13 +297,20 @@ class _Oracle:
         if split["by"] == "column":
             lists = {value: name for name in SPLITS for value in split.get(name, [])}
             return [lists.get(row.split) for row in rows]
+        if split["by"] == "rows":
+            cuts = [split["train"], split["train"] + split["eval"]]
+            return [_part(row.position, cuts) for row in rows]
+        if "eval_from" in split:
+            cuts = [int(np.datetime64(split[key]).astype("datetime64[ns]").astype(np.int64))
+                    for key in ("eval_from", "test_from")]  # fmt: skip
+            return [_part(row.time, cuts) for row in rows]
         first, last = min(row.time for row in rows), max(row.time for row in rows)
         cuts = [first + round((last - first + 1) * min(part, 1.0))
                 for part in (split["train"], split["train"] + split["eval"])]  # fmt: skip
         if self.job["prepare"].get("resample"):
             every = ticks_of(self.job["prepare"]["resample"]["every"], self.clock)
             cuts = [-(-cut // every) * every for cut in cuts]
-        return ["train" if row.time < cuts[0] else "eval" if row.time < cuts[1] else "test" for row in rows]
+        return [_part(row.time, cuts) for row in rows]
 
     # From rows to windows
 
@@ -305,7 +320,9 @@ class _Oracle:
 
     def _windows(self, rows: list[Row], last: Row) -> list[tuple[int, list[Row], float | None]]:
         prepare = self.job["prepare"]
-        rows = [Row(row.asset, row.time, row.values.copy(), row.gap, row.position, row.label, row.split) for row in rows]
+        rows = [
+            Row(row.asset, row.time, row.values.copy(), row.gap, row.position, row.label, row.split) for row in rows
+        ]
         every = None
         if prepare.get("resample"):
             every = ticks_of(prepare["resample"]["every"], self.clock)
@@ -317,10 +334,7 @@ class _Oracle:
             if row.position % self.stride:
                 continue
             own = rows[i : i + self.length + self.ahead]
-            follow = all(
-                after.position == before.position + 1 and not after.gap
-                for before, after in zip(own, own[1:], strict=False)
-            )
+            follow = all(after.position == before.position + 1 and not after.gap for before, after in pairwise(own))
             if len(own) < self.length + self.ahead or not follow or any(np.isnan(one.values).any() for one in own):
                 continue
             label = self._label(own, end)
@@ -346,7 +360,6 @@ class _Oracle:
     def _finish(self, accepted: dict[str, dict[str, list[Row]]]) -> None:
         """Statistics, scaling, and the windows of all."""
         found, scale, features = self.found, self.job["prepare"]["scale"], self.fleet.features
-        by_asset = self.job["split"]["by"] == "asset" or self.fleet.plan.split == "path"
 
         def values(rows: list[Row]) -> np.ndarray:
             return np.array([row.values for row in rows], np.float32).reshape(-1, len(features))
@@ -358,7 +371,10 @@ class _Oracle:
         for name, by_split in accepted.items():
             offset, divisor = fleet
             if scale["per"] == "asset":
-                own = [row for rows in by_split.values() for row in rows] if by_asset else by_split["train"]
+                # Of an asset that is in one split as a whole, all rows, wherever it is.
+                whole = self.job["split"]["by"] == "asset" or self.fleet.plan.split == "path"
+                own = [row for rows in by_split.values() for row in rows]
+                own = own if whole and sum(map(bool, by_split.values())) == 1 else by_split["train"]
                 offset, divisor = scale_of(values(own), scale["how"])
             for rows in by_split.values():
                 for row in rows:
@@ -381,10 +397,16 @@ class _Oracle:
         if self.label.get("classes") and len(seen) < len(self.label["classes"]):
             self.found.exits, self.found.message = {1}, "class"
         elif len(seen) < 2:
-            self.found.exits, self.found.message = {1}, "constant|only|class"
+            self.found.exits, self.found.message = {1}, "every training window|class"
 
 
-SUFFIXES = (".parquet", ".csv", ".csv.gz")
+def _part(place: int, cuts: list[int]) -> str:
+    return "train" if place < cuts[0] else "eval" if place < cuts[1] else "test"
+
+
+SUFFIX = re.compile(
+    r"\.(parquet|parq|pq|feather|arrow|ipc|(csv|tsv|txt|jsonl|ndjson)(\.(gz|bz2|zst))?)$", re.IGNORECASE
+)
 
 
 def scale_of(values: np.ndarray, how: str) -> tuple[np.ndarray, np.ndarray]:

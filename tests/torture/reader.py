@@ -76,7 +76,9 @@ def _frame(record: dict[str, list], found: Dataset, split: str) -> None:
             None if labels is None else labels[k],
         )
     if not number or len(values) != (number - 1) * stride + length:
-        found.faults.append(f"{split}: a record of {len(values)} rows from {start} of {asset!r} does not fit its windows")
+        found.faults.append(
+            f"{split}: a record of {len(values)} rows from {start} of {asset!r} does not fit its windows"
+        )
 
 
 def records(path: Path, gzipped: bool) -> Iterator[bytes]:

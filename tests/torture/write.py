@@ -17,6 +17,8 @@ FIRST = ("t", "machine")
 def write_fleet(fleet: Fleet, folder: Path) -> None:
     """Writes all files below `folder`."""
     for part in fleet.parts:
+        if part.form.get("unwritten"):
+            continue
         path = folder / part.path
         path.parent.mkdir(parents=True, exist_ok=True)
         data = part_bytes(fleet, part)
