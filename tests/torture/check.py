@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .oracle import SPLITS, Expected, Window
-from .reader import Dataset, read_dataset, read_rejects
+from .reader import Dataset, read_dataset
 
 LIMIT_S = 60.0
 

@@ -2,8 +2,8 @@
 
     python -m tests.torture.run --fleets 2000 --seed 0 --jobs 2
 
-Each fleet is made from a seed, preprocessed, and compared with what an independent oracle expects. Prints a table by kind
-of damage, and the seeds of what was not as expected, each of which can be run again by itself:
+Each fleet is made from a seed, preprocessed, and compared with what an independent oracle expects. Prints a table by
+kind of damage, and the seeds of what was not as expected, each of which can be run again by itself:
 
     python -m tests.torture.run --only 1234 --keep /tmp/1234 --shrink
 """
@@ -202,17 +202,16 @@ def show_one(arguments: argparse.Namespace) -> int:
     where = Path(arguments.keep or tempfile.mkdtemp(prefix=f"torture-{plan.seed}-"))
     where.mkdir(parents=True, exist_ok=True)
     result = run_one(plan, where / "whole", built)
-    print(
-        f"{where}/whole: {state_of(result)}, exit code {result.code}, {result.seconds:.1f} s, relies on {result.pending}"
-    )
+    print(f"{where}/whole: {state_of(result)}, exit code {result.code}, relies on {result.pending}")
     for problem in result.problems:
         print(f"    {problem.kind}: {problem.what}")
     if result.problems and arguments.shrink:
         plan = shrink(plan, result.problems, built)
         run_one(plan, where / "small", built)
-        print(f"smallest, in {where}/small: " + ", ".join(
-            f"{name}={value!r}" for name, value in asdict(plan).items()
-            if name in ("seed", "damages", "assets", "features", "rows") or value != plain_value(name)))  # fmt: skip
+        told = {"seed", "damages", "assets", "features", "rows"}
+        told |= {name for name in asdict(plan) if getattr(plan, name) != plain_value(name)}
+        small = ", ".join(f"{name}={value!r}" for name, value in asdict(plan).items() if name in told)
+        print(f"smallest, in {where}/small: {small}")
     return int(bool(result.problems))
 
 
@@ -243,8 +242,9 @@ def main(argv: list[str] | None = None) -> int:
         if state_of(result) == "wrong":
             kinds.update({problem.kind for problem in result.problems})
     seconds = sorted(result.seconds for result in results)
-    print(f"{len(results)} fleets in {time.monotonic() - began:.0f} s, half of them within {seconds[len(seconds) // 2]:.1f} s: "
-          f"{states['right']} right, {states['pending']} pending, {states['wrong']} wrong {dict(kinds) or ''}")  # fmt: skip
+    took, half = time.monotonic() - began, seconds[len(seconds) // 2]
+    print(f"{len(results)} fleets in {took:.0f} s, half of them within {half:.1f} s")
+    print(", ".join(f"{states[state]} {state}" for state in ("right", "pending", "wrong")), dict(kinds) or "")
     wrong = sorted(result.plan.seed for result in results if state_of(result) == "wrong")
     if wrong:
         print("wrong seeds: " + " ".join(map(str, wrong)))

@@ -37,7 +37,9 @@ class Damage:
 DAMAGES: dict[str, Damage] = {}
 
 
-def damage(*, pending: str | None = None, alone: bool = False, last: bool = False, **wants: Any) -> Callable[[Apply], Apply]:
+def damage(
+    *, pending: str | None = None, alone: bool = False, last: bool = False, **wants: Any
+) -> Callable[[Apply], Apply]:
     """Puts a function into the list of damages."""
 
     def add(apply: Apply) -> Apply:

@@ -1,4 +1,4 @@
-"""Damages of folders: files beside the data, links, one name in several folders, files that change, lists of sources."""
+"""Damages of folders: files beside the data, links, one name in several folders, files that change."""
 
 import os
 import time

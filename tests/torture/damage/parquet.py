@@ -280,7 +280,9 @@ def a_column_of_structs(fleet: Fleet, chance: Random) -> None:
 @damage(format="parquet")
 def a_column_of_dates(fleet: Fleet, chance: Random) -> None:
     """A file in which a sensor is a date is a reject that says so."""
-    _of_type(fleet, chance, lambda column: pa.array(np.arange(len(column), dtype=np.int32)).cast(pa.date32()), "date|number")
+    _of_type(
+        fleet, chance, lambda column: pa.array(np.arange(len(column), dtype=np.int32)).cast(pa.date32()), "date|number"
+    )
 
 
 @damage(format="parquet")
@@ -314,9 +316,8 @@ def other_encodings(fleet: Fleet, chance: Random) -> None:
         if options["version"] == "1.0" and fleet.clock.arrow.startswith("timestamp[ns"):
             options["version"] = "2.6"  # which alone knows nanoseconds
         if not options["use_dictionary"] and chance.random() < 0.5:
-            options["column_encoding"] = {
-                name: "BYTE_STREAM_SPLIT" for name in fleet.features if "arrays" not in part.form
-            }
+            plain = [name for name in fleet.features if "arrays" not in part.form]
+            options["column_encoding"] = dict.fromkeys(plain, "BYTE_STREAM_SPLIT")
         part.form["parquet"] = options
 
 
@@ -355,8 +356,8 @@ def ten_thousand_columns(fleet: Fleet, chance: Random) -> None:
             part.extra[f"y{i}"] = [0.5] * len(part)
 
 
-@damage(format="parquet", alone=True, features=10_000, assets=4, rows=40, label=None, length=5, resample=None, units=False,
-        naming="stem", missing=0.0, scale="none")  # fmt: skip
+@damage(format="parquet", alone=True, features=10_000, assets=4, rows=40, label=None, length=5, resample=None,
+        units=False, naming="stem", missing=0.0, scale="none")  # fmt: skip
 def ten_thousand_features(fleet: Fleet, chance: Random) -> None:
     """10,000 columns that are all asked for."""
     for part in fleet.parts:

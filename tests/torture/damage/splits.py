@@ -1,4 +1,4 @@
-"""Damages of splits: lists with typos, values that no list names, fractions of 0 and 1, absolute cuts, groups of a path."""
+"""Damages of splits: lists with typos, values in no list, fractions of 0 and 1, absolute cuts, groups of a path."""
 
 from random import Random
 
@@ -45,7 +45,7 @@ def a_folder_in_no_list(fleet: Fleet, chance: Random) -> None:
 
 @damage(split="path", pending="split groups", files=[2, 3])
 def an_asset_in_several_folders(fleet: Fleet, chance: Random) -> None:
-    """north/ and south/ hold the past and the future of the same machine: it is in both splits, and no window crosses."""
+    """north/ and south/ hold the past and the future of a machine: it is in both splits, and no window crosses."""
     for part in fleet.parts:
         if "/part-0" not in part.path:
             _, _, rest = part.path.partition("/")

@@ -61,7 +61,7 @@ def blank_lines(fleet: Fleet, chance: Random) -> None:
 @damage(format=CSV)
 def spaces_in_cells(fleet: Fleet, chance: Random) -> None:
     """Spaces around numbers say nothing."""
-    i, name = some_feature(fleet, chance)
+    _, name = some_feature(fleet, chance)
     for part in fleet.parts:
         with_text(part, name, lambda column: ["" if np.isnan(v) else f" {v:.3f} " for v in column])
 

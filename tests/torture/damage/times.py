@@ -4,6 +4,7 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..fleet import CLOCKS, Fleet, Part
 from ..write import time_array
@@ -217,7 +218,7 @@ def a_time_is_missing(fleet: Fleet, chance: Random) -> None:
         mask = np.zeros(len(ticks), bool)
         mask[at] = True
         array = time_array(ticks, clock)
-        return pa.array(array.to_pylist()[:at] + [None] + array.to_pylist()[at + 1 :], array.type)
+        return pc.if_else(pa.array(mask), pa.scalar(None, array.type), array)
 
     with_type(part, "t", holed)
     break_values(fleet, part, "missing")

@@ -1,4 +1,4 @@
-"""Damages of values: missing, impossible, constant, of other magnitudes; assets that are too short or give no window."""
+"""Damages of values: missing, impossible, constant, very large; assets that are too short or give no window."""
 
 from random import Random
 
