@@ -124,7 +124,7 @@ def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) 
     pipeline = beam.Pipeline(choose_runner(options, job.launch.preprocess.workers), options=options)
     if is_local(options):
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on
-    write_listing(layout, [stat.path for stat in files])
+    write_listing(layout, files)
     # Beam remarks on type hints of TensorFlow Transform.
     with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
         PreprocessPipeline(source, layout, fingerprint, len(files), progress).build(pipeline)

@@ -11,6 +11,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.duration import NANOSECONDS
 from beamfeed.contract.config.prepare import Missing, Windows
 from beamfeed.contract.config.sources.timeseries import AssetFrom
@@ -133,10 +134,12 @@ def read_blocks(
     booleans = frozenset(name for name in features if pa.types.is_boolean(found.field(name).type))
     schema = SeriesSchema(time, type_, units, tuple(features), asset=None, split=None, booleans=booleans)
     schema.check(path, found)
-    (piece,) = scan_file(path, AssetFrom.model_validate({"from": "path"}), schema, None)
-    asset = SeriesAsset(piece.asset, (piece,), "train")
+    (piece,) = scan_file(storage.stat(path), AssetFrom.model_validate({"from": "path"}), schema, None, scratch="")
+    if not piece.rows:
+        raise BadInput(path, "file", "holds no rows")
+    asset = SeriesAsset(piece.asset, (piece,), "train", total=piece.rows, last=piece.last)
     rows = to_rows(_in_order(read_chunks(asset, schema)), asset, "train", Split(), max_gap=None)
-    for block, own in iter_blocks(rows, windowing, start=None):
+    for block, own in iter_blocks(rows, windowing):
         yield SeriesBlock(asset.name, block, own)
 
 

@@ -1,6 +1,6 @@
 """The sections `prepare` and `windows`: from the rows of an asset to the windows of a model."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -49,12 +49,30 @@ class Scale(Section):
 class Prepare(Section):
     """What happens to values between reading and windows."""
 
+    range: dict[str, tuple[float | None, float | None]] = Field(
+        default={},
+        description="By name or glob of a column the lowest and the highest value that are possible, such as "
+        "{sensor_1: [0, 300]}; a value outside is missing. null is open.",
+    )
+    duplicates: Literal["first", "last", "mean", "reject"] = Field(
+        default="first",
+        description="What becomes of rows of one time of an asset: one of them stays, their mean, or the asset is set "
+        "aside. With resample, all but reject let them all count in their step.",
+    )
     missing: Missing = Missing()
     resample: Resample | None = None
     max_gap: Duration | None = Field(default=None, description="No window crosses a longer step in time.")
     scale: Scale = Scale()
 
     _max_gap = field_validator("max_gap")(checked_duration)
+
+    @field_validator("range")
+    @classmethod
+    def _ordered(cls, value: dict[str, tuple[float | None, float | None]]) -> Any:
+        for name, (low, high) in value.items():
+            if low is not None and high is not None and not low <= high:
+                raise ValueError(f"{name}: [{low:g}, {high:g}] holds no value; the lowest comes first")
+        return value
 
 
 class Windows(Section):

@@ -9,9 +9,11 @@ from beamfeed.contract.storage.files import (
     list_folder,
     match,
     open_input,
+    open_output,
     read_bytes,
     read_text,
     remove_tree,
+    stat,
     write_bytes,
     write_text,
 )
@@ -25,9 +27,11 @@ __all__ = [
     "list_folder",
     "match",
     "open_input",
+    "open_output",
     "read_bytes",
     "read_text",
     "remove_tree",
+    "stat",
     "write_bytes",
     "write_text",
 ]

@@ -120,6 +120,27 @@ def write_bytes(path: str, data: bytes) -> None:
     os.replace(temporary, path)
 
 
+@contextmanager
+def open_output(path: str) -> Iterator[Any]:
+    """A file to write, a pyarrow NativeFile; on a disk it has its name when it is whole."""
+    if is_remote(path):
+        with _naming(path), _gcs().open_output_stream(_bare(path)) as file:
+            yield file
+        return
+    import pyarrow as pa
+
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    temporary = f"{path}.tmp-{uuid.uuid4().hex}"
+    try:
+        with pa.OSFile(temporary, "wb") as file:
+            yield file
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
 def exists(path: str) -> bool:
     """Whether there is a file or a folder at a path."""
     if is_remote(path):
@@ -190,6 +211,23 @@ def _list_local(folder: str, pattern: str, is_glob: bool) -> list[FileStat]:
             paths = [path.removeprefix("./") for path in paths]
     # A link to nowhere belongs to the listing: whoever reads it says so. Folders and pipes do not.
     return [_local_stat(path) for path in paths if os.path.isfile(path) or not os.path.exists(path)]
+
+
+def stat(path: str) -> FileStat:
+    """What a file is now.
+
+    Raises:
+      FileNotFoundError: if it is gone.
+    """
+    if is_remote(path):
+        with _naming(path):
+            info = _gcs().get_file_info(_bare(path))
+        if info.size is None:
+            raise FileNotFoundError(f"{path}: there is no such file")
+        return FileStat(path, info.size, info.mtime_ns or 0)
+    if not os.path.lexists(path):
+        raise FileNotFoundError(f"{path}: there is no such file")
+    return _local_stat(path)
 
 
 def _local_stat(path: str) -> FileStat:

@@ -2,14 +2,16 @@
 
 import fnmatch
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
@@ -35,6 +37,7 @@ class SeriesSchema:
     split: str | None  # with split: {by: column} where the files hold the column
     booleans: frozenset[str] = frozenset()  # features that a CSV writes as true and false
     labels: tuple[LabelColumn, ...] = ()
+    ranges: tuple[tuple[int, float, float], ...] = ()  # of features, by their place: the lowest and highest value
 
     @property
     def names(self) -> list[str]:
@@ -75,10 +78,10 @@ def match_features(patterns: Sequence[str], names: Sequence[str], never: Sequenc
     """
     found: dict[str, None] = {}
     for pattern in patterns:
-        if any(c in pattern for c in "*?["):
-            found.update(dict.fromkeys(n for n in names if fnmatch.fnmatchcase(n, pattern) and n not in never))
-        elif pattern in names:
+        if pattern in names:  # also where it looks like a glob, as `Temp [C]` does
             found[pattern] = None
+        elif any(c in pattern for c in "*?["):
+            found.update(dict.fromkeys(n for n in names if fnmatch.fnmatchcase(n, pattern) and n not in never))
     return list(found)
 
 
@@ -99,16 +102,16 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
         raise UserError(f"source.files: none of the sampled files can be read, such as {read[0]}")
     source, split = job.source, job.split
     assert isinstance(source, TimeseriesSource)
-    split_column = split.column if split.by == "column" else None
-    if split_column and split_column in path_columns(files[0].path, source.asset):
-        split_column = None  # a named group of the path
+    of_path = path_columns(files[0].path, source.asset)
+    asset_column = None if source.asset.column in of_path else source.asset.column
+    split_column = split.column if split.by == "column" and split.column not in of_path else None
     seen = {
         name: [schema.field(name).type for schema in schemas if name in schema.names] for name in _common_names(schemas)
     }
     types = {name: _most_common(found) for name, found in seen.items()}
     for key, name in (
         ("source.time.column", source.time.column),
-        ("source.asset.column", source.asset.column),
+        ("source.asset.column", asset_column),
         ("split.column", split_column),
     ):
         if name is not None and name not in types:
@@ -121,10 +124,10 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
         )
     labels = resolve_labels(job.label, seen)
     for label in labels:
-        for key, name in (("source.asset.column", source.asset.column), ("split.column", split_column)):
+        for key, name in (("source.asset.column", asset_column), ("split.column", split_column)):
             if label.column == name:
                 raise UserError(f"label.column: {name!r} is also {key}; it cannot be both")
-    never = [name for name in (source.time.column, source.asset.column, split_column) if name]
+    never = [name for name in (source.time.column, asset_column, split_column) if name]
     never += [label.column for label in labels]
     numeric = [name for name in types if is_number(types[name])]
     for pattern in source.features:
@@ -140,11 +143,31 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
         time_type=time_type,
         time_units=time_units,
         features=tuple(features),
-        asset=source.asset.column,
+        asset=asset_column,
         split=split_column,
         booleans=frozenset(name for name in features if pa.types.is_boolean(types[name])),
         labels=labels,
+        ranges=resolve_ranges(job.prepare.range, features),
     )
+
+
+def resolve_ranges(
+    ranges: Mapping[str, tuple[float | None, float | None]], features: Sequence[str]
+) -> tuple[tuple[int, float, float], ...]:
+    """The place, the lowest and the highest value of the features that `prepare.range` names; the last pattern holds.
+
+    Raises:
+      UserError: if a pattern names no feature.
+    """
+    found: dict[int, tuple[float, float]] = {}
+    for pattern, (low, high) in ranges.items():
+        matched = match_features([pattern], features, ())
+        if not matched:
+            hint = near_miss(pattern, features)
+            raise UserError(f"prepare.range: {pattern!r} is none of the features{hint} ({', '.join(features[:20])})")
+        for name in matched:
+            found[features.index(name)] = -np.inf if low is None else low, np.inf if high is None else high
+    return tuple((place, *found[place]) for place in sorted(found))
 
 
 def _schema_or_reason(path: str) -> pa.Schema | str:

@@ -5,6 +5,7 @@ integers without a unit it is 1, for floats without a unit 1e-9.
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import numpy as np
@@ -70,6 +71,25 @@ class TimeUnits:
         _check_range(scaled, values)
         return scaled.astype(np.int64)
 
+    def instant(self, value: str | int | float, key: str) -> int:
+        """Ticks of a time that the job file gives under `key`.
+
+        Raises:
+          UserError: if it is no time of the column's kind.
+        """
+        if self.kind != "timestamp":
+            if isinstance(value, str):
+                raise UserError(f"{key}: {value!r} is not a number, and the time column holds numbers")
+            return round(
+                value * (NANOSECONDS[self.unit] if self.unit else 1 if self.kind == "integer" else FLOAT_TICKS)
+            )
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            raise UserError(f"{key}: {value!r} is not a time such as 2024-01-31 or 2024-01-31T12:00:00") from None
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return round((moment - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1)) * 1000
+
     def duration(self, value: str | int | float, key: str) -> int:
         """Ticks of a duration that the job file gives under `key`.
 
@@ -90,10 +110,8 @@ class TimeUnits:
 
 
 def _scaled(values: np.ndarray, factor: int) -> np.ndarray:
-    if factor == 1:
-        return values
     _check_range(values.astype(np.float64) * factor, values)
-    return values * factor
+    return values if factor == 1 else values * factor
 
 
 def _check_range(scaled: np.ndarray, values: np.ndarray) -> None:
