@@ -235,6 +235,10 @@ def _consistent(found: dict[str, Any], wants: dict[str, Any]) -> dict[str, Any]:
     """Fields that do not go together, made to."""
     if found["naming"] == "stem":
         found["files"] = 1
+    if found["units"] and "rows" not in wants:  # enough for several of the smallest
+        found["rows"] = 300
+    if found["units"] and found["format"] == "parquet" and "row_group" not in wants and found["row_group"] is None:
+        found["row_group"] = 25
     if found["naming"] == "column" and "files" not in wants:
         found["files"] += 3
     if found["split"] == "path" and "naming" in wants and "split" not in wants:
@@ -270,8 +274,16 @@ def make_fleet(plan: Plan) -> Fleet:
     fleet = Fleet(plan, parts, {})
     fleet.job = _job(plan, clock, names)
     if plan.units:
-        fleet.sizes |= {"UNIT_BYTES": 1, "BLOCK_BYTES": 1, "SEGMENT_BYTES": 1, "BATCH_ROWS": 11}
+        fleet.sizes |= _sizes(plan)
     return fleet
+
+
+def _sizes(plan: Plan) -> dict[str, int]:
+    """Constants of the project, so small that a fleet of a few hundred rows is divided as one of terabytes is."""
+    row, chance = 4 * plan.features, Random(f"sizes {plan.seed}")
+    always = {"UNIT_BYTES": 1, "BLOCK_BYTES": 500, "SEGMENT_BYTES": 1, "MAX_SEGMENT_BYTES": 16 * row}
+    reading = {"BATCH_BYTES": 11 * row, "RUN_BYTES": 3000, "DECODE_BYTES": 1, "_SLAB": 1}
+    return always | {name: size for name, size in reading.items() if chance.random() < 0.5}
 
 
 def _series(plan: Plan, clock: Clock, rng: np.random.Generator, number: int) -> Part:

@@ -9,7 +9,7 @@ import hashlib
 import math
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -105,50 +105,71 @@ class _Oracle:
         self.ahead = self.label.get("horizon", 0) if self.label else 0
         self.mixed = "column" in self.job["source"].get("asset", {})
         self.last: dict[str, Row] = {}  # of each asset, wherever splits cut it
+        self.rows: dict[str, int] = {}  # how many each asset has, without repeats
+        self.apart = False  # files are lost that may hold rows of any asset
 
     def run(self) -> Expected:
+        """What must come out."""
         found = self.found
         series, broken = self._gather()
-        rejected: dict[str, Rejected] = {}
-        for reject in broken:
-            if reject.asset is None:
-                found.rejects.append(reject)
-            else:
-                rejected.setdefault(reject.asset, reject)
-        first = sorted(series.keys() | rejected.keys())[: self.job["source"].get("max_assets")]
-        series = {name: rows for name, rows in series.items() if name in first}
-        rejected = {name: reject for name, reject in rejected.items() if name in first}
+        rejected = {reject.asset: reject for reject in reversed(broken) if reject.asset is not None}
+        found.rejects = [reject for reject in broken if reject.asset is None]
+        names = sorted(series.keys() | rejected.keys())
+        most = self.job["source"].get("max_assets")
+        if most is not None:
+            names = names[:most]
+        elif self._fails_at_once(names):
+            return found
+        rejected = {name: rejected[name] for name in names if name in rejected}
         accepted: dict[str, dict[str, list[Row]]] = {}
-        for name in sorted(series.keys() - rejected.keys()):
-            answer = self._asset(name, series[name])
+        for name in names:
+            answer = rejected.get(name) or self._asset(name, series[name])
             if isinstance(answer, Rejected):
                 rejected[name] = answer
-            elif answer is not None:
+            elif any(answer.values()):  # else the user left all its rows out
                 accepted[name] = answer
         # An asset with no window is a reject, before statistics are taken and the limit is checked.
-        tried = {name: self._shape(name, rows) for name, rows in accepted.items()}
-        for name, shapes in tried.items():
+        trains = set()
+        for name in list(accepted):
+            shapes = self._shape(name, accepted[name])
+            if shapes.get("train"):
+                trains.add(name)
             if not any(shapes.values()):
                 rejected[name] = Rejected(name, None, r"has no \d+ rows|no row")
-                found.relies_on.add("windowless")
                 del accepted[name]
         found.rejects += rejected.values()
-        nameless = len({reject.file for reject in found.rejects if reject.asset is None})
-        if nameless and (self.label or {}).get("derive"):
-            found.exits, found.message = {1}, "label.derive"  # the file may hold the last row of any asset
-            return found
-        out = len(rejected) + nameless
         found.assets = len(accepted) + len(rejected)
-        if not accepted or out / (len(accepted) + out) > self.job["limits"]["max_rejected_fraction"]:
-            found.exits, found.message = {1}, "rejected|none of the"
-            if not accepted:
-                found.exits = {1, 2}
+        if self._too_many(len(accepted), len(rejected)):
             return found
+        found.rows_read = sum(self.rows[name] for name in accepted)
         if self.fleet.plan.clock == "epoch_float":
             found.relies_on.add("exact float epochs")
-        found.rows_read = sum(len(series[name]) for name in accepted)
-        self._finish(accepted)
+        self._finish(accepted, trains)
         return found
+
+    def _fails_at_once(self, names: list[str]) -> bool:
+        """What ends the job before a row is looked at."""
+        found, split = self.found, self.job["split"]
+        if found.rejects and (self.label or {}).get("derive"):
+            found.exits, found.message = {1}, "label.derive"  # the file may hold the last row of any asset
+        if split["by"] == "asset" and names:
+            got = {split_by_hash(name, split) for name in names}
+            if empty := [name for name in SPLITS if split[name] and name not in got]:
+                found.exits = found.exits - {0} | {2}
+                found.message = "|".join(filter(None, [found.message, f"split.{empty[0]}"]))
+        return found.exits != {0}
+
+    def _too_many(self, accepted: int, rejected: int) -> bool:
+        """Whether more is set aside than the limit allows, or nothing is left."""
+        found, limit = self.found, self.job["limits"]["max_rejected_fraction"]
+        files = sum(part.listed for part in self.fleet.parts)
+        nameless = len({reject.file for reject in found.rejects if reject.asset is None})
+        if accepted and max(rejected / (accepted + rejected), nameless / files) <= limit:
+            return False
+        found.exits, found.message = {1}, "rejected|none of the|no asset"
+        if not accepted:
+            found.exits = {1, 2}  # where no file can be read, that is told before the job begins
+        return True
 
     # From files to assets
 
@@ -165,7 +186,6 @@ class _Oracle:
                 continue
             if not len(part):
                 empty[path_asset or ""] = part.path
-                self.found.relies_on.add("empty")
                 continue
             rows = self._rows(part)
             for name in dict.fromkeys(row.asset for row in rows):
@@ -174,17 +194,16 @@ class _Oracle:
         for name, path in empty.items():
             if name and name not in pieces:
                 broken.append(Rejected(name, path, "holds no rows"))
-        for name, reason in self.fleet.rejected.items():
-            broken.append(Rejected(name, None, reason))
+        broken += [Rejected(name, None, reason) for name, reason in self.fleet.rejected.items()]
         series = {}
-        lost = [reject.file for reject in broken if reject.asset is None]
         for name, found in pieces.items():
             found.sort(key=lambda piece: piece[:2])
-            for (_, before, _), (_, path, rows) in pairwise(found):
-                if any(before < hole < path for hole in lost):  # of rows that are lost
-                    rows[0].gap = True
-                    self.found.relies_on.add("hole")
+            for number, (_, _, rows) in enumerate(found):
+                for row in rows:
+                    row.part = number
             series[name] = [row for _, _, rows in found for row in rows]
+        # A file that is lost may hold rows of any asset, between any two of its files.
+        self.apart = any(reject.asset is None for reject in broken)
         return series, broken
 
     def _asset_of(self, part: Part) -> str | None:
@@ -209,7 +228,7 @@ class _Oracle:
             value = told or (part.extra["phase"][i] if split["by"] == "column" else None)
             label = part.extra[column][i] if column else None
             values = np.where(np.isfinite(part.values[i]), part.values[i], np.float32(NAN))
-            rows.append(Row(name or part.asset[i], int(part.time[i]), values, False, None, self._number(label), value))
+            rows.append(Row(name or part.asset[i], int(part.time[i]), values, self._number(label), value))
         return rows
 
     def _number(self, label: Any) -> float:
@@ -223,40 +242,56 @@ class _Oracle:
 
     # One asset
 
-    def _asset(self, name: str, rows: list[Row]) -> dict[str, list[Row]] | Rejected | None:
-        """Its rows by split, each marked where it does not continue the one before; or why it is left out."""
-        job, resampled = self.job, self.job["prepare"].get("resample")
+    def _asset(self, name: str, rows: list[Row]) -> dict[str, list[Row]] | Rejected:
+        """Its rows by split, each marked where it does not continue the one before; or why it is set aside."""
+        resampled = self.job["prepare"].get("resample")
         if not resampled and len(rows) < self.length + self.ahead:
             return Rejected(name, None, "rows")
+        if self.fleet.plan.split == "path":
+            kept = self._by_path(name, rows)
+            if isinstance(kept, Rejected) or not kept:
+                return kept or {}
+            rows = kept
         if any(after.time < before.time for before, after in pairwise(rows)):
-            if job["limits"].get("sort_memory_mb", 512) == 0:
+            if self.job["limits"].get("sort_memory_mb", 512) == 0:
                 return Rejected(name, None, "sort")
             rows = sorted(rows, key=lambda row: row.time)
-        kept = self._without_repeats(name, rows)
-        if isinstance(kept, Rejected):
-            return kept
-        rows = kept
+        merged = self._without_repeats(name, rows)
+        if isinstance(merged, Rejected):
+            return merged
+        rows = merged
         for place, row in enumerate(rows):
             row.position = place
-        self.last[name] = rows[-1]
-        self.fleet_range(rows)
+        self.last[name], self.rows[name] = rows[-1], len(rows)
+        self._range(rows)
         where = self._splits(name, rows)
-        if self.fleet.plan.split == "path":
-            if not any(where):
-                return None  # the user left it out
-            if len(set(where)) > 1:
-                self.found.relies_on.add("split groups")
-        max_gap = job["prepare"].get("max_gap")
+        max_gap = self.job["prepare"].get("max_gap")
         longest = ticks_of(max_gap, self.clock) if max_gap is not None else None
         found: dict[str, list[Row]] = {split: [] for split in SPLITS}
         for i, row in enumerate(rows):
-            if i == 0 or where[i - 1] != where[i] or (longest is not None and row.time - rows[i - 1].time > longest):
-                row.gap = True
+            row.gap = (
+                i == 0
+                or where[i - 1] != where[i]
+                or (longest is not None and row.time - rows[i - 1].time > longest)
+                or (self.apart and row.part != rows[i - 1].part)
+            )
             if where[i] is not None:
                 found[where[i]].append(row)
         return found
 
-    def fleet_range(self, rows: list[Row]) -> None:
+    def _by_path(self, name: str, rows: list[Row]) -> list[Row] | Rejected:
+        """With split.column of the path: the rows of files that a list names; the splits must not overlap in time."""
+        lists = {value: split for split in SPLITS for value in self.job["split"].get(split, [])}
+        kept = [row for row in rows if row.split in lists]
+        for before, after in pairwise(sorted({row.part for row in kept})):
+            one = [row for row in kept if row.part == before]
+            other = [row for row in kept if row.part == after]
+            differ = lists[one[0].split] != lists[other[0].split]  # type: ignore[index]
+            if differ and min(row.time for row in other) <= max(row.time for row in one):
+                return Rejected(name, None, "overlap")
+        return kept
+
+    def _range(self, rows: list[Row]) -> None:
         """prepare.range: a value outside of it is missing."""
         for name, (low, high) in self.job["prepare"].get("range", {}).items():
             i = self.fleet.features.index(name)
@@ -268,7 +303,6 @@ class _Oracle:
         """prepare.duplicates: what becomes of rows of one time."""
         if len({row.time for row in rows}) == len(rows):
             return rows
-        self.found.relies_on.add("duplicates")
         how = self.job["prepare"].get("duplicates", "first")
         if how == "reject":
             return Rejected(name, None, "time of another row")
@@ -280,7 +314,6 @@ class _Oracle:
         kept = []
         for same in by_time.values():
             row = same[-1] if how == "last" else same[0]
-            row.gap = any(one.gap for one in same)
             if how == "mean":
                 with np.errstate(all="ignore"):
                     for i in range(len(row.values)):
@@ -320,9 +353,7 @@ class _Oracle:
 
     def _windows(self, rows: list[Row], last: Row) -> list[tuple[int, list[Row], float | None]]:
         prepare = self.job["prepare"]
-        rows = [
-            Row(row.asset, row.time, row.values.copy(), row.gap, row.position, row.label, row.split) for row in rows
-        ]
+        rows = [replace(row, values=row.values.copy()) for row in rows]
         every = None
         if prepare.get("resample"):
             every = ticks_of(prepare["resample"]["every"], self.clock)
@@ -357,14 +388,15 @@ class _Oracle:
 
     # The whole
 
-    def _finish(self, accepted: dict[str, dict[str, list[Row]]]) -> None:
+    def _finish(self, accepted: dict[str, dict[str, list[Row]]], trains: set[str]) -> None:
         """Statistics, scaling, and the windows of all."""
         found, scale, features = self.found, self.job["prepare"]["scale"], self.fleet.features
 
         def values(rows: list[Row]) -> np.ndarray:
             return np.array([row.values for row in rows], np.float32).reshape(-1, len(features))
 
-        found.training = values([row for rows in accepted.values() for row in rows["train"]])
+        # Training rows are those of assets with a window in train.
+        found.training = values([row for name in accepted if name in trains for row in accepted[name]["train"]])
         fleet = scale_of(found.training, scale["how"])
         for split in SPLITS:
             found.windows[split] = {}

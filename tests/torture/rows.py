@@ -16,19 +16,21 @@ class Row:
     """A row of an asset, or a step of its grid.
 
     Attributes:
-      gap: it does not continue the row before it.
-      position: its number among the asset's rows, or the number of its step.
       label: a number; NaN is missing.
       split: what decides its split.
+      part: the number of its file among the asset's.
+      gap: it does not continue the row before it.
+      position: its number among the asset's rows, or the number of its step.
     """
 
     asset: str
     time: int
     values: np.ndarray
-    gap: bool
-    position: int | None
     label: float
-    split: str | None
+    split: str | None = None
+    part: int = 0
+    gap: bool = False
+    position: int = -1
 
 
 def resample(rows: list[Row], every: int, how: str, missing: dict[str, Any]) -> list[Row]:
@@ -47,8 +49,8 @@ def resample(rows: list[Row], every: int, how: str, missing: dict[str, Any]) -> 
             if 0 < hole <= limit:
                 for k in range(before.position + 1, step):
                     empty = np.full(len(values), np.nan, np.float32)
-                    found.append(Row(before.asset, k * every, empty, False, k, before.label, None))
-        found.append(Row(own[0].asset, step * every, values, gap, step, own[-1].label, None))
+                    found.append(Row(before.asset, k * every, empty, before.label, position=k))
+        found.append(Row(own[0].asset, step * every, values, own[-1].label, gap=gap, position=step))
     return found
 
 

@@ -119,7 +119,7 @@ def a_list_of_sources(fleet: Fleet, chance: Random) -> None:
     fleet.job["source"]["files"] = ["{fleet}/north", "{fleet}/south", "{fleet}/east", "{fleet}/" + first]
 
 
-@damage(pending="2", alone=True, naming="stem")
+@damage(alone=True, naming="stem")
 def one_stem_in_several_folders(fleet: Fleet, chance: Random) -> None:
     """Two files of one stem in two folders are two machines or one: the job says so in one line, with a suggestion."""
     for k, part in enumerate(fleet.parts[:2]):
@@ -127,17 +127,16 @@ def one_stem_in_several_folders(fleet: Fleet, chance: Random) -> None:
     fleet.mistake = "part-0"
 
 
-@damage(pending="hive", naming="stem", odd_names=False)
+@damage(naming="stem", odd_names=False)
 def hive_folders(fleet: Fleet, chance: Random) -> None:
     """machine=A/part-0.parquet: the folder's key is a column, which names the assets."""
     for part in fleet.parts:
         name = part.path.removesuffix("." + fleet.plan.format)
         part.path = f"machine={name}/part-0.{fleet.plan.format}"
     fleet.job["source"]["asset"] = {"column": "machine"}
-    fleet.relies_on.add("hive")
 
 
-@damage(pending="3", naming="column", files=[3, 4], rows=[90, 140])
+@damage(naming="column", files=[3, 4], rows=[90, 140])
 def a_rejected_file_in_the_middle(fleet: Fleet, chance: Random) -> None:
     """The hole that a rejected file leaves in every asset is a break: no window crosses it."""
     if len(fleet.parts) < 3:
@@ -148,7 +147,7 @@ def a_rejected_file_in_the_middle(fleet: Fleet, chance: Random) -> None:
     break_file(fleet, part, ".")
 
 
-@damage(pending="8", alone=True, format="parquet", row_group=None, rows=140, units=True)
+@damage(alone=True, format="parquet", row_group=None, rows=140, units=True)
 def a_file_that_changes(fleet: Fleet, chance: Random) -> None:
     """A file that is written anew while the job runs: one clear line, or what it was when the job began."""
     part, wait = some_part(fleet, chance, 40), chance.uniform(0, 0.3)
@@ -167,7 +166,7 @@ def a_file_that_changes(fleet: Fleet, chance: Random) -> None:
     fleet.variants.append(lambda other: setattr(other, "failure", "changed|modified|no longer"))
 
 
-@damage()
+@damage(split=["time", "column"])
 def max_assets(fleet: Fleet, chance: Random) -> None:
     """source.max_assets takes the first assets by name."""
     count = chance.randint(2, 4)

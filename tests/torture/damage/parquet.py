@@ -326,17 +326,17 @@ def row_groups_of_one_row(fleet: Fleet, chance: Random) -> None:
     """A row group for each row, as some loggers write: the same windows."""
 
 
-@damage(format="parquet", units=True, row_group=1000, rows=140, resample=None)
+@damage(format="parquet", units=True, row_group=1000, rows=300, resample=None)
 def one_row_group_in_many_units(fleet: Fleet, chance: Random) -> None:
     """All of a file in one row group, which several units share."""
 
 
-@damage(format="parquet", units=True, row_group=[1, 3, 7], rows=140, resample=None)
+@damage(format="parquet", units=True, row_group=[1, 3, 7], rows=300, resample=None)
 def small_row_groups_in_many_units(fleet: Fleet, chance: Random) -> None:
     """Units that begin in the middle of row groups, and row groups in the middle of units."""
 
 
-@damage(format="parquet", naming="pattern", files=[2, 3, 4], pending="empty", last=True)
+@damage(format="parquet", naming="pattern", files=[2, 3, 4], last=True)
 def an_empty_part(fleet: Fleet, chance: Random) -> None:
     """A file without rows, among others of its asset, is passed over."""
     some_part(fleet, chance).take([])

@@ -8,14 +8,14 @@ from ..fleet import Fleet
 from .kind import damage
 
 
-@damage(split="column", pending="5", alone=True)
+@damage(split="column", alone=True)
 def a_typo_in_a_split_list(fleet: Fleet, chance: Random) -> None:
     """A listed value that never occurs ends the job in one line that names it."""
     fleet.job["split"]["eval"] = ["wram"]
     fleet.failure = "wram"
 
 
-@damage(split="path", pending="5", alone=True)
+@damage(split="path", alone=True)
 def a_typo_in_a_list_of_folders(fleet: Fleet, chance: Random) -> None:
     """A listed folder that is not there ends the job in one line that names it."""
     fleet.job["split"]["eval"] = ["suoth"]
@@ -43,7 +43,7 @@ def a_folder_in_no_list(fleet: Fleet, chance: Random) -> None:
     fleet.job["split"]["test"] = []
 
 
-@damage(split="path", pending="split groups", files=[2, 3])
+@damage(split="path", files=[2, 3])
 def an_asset_in_several_folders(fleet: Fleet, chance: Random) -> None:
     """north/ and south/ hold the past and the future of a machine: it is in both splits, and no window crosses."""
     for part in fleet.parts:
@@ -74,7 +74,7 @@ def nothing_to_evaluate_with(fleet: Fleet, chance: Random) -> None:
     fleet.job["split"] |= {"train": 0.7, "eval": 0, "test": 0.3}
 
 
-@damage(split="time", pending="eval_from", clock=["timestamp_s", "timestamp_us", "date"], rows=[90, 140])
+@damage(split="time", clock=["timestamp_s", "timestamp_us", "date"], rows=[90, 140])
 def absolute_cuts(fleet: Fleet, chance: Random) -> None:
     """One date for all assets: nothing of the future trains."""
     times = np.sort(np.concatenate([part.time for part in fleet.parts]))
@@ -83,7 +83,7 @@ def absolute_cuts(fleet: Fleet, chance: Random) -> None:
     fleet.job["split"] = {"by": "time", "eval_from": stamps[0], "test_from": stamps[1]}
 
 
-@damage(split="time", pending="split rows", resample=None, rows=[90, 140])
+@damage(split="time", resample=None, rows=[90, 140])
 def by_rows(fleet: Fleet, chance: Random) -> None:
     """The first rows of each asset train, the next evaluate, the rest test."""
     fleet.job["split"] = {"by": "rows", "train": 40, "eval": 15}

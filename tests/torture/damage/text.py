@@ -132,7 +132,6 @@ def a_long_line(fleet: Fleet, chance: Random) -> None:
 def a_header_and_no_rows(fleet: Fleet, chance: Random) -> None:
     """An asset whose only file is a header is a reject; among other files it is passed over."""
     some_part(fleet, chance).take([])
-    fleet.relies_on |= {"empty"} if fleet.plan.naming != "stem" else set()
 
 
 @damage(format=CSV)

@@ -26,43 +26,43 @@ def _repeat(fleet: Fleet, chance: Random, how: str | None) -> None:
                 part.values[i] += np.float32(100)
 
 
-@damage(pending="duplicates", resample=None)
+@damage(resample=None)
 def duplicate_times(fleet: Fleet, chance: Random) -> None:
     """Of rows of one time the first is taken, as is the default."""
     _repeat(fleet, chance, None)
 
 
-@damage(pending="duplicates", resample=None)
+@damage(resample=None)
 def duplicate_times_first(fleet: Fleet, chance: Random) -> None:
     """duplicates: first takes the first of them."""
     _repeat(fleet, chance, "first")
 
 
-@damage(pending="duplicates", resample=None)
+@damage(resample=None)
 def duplicate_times_last(fleet: Fleet, chance: Random) -> None:
     """duplicates: last takes the last of them."""
     _repeat(fleet, chance, "last")
 
 
-@damage(pending="duplicates", resample=None, label=None)
+@damage(resample=None, label=None)
 def duplicate_times_mean(fleet: Fleet, chance: Random) -> None:
     """duplicates: mean takes the mean of each value that is present."""
     _repeat(fleet, chance, "mean")
 
 
-@damage(pending="duplicates")
+@damage()
 def duplicate_times_reject(fleet: Fleet, chance: Random) -> None:
     """duplicates: reject makes a reject of their asset."""
     _repeat(fleet, chance, "reject")
 
 
-@damage(pending="duplicates", resample=["mean", "first", "last", "min", "max"])
+@damage(resample=["mean", "first", "last", "min", "max"])
 def duplicate_times_on_a_grid(fleet: Fleet, chance: Random) -> None:
     """With resample all rows of a step count, also those of one time."""
     _repeat(fleet, chance, None)
 
 
-@damage(pending="duplicates", clock=STAMPS, resample=None, rows=[90, 140])
+@damage(clock=STAMPS, resample=None, rows=[90, 140])
 def the_hour_that_comes_twice(fleet: Fleet, chance: Random) -> None:
     """Clocks are put back: a run of times comes again. Sorted, of each time the first is taken."""
     part = some_part(fleet, chance, 40)
@@ -71,7 +71,7 @@ def the_hour_that_comes_twice(fleet: Fleet, chance: Random) -> None:
     part.time[at:] -= back
 
 
-@damage(pending="duplicates", naming="pattern", files=[2, 3, 4], resample=None)
+@damage(naming="pattern", files=[2, 3, 4], resample=None)
 def a_file_twice(fleet: Fleet, chance: Random) -> None:
     """A file that was uploaded under two names: each of its rows counts once."""
     part = some_part(fleet, chance)
@@ -102,13 +102,13 @@ def newest_first(fleet: Fleet, chance: Random) -> None:
         part.take(np.arange(len(part))[::-1])
 
 
-@damage(units=True, rows=140)
+@damage(units=True, rows=300)
 def shuffled_rows_in_units(fleet: Fleet, chance: Random) -> None:
     """An asset of many units whose rows are in no order: sorted over all of them."""
     shuffled_rows(fleet, chance)
 
 
-@damage(units=True, rows=140, resample=["mean", "first", "last"])
+@damage(units=True, rows=300, resample=["mean", "first", "last"])
 def units_on_a_grid_out_of_order(fleet: Fleet, chance: Random) -> None:
     """Several units, a grid of time and rows that are out of order, all at once."""
     times_go_back(fleet, chance)
@@ -116,7 +116,7 @@ def units_on_a_grid_out_of_order(fleet: Fleet, chance: Random) -> None:
     run.values[: len(run) // 3, 0] = np.nan
 
 
-@damage(format="parquet", units=True, rows=140, resample=None, max_gap=True)
+@damage(format="parquet", units=True, rows=300, resample=None, max_gap=True)
 def gaps_where_units_meet(fleet: Fleet, chance: Random) -> None:
     """A gap at any row of an asset of several units: no window crosses it, and none beside it is lost."""
     for part in fleet.parts:

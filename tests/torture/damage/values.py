@@ -138,13 +138,13 @@ def window_as_long_as_an_asset(fleet: Fleet, chance: Random) -> None:
     fleet.job["windows"]["length"] = max(1, rows - chance.randint(0, 1))
 
 
-@damage(pending="1", fill=["forward", "linear", "drop"], then="drop", resample=None, features=[2, 3])
+@damage(fill=["forward", "linear", "drop"], then="drop", resample=None, features=[2, 3])
 def poison_in_an_asset_without_windows(fleet: Fleet, chance: Random) -> None:
     """An asset that gives no window is a reject, and its values are in no statistic."""
     _poison(fleet, [chance.choice(fleet.names())])
 
 
-@damage(pending="1", alone=True, fill="forward", then="drop", resample=None, features=[2, 3], length=[5, 8])
+@damage(alone=True, fill="forward", then="drop", resample=None, features=[2, 3], length=[5, 8])
 def poison_in_most_assets(fleet: Fleet, chance: Random) -> None:
     """Most assets give no window: more than the limit, and nothing is published."""
     names = fleet.names()
@@ -158,7 +158,7 @@ def _poison(fleet: Fleet, names: list[str]) -> None:
         part.values[own, 1] = 999_999
 
 
-@damage(pending="range")
+@damage()
 def impossible_values(fleet: Fleet, chance: Random) -> None:
     """A value outside of prepare.range is missing; its ends are inside."""
     part, (i, name) = some_part(fleet, chance, 10), some_feature(fleet, chance)
