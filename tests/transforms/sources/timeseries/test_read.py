@@ -44,8 +44,13 @@ def test_splits_share_no_row_and_what_continues_was_adjacent(seed, size, chunk, 
     for name in SPLITS:
         chunks = (
             Chunk(
-                "m.parquet", at, at, time[at : at + chunk], values[at : at + chunk],
-                np.zeros(1, np.int64), pa.array(labels[at : at + chunk])
+                "m.parquet",
+                at,
+                at,
+                time[at : at + chunk],
+                values[at : at + chunk],
+                np.zeros(1, np.int64),
+                pa.array(labels[at : at + chunk]),
             )
             for at in range(0, size, chunk)
         )
