@@ -19,7 +19,7 @@ from beamfeed.contract.config.split import Split
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import read_schema, require_columns
+from beamfeed.transforms.sources.readers import TextOptions, read_schema, require_columns
 from beamfeed.transforms.sources.timeseries.impute import impute, reach
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.read import Chunk, read_chunks, to_rows
@@ -125,14 +125,15 @@ def read_blocks(
     path: str, time: str, time_unit: str | None, features: Sequence[str], windowing: Windowing
 ) -> Iterator[SeriesBlock]:
     """The blocks of one file, see `ReadTimeseries`."""
-    found = read_schema(path)
+    text = TextOptions(wanted=(time, *features), features=tuple(features))
+    found = read_schema(path, text)
     require_columns(path, [time, *features], found.names)
     type_ = found.field(time).type
     units = TimeUnits.of(type_, time_unit)
     if units is None:
         raise BadInput(path, f"column {time}", f"is {type_}, it must be timestamp, integer or float")
     booleans = frozenset(name for name in features if pa.types.is_boolean(found.field(name).type))
-    schema = SeriesSchema(time, type_, units, tuple(features), asset=None, split=None, booleans=booleans)
+    schema = SeriesSchema(time, type_, units, tuple(features), asset=None, split=None, booleans=booleans, text=text)
     schema.check(path, found)
     (piece,) = scan_file(storage.stat(path), AssetFrom.model_validate({"from": "path"}), schema, None, scratch="")
     if not piece.rows:

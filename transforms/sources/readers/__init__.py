@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.arrow_file import arrow_schema, divides_arrow, iter_arrow
 from beamfeed.transforms.sources.readers.cells import Unsure
 from beamfeed.transforms.sources.readers.dialect import Dialect, Numbers
@@ -21,14 +22,25 @@ from beamfeed.transforms.sources.readers.expected import (
     require_columns,
 )
 from beamfeed.transforms.sources.readers.formats import format_of, packed_by
+from beamfeed.transforms.sources.readers.glimpse import peek, place_of_row
 from beamfeed.transforms.sources.readers.json_lines import iter_json, look_at_json
 from beamfeed.transforms.sources.readers.parquet import iter_parquet, open_parquet, row_groups
-from beamfeed.transforms.sources.readers.peek import peek, place_of_row
-from beamfeed.transforms.sources.readers.text import divides_text, iter_text, look_at_text
+from beamfeed.transforms.sources.readers.text import divides_text, find_bad_number, iter_text, look_at_text
+from beamfeed.transforms.sources.readers.time_text import (
+    A_ZONE,
+    NO_ZONE,
+    BadTime,
+    guess_order,
+    pattern_of,
+    read_times,
+)
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
 
 __all__ = [
+    "A_ZONE",
     "BATCH_ROWS",
+    "NO_ZONE",
+    "BadTime",
     "Expected",
     "Group",
     "Look",
@@ -37,18 +49,23 @@ __all__ = [
     "Unsure",
     "batch_rows",
     "divides",
+    "find_bad_number",
+    "guess_order",
     "is_parquet",
     "iter_batches",
     "look_at",
     "naming_the_file",
     "open_parquet",
+    "pattern_of",
     "peek",
     "place_of_row",
     "read_schema",
+    "read_times",
     "require_columns",
     "row_groups",
 ]
 
+_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _ITERATORS = {"parquet": iter_parquet, "arrow": iter_arrow, "json": iter_json, "csv": iter_text}
 
 
@@ -110,8 +127,10 @@ def read_schema(path: str, text: TextOptions = TextOptions()) -> pa.Schema:
     Raises:
       BadInput: if it cannot be read.
     """
-    with naming_the_file(path):
+    try:
         return look_at(path, text).schema
+    except Unsure as unsure:
+        raise BadInput(path, "file", str(unsure)) from None
 
 
 def iter_batches(
@@ -137,12 +156,19 @@ def iter_batches(
     names = list(dict.fromkeys(names))
     with naming_the_file(path):
         for group, row, batch in _ITERATORS[format_of(path)](path, expected, names, groups):
-            yield group, row, _with_missing(batch, names)
+            yield group, row, _complete(batch, names)
 
 
-def _with_missing(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+def _complete(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """The columns `names`; those that are not there hold nothing, and views become what they are views of."""
     there = batch.schema.names
-    if len(there) == len(names):
+    if there == list(names) and not any(map(_is_view, batch.schema.types)):
         return batch
     none = pa.nulls(batch.num_rows, pa.float32())
-    return pa.RecordBatch.from_arrays([batch.column(n) if n in there else none for n in names], names=list(names))
+    columns = [batch.column(name) if name in there else none for name in names]
+    plain = [column.cast(_VIEWS[column.type]) if _is_view(column.type) else column for column in columns]
+    return pa.RecordBatch.from_arrays(plain, names=list(names))
+
+
+def _is_view(type_: pa.DataType) -> bool:
+    return type_ in _VIEWS

@@ -46,8 +46,16 @@ def is_float(cell: str) -> bool:
     return True
 
 
-class Unsure(ValueError):
-    """Values can be read in two ways; the message says which, and the key of the job file that decides."""
+class Unsure(Exception):
+    """Values can be read in two ways; the message says which, and the key of the job file that decides.
+
+    Attributes:
+      contradicts: two values prove different things, so that more values cannot decide.
+    """
+
+    def __init__(self, message: str, *, contradicts: bool = False):
+        super().__init__(message)
+        self.contradicts = contradicts
 
 
 def find_numbers(cells: Iterable[str], delimiter: str, decimal: str, thousands: str | None) -> Numbers | None:
@@ -84,7 +92,8 @@ def find_numbers(cells: Iterable[str], delimiter: str, decimal: str, thousands: 
         groups.pop(decimal, None)
     elif len(decimals) > 1:
         one, other = decimals.values()
-        raise Unsure(f"{one!r} and {other!r} are numbers of two kinds; source.csv.decimal says which is right")
+        message = f"{one!r} and {other!r} are numbers of two kinds; source.csv.decimal says which is right"
+        raise Unsure(message, contradicts=True)
     if thousands != "auto":
         groups = {thousands: thousands} if thousands else {}
         if decimal == "auto" and thousands in (".", ","):

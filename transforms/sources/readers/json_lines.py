@@ -27,7 +27,10 @@ def look_at_json(path: str) -> pa.Schema:
     start, whole = read_start(path)
     block = start if whole else start[: start.rfind(b"\n") + 1]
     with naming_the_place(path):
-        table = _read(_without_mark(block), None)
+        try:
+            table = _read(_without_mark(block), None)
+        except _OtherType as other:
+            raise BadText(f"{other.name!r} is a {other.what}, and is none in the lines before", other.line) from None
     fields = []
     for name, column in zip(table.schema.names, table.columns, strict=True):
         type_ = pa.string() if pa.types.is_timestamp(column.type) else column.type
@@ -80,7 +83,7 @@ def parse_json(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
             break
         except _OtherType as other:
             if other.name not in asked or asked[other.name] == other.type:
-                raise BadText(f"{other.name!r} is {other.what}", other.line) from None
+                raise BadText(f"{other.name!r} is a {other.what}, and is none in other lines", other.line) from None
             asked[other.name] = other.type
     columns = {}
     for name, type_ in types.items():

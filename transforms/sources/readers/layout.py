@@ -21,18 +21,32 @@ class Table:
       rows: the number of the line that each begins with, from 0, and its values; of lines that are not empty.
       comments: the same of lines that are comments, without what makes them ones.
       comment: what these begin with; None where there are none.
+      width: values of a row.
     """
 
     delimiter: str
     rows: list[tuple[int, list[str]]]
     comments: list[tuple[int, list[str]]]
     comment: str | None
+    width: int
 
-    @property
-    def width(self) -> int:
-        """Values of a row: of most of them, and the more of two."""
-        counts = Counter(len(cells) for _, cells in self.rows)
-        return max(counts, key=lambda size: (counts[size], size), default=0)
+
+def find_width(rows: Sequence[tuple[int, list[str]]], names: Sequence[str], wanted: Collection[str]) -> int:
+    """How many values a row has: as many as most; of two numbers, that of the first row, or the greater one.
+
+    Args:
+      rows: with the numbers of their lines.
+      names: of the columns, as the user says.
+      wanted: names that the job needs; what stands before a row that has some of them does not count.
+    """
+    hits = [names_in(cells, wanted) for _, cells in rows]
+    best = max(hits, default=0)
+    behind = rows[hits.index(best) :] if best else rows
+    counts = Counter(len(cells) for _, cells in behind[1:] or behind)
+    if len(names) in counts:
+        return len(names)
+    first = len(behind[0][1]) if behind else 0
+    return max(counts, key=lambda size: (counts[size], size == first, size), default=0)
 
 
 @dataclass(frozen=True)
@@ -85,7 +99,7 @@ def lay_out(table: Table, keys: Csv, wanted: Collection[str]) -> Layout:
         where = "source.csv.names" if keys.names or header is None else f"line {header[0] + 1}"
         line = next(line for line, cells in rows if line >= first) + 1
         raise BadText(
-            f"has {width} values and {where} {len(names)} names; see source.csv.names and source.csv.delimiter", line
+            f"has {width} values, and {where} {len(names)} names; see source.csv.names and source.csv.delimiter", line
         )
     padded = table.delimiter != " " and any(cell != cell.strip() for cells in (raw, *data[:20]) for cell in cells)
     return Layout(tuple(names), None if header is None else header[0], first, data, kinds, padded)
@@ -95,7 +109,7 @@ def column_kinds(table: Table, null_words: Sequence[str]) -> tuple[Kind, ...]:
     """What the values of each column look like in most of the rows that are not at the beginning."""
     width = table.width
     full = [cells for _, cells in table.rows if len(cells) == width]
-    full = full[len(full) // 3 :] if len(full) > 2 else full[-1:]
+    full = full[len(full) // 3 if len(full) > 6 else 2 * len(full) // 3 :]
     full = full[-max(3, _CELLS // max(1, width)) :]
     found: list[Kind] = []
     for column in zip(*full, strict=True):

@@ -5,13 +5,14 @@ Nothing is guessed that the user gave. What could be read in two ways is refused
 
 import csv
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
 
 from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.transforms.sources.readers.cells import Unsure, find_numbers, is_float, kind_of
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers
 from beamfeed.transforms.sources.readers.encoding import BadText, decode, find_encoding
-from beamfeed.transforms.sources.readers.layout import Layout, Table, lay_out, may_name, names_in
+from beamfeed.transforms.sources.readers.layout import Layout, Table, find_width, lay_out, may_name, names_in
 
 DELIMITERS = (",", ";", "\t", "|", " ")
 _FEW, _MANY = 60, 1000  # lines that are looked at: at first, and where those do not tell
@@ -85,14 +86,16 @@ def split(lines: Sequence[str], keys: Csv, wanted: Collection[str]) -> Table:
         comment = "#" if any(line.lstrip().startswith("#") for line in lines[skipped:_MANY]) else None
     if keys.delimiter != "auto" or said:
         given = said[1] if said and keys.delimiter == "auto" else keys.delimiter
-        return _split_at(given, lines, keys, skipped, comment, _FEW)
+        return _split_at(given, lines, keys, wanted, skipped, comment, _FEW)
     for number in (_FEW, _MANY):
-        found = []
+        found: list[tuple[tuple[int, float], Table]] = []
         for delimiter in DELIMITERS:
-            table = _split_at(delimiter, lines, keys, skipped, comment, number)
+            table = _split_at(delimiter, lines, keys, wanted, skipped, comment, number)
             score = _score(table, keys, wanted)
             if delimiter == "," and wanted and score == (len(wanted), 1.0):
                 return table  # a plain one; no need to look at others
+            if delimiter == " " and max(found, key=lambda one: one[0])[0] > (0, 0.5):
+                break  # spaces also stand in values: between dates and times, and in names
             found.append((score, table))
         best = max(found, key=lambda one: one[0])  # the first of equals
         if best[0] > (0, 0.5):
@@ -100,18 +103,28 @@ def split(lines: Sequence[str], keys: Csv, wanted: Collection[str]) -> Table:
     return best[1] if best[0] > (0, 0.0) else found[0][1]
 
 
-def _split_at(delimiter: str, lines: Sequence[str], keys: Csv, skipped: int, comment: str | None, number: int) -> Table:
+def _split_at(
+    delimiter: str,
+    lines: Sequence[str],
+    keys: Csv,
+    wanted: Collection[str],
+    skipped: int,
+    comment: str | None,
+    number: int,
+) -> Table:
     width = max((line.count(delimiter) for line in lines[skipped : skipped + 20]), default=0) + 1
     lines = lines[: skipped + max(8, min(number, _CELLS // width))]
     is_comment = [comment is not None and line.lstrip().startswith(comment) for line in lines]
     kept = ["" if i < skipped or is_comment[i] else line for i, line in enumerate(lines)]
     told = [line.lstrip().removeprefix(comment or "").strip() if is_comment[i] and i >= skipped else ""
             for i, line in enumerate(lines)]  # fmt: skip
+    rows = list(_values(kept, delimiter, keys))
     return Table(
         delimiter,
-        list(_values(kept, delimiter, keys)),
+        rows,
         list(_values(told, delimiter, keys)),
         comment if keys.comment != "auto" or any(is_comment[skipped:]) else None,
+        find_width(rows, keys.names, wanted),
     )
 
 
@@ -163,13 +176,15 @@ def _find_numbers(
     plain = (is_float(cell) or not cell.strip() for cell in _numbers_in(layout.data, layout, is_feature))
     if commas and not _is_quoted(text, keys.quote or '"', layout.first_line) and all(plain):
         return Numbers(".")  # as a comma would end the value
-    for rows in (layout.data, _more_rows(table, text, layout, keys)):
+    for rows in (layout.data, chain(layout.data, _more_rows(table, text, layout, keys))):
         try:
             cells = _numbers_in(rows, layout, is_feature)
             if found := find_numbers(cells, table.delimiter, keys.decimal, keys.thousands):
                 return found
         except Unsure as error:
             unsure = error
+            if unsure.contradicts:
+                break
     if unsure is not None and not known:
         raise unsure
     return None
@@ -186,7 +201,7 @@ def _more_rows(table: Table, text: str, layout: Layout, keys: Csv) -> Iterator[l
             yield cells
 
 
-def _numbers_in(rows: Sequence[list[str]] | Iterator[list[str]], layout: Layout,
+def _numbers_in(rows: Iterable[list[str]], layout: Layout,
                 is_feature: Callable[[str], bool] | None) -> Iterator[str]:  # fmt: skip
     columns = [i for i, kind in enumerate(layout.kinds) if kind in ("number", "null")]
     if is_feature is not None:

@@ -16,6 +16,7 @@ from beamfeed.transforms.sources.readers.blocks import (
     read_start,
     whole_lines,
 )
+from beamfeed.transforms.sources.readers.cells import Unsure
 from beamfeed.transforms.sources.readers.clean import clean, end_of_rows, to_lines
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
@@ -41,12 +42,14 @@ def find_dialect(path: str, options: TextOptions) -> Dialect:
     """How a file is written.
 
     Raises:
-      BadInput: if it is not text.
-      Unsure: if its numbers could be read in two ways.
+      BadInput: if it is not text, or its numbers could be read in two ways.
     """
     with storage.open_input(path) as source:
         size = source.size()
-    return _dialect(path, size, options)
+    try:
+        return _dialect(path, size, options)
+    except Unsure as unsure:
+        raise BadInput(path, "file", str(unsure)) from None
 
 
 @lru_cache(64)
@@ -82,12 +85,36 @@ def look_at_text(path: str, options: TextOptions) -> tuple[pa.Schema, Dialect]:
     start, whole = read_start(path)
     dialect = _sniff(path, start, whole, options)
     with naming_the_place(path, dialect.first_line):
-        lines = start if dialect.by_lines else b"".join(to_lines([start], dialect, whole=whole))
-        if not whole:
-            lines = lines[: lines.rfind(b"\n") + 1]
-        elif dialect.skip_last:
-            lines = lines[: end_of_rows(lines, dialect.skip_last)]
-        return infer(clean(lines, dialect, first=True), dialect), dialect
+        return infer(_first_rows(start, whole, dialect), dialect), dialect
+
+
+def peek_at_text(path: str, names: Sequence[str], options: TextOptions) -> pa.Table:
+    """Columns of the first rows, as they are written."""
+    start, whole = read_start(path)
+    dialect = _sniff(path, start, whole, options)
+    with naming_the_place(path, dialect.first_line):
+        return parse(_first_rows(start, whole, dialect), dialect, dict.fromkeys(names, pa.string()))
+
+
+def find_bad_number(path: str, name: str, options: TextOptions) -> BadText | None:
+    """The first value of a column that is no number, among the first rows of a file."""
+    start, whole = read_start(path)
+    dialect = _sniff(path, start, whole, options)
+    try:
+        parse(_first_rows(start, whole, dialect), dialect, {name: pa.float32()})
+    except BadText as bad:
+        return bad.after(dialect.first_line)
+    return None
+
+
+def _first_rows(start: bytes, whole: bool, dialect: Dialect) -> bytes:
+    """The rows in the first bytes of a file."""
+    lines = start if dialect.by_lines else b"".join(to_lines([start], dialect, whole=whole))
+    if not whole:
+        lines = lines[: lines.rfind(b"\n") + 1]
+    elif dialect.skip_last:
+        lines = lines[: end_of_rows(lines, dialect.skip_last)]
+    return clean(lines, dialect, first=True)
 
 
 def iter_text(

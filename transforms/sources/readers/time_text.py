@@ -229,17 +229,20 @@ class Guess:
 def guess_order(values: Iterable[str]) -> Guess:
     """The order of the dates that some values are written in: days and months are told apart by numbers above 12.
 
-    Where a point stands between them, the day comes first unless a number says otherwise.
+    Where a point stands between them, the day comes first unless a number says otherwise. Some values may be no times.
     """
     found: set[str] = set()
     unsure = None
     dotted = True
+    seen = wrong = 0
     for value in values:
         if not value or value.isspace():
             continue
+        seen += 1
         fits = [order for order in ORDERS if re.search(pattern_of(order).replace(r"\pL", r"[^\W\d_]"), value)]
         if not fits:
-            return Guess(None)
+            wrong += 1
+            continue
         numbers = re.match(r"\s*(\d{1,2})([-/.])(\d{1,2})\2", value)
         if "ymd" in fits or numbers is None:
             found.add(fits[0])
@@ -249,7 +252,7 @@ def guess_order(values: Iterable[str]) -> Guess:
             found.add("dmy" if first > 12 else "mdy")
         else:
             unsure, dotted = value, dotted and numbers[2] == "."
-    if len(found) > 1:
+    if len(found) > 1 or 2 * wrong >= max(1, seen):
         return Guess(None)
     if found:
         return Guess(found.pop())

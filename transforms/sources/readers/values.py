@@ -99,7 +99,7 @@ def _bools(text: pa.StringArray) -> pa.BooleanArray:
 
 def _reason(value: str, whole: bool, dialect: Dialect) -> str:
     reason = "is not a whole number" if whole else "is not a number"
-    if re.search(r"\d[.,' \u00a0\u202f]\d", value):
+    if re.search(r"\d[.,' \u00a0\u202f]\d", value) and not (whole and value.count(dialect.decimal) == 1):
         reason += f"; source.csv.decimal is {dialect.decimal!r}"
         if (
             value.count(".") + value.count(",") + value.count("'") + value.count(" ") > 1

@@ -15,7 +15,7 @@ from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import Look, TextOptions, Unsure, look_at, peek
+from beamfeed.transforms.sources.readers import Look, TextOptions, Unsure, find_bad_number, look_at
 from beamfeed.transforms.sources.timeseries.assets import path_columns
 from beamfeed.transforms.sources.timeseries.columns import is_number
 from beamfeed.transforms.sources.timeseries.label_columns import resolve_labels
@@ -98,7 +98,7 @@ def look_at_sample(job: Job, files: Sequence[FileStat], text: TextOptions) -> tu
         )
         if proven:
             text = replace(text, numbers=proven.most_common(1)[0][0])
-            open_ = [path for path, look in read.items() if isinstance(look, Unsure)]
+            open_ = [path for path, look in read.items() if not _tells_numbers(look)]
             read.update(zip(open_, pool.map(lambda path: _look_or_reason(path, text), open_), strict=True))
     for path, look in read.items():
         if isinstance(look, Unsure):
@@ -107,6 +107,12 @@ def look_at_sample(job: Job, files: Sequence[FileStat], text: TextOptions) -> tu
     if not looks:
         raise UserError(f"source.files: none of the sampled files can be read, such as {next(iter(read.values()))}")
     return looks, text
+
+
+def _tells_numbers(look: Look | Unsure | str) -> bool:
+    if isinstance(look, Look):
+        return look.dialect is None or look.dialect.proven
+    return not isinstance(look, Unsure)
 
 
 def _look_or_reason(path: str, text: TextOptions) -> Look | Unsure | str:
@@ -198,23 +204,13 @@ def _read_with(looks: Mapping[str, Look]) -> str:
 
 
 def _example(looks: Mapping[str, Look], name: str, text: TextOptions) -> str:
-    """` (such as 'abc')`: a value of a column of text that is no number."""
+    """Where a column of text has its first value that is no number, such as ` (line 7 of a.csv: 'x' is ...)`."""
     for path, look in looks.items():
-        if look.dialect is None or name not in look.schema.names:
-            continue
-        for value in peek(path, [name], text):
-            number = value.replace(look.dialect.decimal, ".").strip()
-            if number not in look.dialect.null_words and not _is_float(number):
-                return f" (such as {value!r})"
+        if look.dialect is not None and look.schema.names.count(name) == 1:
+            bad = find_bad_number(path, name, text)
+            if bad is not None:
+                return f" (line {bad.line} of {path}: {bad.reason})"
     return ""
-
-
-def _is_float(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _most_common(values: Any) -> Any:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.config.duration import NANOSECONDS, parse_duration
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.sources.readers.time_text import A_ZONE, NO_ZONE, BadTime, pattern_of, read_times
+from beamfeed.transforms.sources.readers import A_ZONE, NO_ZONE, BadTime, pattern_of, read_times
 
 __all__ = ["BadTime", "TimeUnits", "check_format", "check_zone", "is_text"]
 

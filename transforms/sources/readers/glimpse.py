@@ -14,7 +14,7 @@ from beamfeed.transforms.sources.readers.formats import format_of
 from beamfeed.transforms.sources.readers.json_lines import parse_json
 from beamfeed.transforms.sources.readers.parquet import open_parquet
 from beamfeed.transforms.sources.readers.parse import line_of_row, parse
-from beamfeed.transforms.sources.readers.text import find_dialect, naming_the_place
+from beamfeed.transforms.sources.readers.text import find_dialect, naming_the_place, peek_at_text
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
 
 
@@ -53,16 +53,13 @@ def _some_rows(path: str, names: list[str], text: TextOptions) -> pa.Table:
             batches = iter_arrow(path, _Nothing(), names, None)
             first = next((batch for _, _, batch in batches), None)
             return schema.empty_table().select(names) if first is None else pa.Table.from_batches([first])
-    start, whole = read_start(path)
-    types = dict.fromkeys(names, pa.string())
-    if format_of(path) == "json":
-        with naming_the_place(path):
-            return parse_json(start if whole else start[: start.rfind(b"\n") + 1], types)
-    dialect = find_dialect(path, text)
-    with naming_the_place(path, dialect.first_line):
-        lines = start if dialect.by_lines else b"".join(to_lines([start], dialect, whole=whole))
-        lines = lines if whole else lines[: lines.rfind(b"\n") + 1]
-        return parse(clean(lines, dialect, first=True), dialect, types)
+        case "json":
+            start, whole = read_start(path)
+            with naming_the_place(path):
+                block = start if whole else start[: start.rfind(b"\n") + 1]
+                return parse_json(block, dict.fromkeys(names, pa.string()))
+        case "csv":
+            return peek_at_text(path, names, text)
 
 
 class _Nothing:
