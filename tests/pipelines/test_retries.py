@@ -100,7 +100,8 @@ def test_every_step_tried_again_gives_the_same_files(fleet, spoil, monkeypatch, 
     assert fleet.preprocess(f"output.path={fleet.folder}/spoiled", *overrides) == 0
     assert {name.rpartition("/")[2] for name in spoil.names} >= {
         "ReadListing", "ParDo(ScanFile)", "ParDo(PlanAsset)", "Units", "ValidateUnit", "Judge", "TheirStatistics",
-        "ScaleOfFleet", "Works", "WithoutWindow", "CopyGraph", "DecideFleet", "PlanShards", "WriteShard", "VerifyShard", "PublishManifest",
+        "ScaleOfFleet", "Works", "WithoutWindow", "CopyGraph", "DecideFleet", "PlanShards", "WriteShard", "VerifyShard",
+        "PublishManifest",
     } | ({"ScaleOfAsset", "ScaleLine", "WritePiece", "JoinPieces"} if per == "asset" else set())  # fmt: skip
     monkeypatch.undo()
     assert fleet.preprocess(*overrides) == 0
