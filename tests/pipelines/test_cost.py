@@ -38,6 +38,7 @@ def decoded(monkeypatch):
 @pytest.mark.parametrize("prepare", [{}, {"resample": {"every": 2}}])
 def test_no_row_is_decoded_much_more_than_once_a_pass(fleet, monkeypatch, decoded, per_group, prepare):
     monkeypatch.setattr(plan, "UNIT_BYTES", 4 * 3 * 1000)  # so that a group would have been several units
+    monkeypatch.setattr(expected, "BATCH_BYTES", 4 * 4 * 100)
     for i in range(2):
         fleet.write(f"m{i}.parquet", make_table(20_000, seed=i), row_group_size=per_group)
     fleet.job |= {"split": {"train": 1, "eval": 0, "test": 0}, "prepare": prepare}

@@ -85,7 +85,7 @@ def test_a_value_that_no_row_has_is_a_mistake_and_one_in_no_list_is_told(fleet, 
     fleet.job["split"] = {**split, "eval": ["suoth"]}
     assert fleet.preprocess() == 2
     told = capfd.readouterr().err.strip().splitlines()
-    assert told == ["split.eval: 'suoth' is not a value of site, did you mean 'south'? (it has: north, south, west)"]
+    assert told == ["split.eval: 'suoth' is not a value of site; did you mean 'south'? (it has: north, south, west)"]
     fleet.job["split"] = {**split, "eval": ["south"]}
     assert fleet.preprocess() == 0
     assert fleet.manifest.notes == ["rows left out, as site is 'west', in no list of split: 40 in 1 asset (m3)"]

@@ -100,7 +100,7 @@ def _spooled(
         for slab in slabs:
             spool = stack.enter_context(tempfile.TemporaryFile())
             schema = pa.schema([file.schema_arrow.field(name) for name in slab])
-            with pa.ipc.new_stream(pa.PythonFile(spool), schema) as writer:
+            with pa.ipc.new_stream(pa.PythonFile(spool, "w"), schema) as writer:
                 for batch in _decoded(file, group, slab, rows, needed):
                     writer.write_batch(batch.select(list(slab)))
             spool.seek(0)
