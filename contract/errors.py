@@ -1,4 +1,10 @@
-"""The one kind of error that is shown to a user as a single line."""
+"""Errors that are told in one line, and how they are found again in what a runner says of its workers."""
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
+
+JOB_FAILED, USER_MISTAKE = 1, 2  # exit codes
 
 
 class UserError(Exception):
@@ -8,6 +14,11 @@ class UserError(Exception):
     message says what was found, where, and what is allowed.
     """
 
+    CODE: ClassVar[int] = USER_MISTAKE
+
+    def __init__(self, message: str):
+        super().__init__(_printable(message))
+
 
 class JobFailed(Exception):
     """The job ran and found that it must not publish, such as too many rejected assets.
@@ -15,20 +26,113 @@ class JobFailed(Exception):
     Commands print the message without a traceback and exit with code 1.
     """
 
-    MARK = "job failed:"
+    CODE: ClassVar[int] = JOB_FAILED
+    MARK: ClassVar[str] = "job failed:"
 
     def __init__(self, message: str):
-        super().__init__(f"{self.MARK} {message}" if not message.startswith(self.MARK) else message)
+        super().__init__(_printable(message if message.startswith(self.MARK) else f"{self.MARK} {message}"))
 
 
-def find_job_failure(text: str) -> str | None:
-    """Returns the message of a JobFailed inside the text of a runner's error, or None.
+class Failure(NamedTuple):
+    """Why a command ends.
 
-    A runner hands an error of a worker process back as text with the worker's
-    traceback, so the type is lost and the mark has to be found.
+    Attributes:
+      message: one line; of several mistakes in a job file, a line each.
+      code: the exit code.
     """
-    for line in reversed(text.splitlines()):
-        at = line.find(JobFailed.MARK)
-        if at >= 0:
-            return line[at:].split(" [while running", 1)[0].rstrip("\"')")
+
+    message: str
+    code: int
+
+
+_TRACEBACK = "Traceback (most recent call last):"
+_STEP = " [while running '"  # Beam adds the step to a message
+_CHAINED = (
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+)
+_JAVA = re.compile(r"\s+at [\w.$/]+\(|\s*\.\.\. \d+ more$|Caused by: ")
+_RAISED = re.compile(r"\s*[\w.]*(Error|Exception|Failed|Interrupt|Warning|Exit)\b")
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What to tell of any exception that ends a command: of one that was raised here, or in a worker of a runner."""
+    if isinstance(error, UserError | JobFailed):
+        told = _without_step(str(error))  # a worker that is a part of this process raises the error itself
+        return Failure(str(error) if told is None else _one_line(told), error.CODE)
+    return find_failure(str(error)) or Failure(f"{JobFailed.MARK} {_last_words(error)}", JOB_FAILED)
+
+
+def find_failure(text: str) -> Failure | None:
+    """The UserError or JobFailed of which a runner's text tells, or None.
+
+    A runner hands an error of a worker back as text, mostly a traceback inside of other
+    text. The type is lost, so the name of the class has to be found where a traceback
+    has it: as the first such line after the last frames.
+    """
+    unquoted = text.strip().rstrip("'\")").replace("\\n", "\n")  # some runners quote it
+    for lines in (text.split("\n"), unquoted.split("\n")):
+        if (at := _find_header(lines)) is not None:
+            name = at[1]
+            return Failure(_one_line("\n".join(_message(lines[at[0] :], name))), _codes()[name])
     return None
+
+
+def _codes() -> dict[str, int]:
+    """The exit code of each class, by the name that a traceback gives it."""
+
+    def every(base: type[UserError] | type[JobFailed]) -> Iterator[tuple[str, int]]:
+        yield f"{base.__module__}.{base.__qualname__}", base.CODE
+        for derived in base.__subclasses__():
+            yield from every(derived)
+
+    return dict([*every(UserError), *every(JobFailed)])
+
+
+def _find_header(lines: list[str]) -> tuple[int, str] | None:
+    """The line at which an exception of ours is named, and its class."""
+    names = "|".join(map(re.escape, _codes()))
+    header = re.compile(rf"\s*(?:[\w.$]+: )*?({names})(?=: |:$|$| \[while running )")
+    starts = [number for number, line in enumerate(lines) if line.rstrip().endswith(_TRACEBACK)]
+    # A message may itself hold a traceback, in which nothing of ours is raised: then it is one section further up.
+    for start in (*reversed(starts), 0):
+        for number in range(start, len(lines)):
+            if found := header.match(lines[number]):
+                return number, found[1]
+    return None
+
+
+def _message(lines: list[str], name: str) -> list[str]:
+    """The lines of the message that begins on the first of these."""
+    lines = [lines[0].partition(name)[2].removeprefix(":").removeprefix(" "), *lines[1:]]
+    chained = next((number for number, line in enumerate(lines) if line.strip() in _CHAINED), len(lines))
+    for number in reversed(range(chained)):  # an earlier one was in the message
+        if (told := _without_step(lines[number].rstrip())) is not None:
+            return [*lines[:number], told]
+    ends = (number for number, line in enumerate(lines) if line.endswith(_TRACEBACK) or _JAVA.match(line))
+    return lines[: min(chained, next(ends, len(lines)))]
+
+
+def _without_step(message: str) -> str | None:
+    """The message before Beam added the step to it; None if it did not."""
+    own, added, step = message.rpartition(_STEP)  # others before the last were in the message
+    return own if added and step.endswith("']") and "\n" not in step else None
+
+
+def _last_words(error: BaseException) -> str:
+    """The exception at the end of a text with a traceback; of one without, its first line."""
+    lines = [line.strip() for line in str(error).split("\n") if line.strip()]
+    if any(_TRACEBACK in line for line in lines):
+        # The notes of a runner may follow.
+        line = [line for line in lines if _RAISED.match(line)][-1:] or lines[-1:]
+        return _without_step(line[0]) or line[0]
+    return ": ".join([type(error).__name__, *lines[:1]])
+
+
+def _printable(message: str) -> str:
+    """A name of a file need not be text, but Beam's messages must be: a worker that cannot tell its error hangs."""
+    return message.encode("utf-8", "backslashreplace").decode()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(part for line in text.splitlines() if (part := line.strip()))

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from beamfeed.contract import streams
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
-from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.errors import JobFailed, UserError, failure_of
 from beamfeed.launcher.job import job_model
 from beamfeed.launcher.plan import make_plan
 from beamfeed.launcher.processes import Process, run_together
@@ -22,16 +23,15 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code: 0 done, 1 the job failed, 2 the user's mistake, 130 Ctrl-C."""
+    streams.take_over()
     args = parse_args(sys.argv[1:] if argv is None else argv)
     _end_on_signals()
     try:
-        return int(args.call(args))
-    except UserError as error:
-        _complain(error)
-        return 2
-    except JobFailed as error:
-        _complain(error)
-        return 1
+        return streams.flushed(int(args.call(args)))
+    except (UserError, JobFailed, OSError) as error:  # of the machine: a full disk, a folder that may not be read
+        failure = failure_of(error)
+        _complain(failure.message)
+        return failure.code
     except KeyboardInterrupt:
         print("beamfeed: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -249,7 +249,10 @@ class _Version(argparse.Action):
 
 
 def _end_on_signals() -> None:
-    """Makes a SIGTERM, and a terminal that closes, end the children as Ctrl-C does."""
+    """Makes a SIGTERM, and a terminal that closes, end the children as Ctrl-C does.
+
+    Ctrl-C counts even where a shell that started the command in the background has it ignored.
+    """
 
     def leave(number: int, _: Any) -> None:
         raise SystemExit(128 + number)
@@ -257,10 +260,12 @@ def _end_on_signals() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:  # not under nohup, and not where another has its own
             signal.signal(number, leave)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _complain(error: Exception) -> None:
-    for line in str(error).splitlines():
+def _complain(message: str) -> None:
+    for line in message.splitlines():
         print(f"beamfeed: {line}", file=sys.stderr)
 
 

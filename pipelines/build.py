@@ -155,11 +155,14 @@ class _CheckAssets(beam.PTransform):
 
     def expand(self, assets: beam.PCollection) -> beam.PCollection:
         source, progress = self._job.source, self._job.progress
-        _ = (
+        total = (
             assets
             | "TheirRows" >> beam.MapTuple(lambda _, asset: (1, asset.rows))
             | "CountRows" >> beam.CombineGlobally(_add_pairs)
-            | "Total" >> beam.Map(lambda total: progress.total("validate", *total))
+            | "Total" >> beam.Map(_tell_total, progress)
+        )
+        assets = assets | "InFleet" >> beam.Map(
+            lambda found, total: (found[0], source.in_fleet(found[1], total[1])), beam.pvalue.AsSingleton(total)
         )
         reports = (
             assets
@@ -173,6 +176,11 @@ class _CheckAssets(beam.PTransform):
             | "Judge" >> beam.ParDo(Judge(source))
         )
         return source.review(judged)
+
+
+def _tell_total(total: tuple[int, int], progress: Progress) -> tuple[int, int]:
+    progress.total("validate", *total)
+    return total
 
 
 def _add_pairs(pairs: Any) -> tuple[int, int]:

@@ -15,9 +15,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
 
+from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.pipelines import preprocess
+from beamfeed.pipelines.failure_log import FailureLog
 
 FAILED, MISTAKE = 1, 2  # exit codes
 TEMPLATE = "FLEX_TEMPLATE_PYTHON_PY_FILE"  # set in the template's image
@@ -104,30 +106,30 @@ def explain(error: Exception) -> tuple[int, str] | None:
     return None
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
     """Submits a job and returns the exit code."""
     given = arguments(sys.argv[1:] if argv is None else argv, os.environ)
     if TEMPLATE not in os.environ:
         logging.disable()  # what matters comes back as an exception; the logs of a template are for the cloud
+    log = FailureLog()
     try:
         with heavy_imports():
             import apache_beam  # noqa: F401
         check_options(given, os.environ)
-        preprocess.run(given)
+        preprocess.run(given, ending or Ending(), log)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
     except Exception as error:
         found = explain(error)
         if found is None:
-            raise
+            if TEMPLATE in os.environ:  # where nobody would find a file
+                raise
+            return preprocess.complain(error, log)
         print(f"Dataflow: {found[1]}", file=sys.stderr)
         return found[0]
     return 0
 
 
 if __name__ == "__main__":
-    exit_code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(exit_code)  # as in beamfeed.pipelines.preprocess
+    preprocess.run_program(lambda ending: main(ending=ending))

@@ -2,28 +2,31 @@
 
     python -m beamfeed.pipelines.preprocess --job job.yaml [--set key=value] [Beam options]
 
-On a local runner it returns when the dataset is published; on another it submits
-the job and returns, as a Flex Template must. Exit codes: 0 done, 1 the job failed,
-2 a mistake of the user's.
+It returns when the dataset is published. Only on Dataflow it submits the job and
+returns, as a Flex Template must. Exit codes: 0 done, 1 the job failed, 2 a mistake
+of the user's.
 """
 
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from beamfeed.contract import storage
+from beamfeed.contract import storage, streams
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
 from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
 from beamfeed.contract.dataset.manifest import leftovers, read_complete
-from beamfeed.contract.errors import UserError, find_job_failure
+from beamfeed.contract.ending import Ending
+from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError, failure_of
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
+from beamfeed.pipelines.failure_log import FailureLog, tell
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # How much TensorFlow asks of gs:// at once. By default 64 MB, which each open file then keeps in memory;
@@ -74,7 +77,7 @@ def is_done(job: Job, fingerprint: str) -> bool:
     return True
 
 
-def run(argv: Sequence[str]) -> None:
+def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     """Parses the options and runs, or submits, the job.
 
     Raises:
@@ -95,13 +98,19 @@ def run(argv: Sequence[str]) -> None:
     if is_done(job, fingerprint):
         return
     check_output(job.output.path)
-    with lock.hold(lock_path(job.output.path)):
+    with lock.hold(lock_path(job.output.path), ending.end) as held, ending.undoing(held.give_back):
         if not is_done(job, fingerprint):  # by a run that has just ended
-            preprocess(job, files, fingerprint, options)
+            preprocess(job, files, fingerprint, options, ending, log)
 
 
-def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) -> None:
-    """Builds the pipeline and runs, or submits, it."""
+def preprocess(
+    job: Job, files: list[FileStat], fingerprint: str, options: Any, ending: Ending, log: FailureLog
+) -> None:
+    """Builds the pipeline and runs, or submits, it.
+
+    Raises:
+      JobFailed: if the job did not come to its end. Errors of workers come as the runner raises them.
+    """
     with heavy_imports():
         import apache_beam as beam
         import tensorflow as tf
@@ -109,7 +118,7 @@ def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) 
 
         from beamfeed.pipelines.build import PreprocessPipeline, write_listing
         from beamfeed.pipelines.options import JobOptions
-        from beamfeed.pipelines.runner import choose_runner, is_local
+        from beamfeed.pipelines.runner import choose_runner, is_dataflow, is_local, wait_for
         from beamfeed.transforms.progress import Progress
         from beamfeed.transforms.sources import make_source
 
@@ -122,16 +131,29 @@ def preprocess(job: Job, files: list[FileStat], fingerprint: str, options: Any) 
     layout = DataLayout.of(job.output.path, fingerprint)
     progress = Progress(options.view_as(JobOptions).progress_dir)
     progress.total("scan", len(files))
-    pipeline = beam.Pipeline(choose_runner(options, job.launch.preprocess.workers), options=options)
-    if is_local(options):
+    runner = choose_runner(options, job.launch.preprocess.workers)
+    local, waits = is_local(options), not is_dataflow(options)  # asked now: a runner may clear its name
+    pipeline = beam.Pipeline(runner, options=options)
+    if local:
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on
     write_listing(layout, files)
     # Beam remarks on type hints of TensorFlow Transform.
     with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
         PreprocessPipeline(source, layout, fingerprint, len(files), progress).build(pipeline)
-    # A local runner's errors come back as exceptions, with all that its log would say.
-    with _log_level(logging.CRITICAL if is_local(options) else logging.INFO):
-        pipeline.run()
+    if not waits:
+        with _log_level(logging.INFO):
+            pipeline.run()
+        return
+    folders = () if storage.is_remote(layout.temporary) else (layout.temporary,)
+    with log.listening(logging.WARNING if local else logging.INFO, folders):
+        result = pipeline.run()
+        with ending.undoing(result.cancel):
+            wait_for(result)
+    if not local and read_complete(job.output.path, fingerprint) is None:
+        raise JobFailed(
+            f"the job ended, but {job.output.path} holds no dataset of it; can the workers write there, "
+            "and did its input change?"
+        )
 
 
 @contextmanager
@@ -145,24 +167,35 @@ def _log_level(level: int) -> Iterator[None]:
         root.setLevel(before)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
     """Runs or submits a job and returns the exit code."""
+    log = FailureLog()
     try:
-        run(sys.argv[1:] if argv is None else argv)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+        run(sys.argv[1:] if argv is None else argv, ending or Ending(), log)
     except Exception as error:
-        message = find_job_failure(str(error))
-        if message is None:
-            raise
-        print(message, file=sys.stderr)
-        return 1
+        return complain(error, log)
     return 0
 
 
+def complain(error: Exception, log: FailureLog) -> int:
+    """Tells why a job ended, in one line, and returns the exit code."""
+    found = failure_of(error)
+    if found.code == USER_MISTAKE:
+        log.clear()
+    elif log or not isinstance(error, JobFailed | OSError):  # these say it all
+        log.write(traceback.format_exc())
+    tell(found.message, log)
+    return found.code
+
+
+def run_program(call: Callable[[Ending], int]) -> None:
+    """Runs the main function of a program, and ends the process with the exit code that it returns."""
+    streams.take_over()
+    ending = Ending()
+    ending.watch_signals()
+    code = streams.flushed(call(ending))
+    os._exit(code)  # all is written; taking TensorFlow's and Beam's modules apart would take another second
+
+
 if __name__ == "__main__":
-    exit_code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(exit_code)  # all is written; taking TensorFlow's and Beam's modules apart would take another second
+    run_program(lambda ending: main(ending=ending))

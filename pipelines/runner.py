@@ -1,14 +1,20 @@
-"""The runner of a job: threads of this process where the options name none."""
+"""The runner of a job: threads of this process where the options name none, and the wait for any other."""
 
 import os
 from typing import Any, Literal
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.runners.runner import PipelineRunner
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState, create_runner
 from apache_beam.transforms.environments import EmbeddedPythonGrpcEnvironment, python_sdk_capabilities
 
+from beamfeed.contract.config.section import near_miss
+from beamfeed.contract.errors import JobFailed, UserError
+
 LOCAL_RUNNER = "FnApiRunner"
+# 'DirectRunner' looks for another one to download before it does what FnApiRunner does.
+LOCAL_NAMES = ("direct", "fnapi")
 DATAFLOW_RUNNER = "DataflowRunner"
 JOB_ID_FILE = "BEAMFEED_JOB_ID_FILE"  # set by the launcher; not an option, as those are shown with the job
 
@@ -18,18 +24,48 @@ def is_local(options: PipelineOptions) -> bool:
     return options.view_as(StandardOptions).runner == LOCAL_RUNNER
 
 
+def is_dataflow(options: PipelineOptions) -> bool:
+    """Whether the job goes to Dataflow, where it outlives this process."""
+    return options.view_as(StandardOptions).runner == DATAFLOW_RUNNER
+
+
+def name_runner(options: PipelineOptions) -> bool:
+    """Writes the runner's own name into the options; returns whether it hands unknown options on to a job server.
+
+    Raises:
+      UserError: if Beam has no such runner.
+    """
+    standard = options.view_as(StandardOptions)
+    given: str = standard.runner or LOCAL_RUNNER
+    if given.lower().removesuffix("runner") in LOCAL_NAMES:
+        standard.runner = LOCAL_RUNNER
+        return False
+    try:
+        runner = create_runner(given)
+    except Exception as error:
+        known = StandardOptions.KNOWN_RUNNER_NAMES
+        reason = f"cannot be loaded: {_first_line(error)}" if "." in given else f"is none of {', '.join(known)}"
+        raise UserError(f"--runner: {given!r} {reason}{near_miss(given, known)}") from None
+    if type(runner).__name__ in StandardOptions.KNOWN_RUNNER_NAMES:
+        standard.runner = type(runner).__name__
+        return isinstance(runner, PortableRunner)
+    return True
+
+
 def choose_runner(options: PipelineOptions, workers: int | Literal["auto"]) -> PipelineRunner | None:
     """The runner of a job; None where Beam makes the one that the options name.
 
     Without --runner, the job runs here, on `workers` threads; auto: one for each
     core it may use. Threads share one process: Arrow and TensorFlow do the work
     outside of Python's lock, and nothing has to be imported twice.
+
+    Raises:
+      UserError: if Beam has no such runner.
     """
-    standard, direct = options.view_as(StandardOptions), options.view_as(DirectOptions)
-    # The embedded runner is named, as 'DirectRunner' first looks for another one to download.
-    standard.runner = standard.runner or LOCAL_RUNNER
+    name_runner(options)
+    direct = options.view_as(DirectOptions)
     options.view_as(SetupOptions).save_main_session = False
-    if standard.runner == DATAFLOW_RUNNER:
+    if is_dataflow(options):
         return _dataflow_runner(os.environ.get(JOB_ID_FILE))
     given = options.get_all_options(drop_default=True)
     if not is_local(options) or given.get("direct_running_mode", "multi_threading") != "multi_threading":
@@ -45,6 +81,23 @@ def choose_runner(options: PipelineOptions, workers: int | Literal["auto"]) -> P
         data_buffer_time_limit_ms=-1, capabilities=python_sdk_capabilities(), artifacts=()
     )
     return FnApiRunner(default_environment=environment)
+
+
+def wait_for(result: PipelineResult) -> None:
+    """Waits until the job has ended.
+
+    A local runner comes back when all is done; one that hands the job to a cluster does not.
+
+    Raises:
+      JobFailed: if it ended in another state than done. Errors of workers come as the runner raises them.
+    """
+    state = result.wait_until_finish() or result.state
+    if state != PipelineState.DONE:
+        raise JobFailed(f"the runner says that the job is {str(state).lower()}; nothing was published")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _dataflow_runner(job_id_file: str | None) -> Any:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from beamfeed.contract import streams
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
@@ -147,8 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    streams.take_over()
+    code = streams.flushed(main())
     # TensorFlow waits for its server's peers on the way out, and takes seconds to take itself apart.
     os._exit(code)

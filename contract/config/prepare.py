@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.duration import checked_duration
 from beamfeed.contract.config.section import Duration, Section
@@ -38,12 +38,29 @@ class Resample(Section):
 class Scale(Section):
     """How values are scaled."""
 
-    how: Literal["standard", "minmax", "none"] = Field(
-        default="standard", description="standard: mean 0, deviation 1. minmax: from 0 to 1. none: as they are."
+    how: Literal["standard", "minmax", "robust", "none"] = Field(
+        default="standard",
+        description="standard: mean 0, deviation 1. minmax: from 0 to 1. robust: median 0, the middle half of the "
+        "values 1 wide. none: as they are.",
     )
     per: Literal["fleet", "asset"] = Field(
         default="fleet", description="fleet: statistics of all training rows. asset: of each asset's own rows."
     )
+    clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="Scaled values are kept from -clip to clip."
+    )
+    floor: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.01,
+        description="With per: asset, no feature of an asset is divided by less than this times what the fleet's is "
+        "divided by. 0: whatever its own rows say.",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Scale":
+        if self.clip is not None and self.how == "none":
+            raise ValueError(f"clip: {self.clip:g} is in scaled units, and how: none scales nothing; for limits in the "
+                             "files' own units there is prepare.range")  # fmt: skip
+        return self
 
 
 class Prepare(Section):

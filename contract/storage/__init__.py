@@ -16,6 +16,7 @@ from beamfeed.contract.storage.files import (
     remove_tree,
     stat,
     write_bytes,
+    write_chunks,
     write_text,
 )
 
@@ -35,5 +36,6 @@ __all__ = [
     "remove_tree",
     "stat",
     "write_bytes",
+    "write_chunks",
     "write_text",
 ]

@@ -8,7 +8,7 @@ import glob
 import os
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -107,14 +107,21 @@ def write_text(path: str, text: str) -> None:
 
 def write_bytes(path: str, data: bytes) -> None:
     """Writes a whole small file so that a reader sees the old or the new, never a part."""
+    write_chunks(path, [data])
+
+
+def write_chunks(path: str, chunks: Iterable[bytes]) -> None:
+    """Writes a file of any size in pieces, see `write_bytes`."""
     if is_remote(path):
         with _naming(path), _gcs().open_output_stream(_bare(path)) as file:  # visible when closed
-            file.write(data)
+            for chunk in chunks:
+                file.write(chunk)
         return
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     temporary = f"{path}.tmp-{uuid.uuid4().hex}"
     with open(temporary, "wb") as file:
-        file.write(data)
+        for chunk in chunks:
+            file.write(chunk)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)

@@ -12,28 +12,46 @@ import socket
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from beamfeed.contract import storage
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import JOB_FAILED, JobFailed, UserError
 from beamfeed.contract.storage.credentials import require_credentials
+from beamfeed.contract.streams import tell
 
 RENEWED_SECONDS = 15
 LASTS_SECONDS = 60  # without being renewed; clocks of machines may differ by less than that
+LAST_SECONDS = 5.0  # that a run which is done waits for its lease
+# What the system says of a folder in which nobody, or not this user, can write.
+WRONG_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+
+
+class Held(Protocol):
+    """A lock that is held."""
+
+    def give_back(self) -> None:
+        """Lets the next one have it. May be called again, and from any thread."""
 
 
 @contextmanager
-def hold(path: str) -> Iterator[None]:
+def hold(path: str, stop: Callable[[int, str], None] | None = None) -> Iterator[Held]:
     """Holds the lock of this name, on a disk or gs://, while the body runs.
 
+    Args:
+      path: of the lock.
+      stop: ends the process with a code and a line, should another run take a lock in a bucket; left out, at once.
+
     Raises:
-      UserError: if somebody else holds it.
+      UserError: if somebody else holds it, or it cannot be made there.
     """
-    with _lease(path) if storage.is_remote(path) else _locked_file(path):
-        yield
+    held = _take_lease(path, stop or _stop) if storage.is_remote(path) else _FileLock(path)
+    try:
+        yield held
+    finally:
+        held.give_back()
 
 
 def _me() -> dict[str, Any]:
@@ -57,20 +75,34 @@ def _busy(path: str, holder: dict[str, Any], more: str = "") -> UserError:
     )
 
 
-@contextmanager
-def _locked_file(path: str) -> Iterator[None]:
-    folder = os.path.dirname(path) or "."
-    new = not os.path.isdir(folder)
-    os.makedirs(folder, exist_ok=True)
-    file = _lock(path)
-    try:
-        yield
-    finally:
-        os.unlink(path)
-        os.close(file)
-        if new:
+class _FileLock:
+    """A locked file, and the folder that was made for it."""
+
+    def __init__(self, path: str):
+        self._path, self._folder = path, os.path.dirname(path) or "."
+        self._new = not os.path.isdir(self._folder)
+        self._once = threading.Lock()
+        try:
+            os.makedirs(self._folder, exist_ok=True)
+            self._file = _lock(path)
+        except OSError as error:
+            raise _trouble(self._folder, error) from None
+
+    def give_back(self) -> None:
+        if not self._once.acquire(blocking=False):
+            return
+        with suppress(OSError):  # gone with its folder, or no longer ours to remove: without our lock it means nothing
+            os.unlink(self._path)
+        os.close(self._file)
+        if self._new:
             with suppress(OSError):  # it holds something now
-                os.rmdir(folder)
+                os.rmdir(self._folder)
+
+
+def _trouble(folder: str, error: OSError) -> UserError | JobFailed:
+    """Why there can be no lock: the place is wrong, or the machine has trouble."""
+    told = f"output.path: {folder} cannot be written: {error.strerror}"
+    return UserError(told) if error.errno in WRONG_PLACE else JobFailed(told)
 
 
 def _lock(path: str) -> int:
@@ -87,8 +119,9 @@ def _lock(path: str) -> int:
             raise _busy(path, _parse(holder)) from None
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file), os.stat(path)):
-                os.truncate(file, 0)
-                os.write(file, json.dumps(_me()).encode())
+                with suppress(OSError):  # on a full disk nobody reads who holds it
+                    os.truncate(file, 0)
+                    os.write(file, json.dumps(_me()).encode())
                 return file
         os.close(file)  # its holder removed it between our opening and our locking
 
@@ -101,21 +134,13 @@ def _parse(data: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) and {"host", "pid"} <= found.keys() else {}
 
 
-@contextmanager
-def _lease(path: str) -> Iterator[None]:
+def _take_lease(path: str, stop: Callable[[int, str], None]) -> "_Lease":
     require_credentials()
-    lease = _Lease(path)
     with _naming(path):
+        lease = _Lease(path, stop)
         lease.take()
-    done = threading.Event()
-    renewing = threading.Thread(target=lease.keep, args=(done,), daemon=True)
-    renewing.start()
-    try:
-        yield
-    finally:
-        done.set()
-        renewing.join()
-        lease.give_back()
+    lease.renew()
+    return lease
 
 
 @contextmanager
@@ -136,19 +161,21 @@ def _naming(path: str) -> Iterator[None]:
         raise UserError(f"{path}: Cloud Storage does not answer: {str(error).splitlines()[0]}") from None
 
 
-def _stop(why: str) -> None:
+def _stop(code: int, why: str) -> None:
     """Ends the process, from whatever thread."""
-    print(why, file=sys.stderr, flush=True)
-    os._exit(1)
+    tell(why)
+    os._exit(code)
 
 
 class _Lease:
     """An object that is replaced only by who knows its generation."""
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, stop: Callable[[int, str], None]):
         from google.cloud.storage import Client
 
-        self._path, self._me = path, _me()
+        self._path, self._me, self._stop = path, _me(), stop
+        self._done = threading.Event()
+        self._renewing = threading.Thread(target=self._keep, daemon=True)
         bucket, _, name = path.removeprefix(storage.GS).partition("/")
         # Names no project: none is needed for objects, and looking for one may take its time.
         self._bucket, self._name = Client(project="none").bucket(bucket), name
@@ -210,22 +237,32 @@ class _Lease:
         blob.upload_from_string(json.dumps(self._me), "application/json", if_generation_match=self._generation)
         self._generation = blob.generation
 
-    def keep(self, done: threading.Event) -> None:
-        """Renews it until `done`; ends the process if another run has taken it, which may be removing our files."""
+    def renew(self) -> None:
+        """Renews it from here on; ends the process if another run has taken it, which may be removing our files."""
+        self._renewing.start()
+
+    def _keep(self) -> None:
         from google.api_core.exceptions import PreconditionFailed
 
-        while not done.wait(RENEWED_SECONDS):
+        while not self._done.wait(RENEWED_SECONDS):
             try:
                 try:
                     self._write()
                 except PreconditionFailed:
                     if not self._is_mine():
-                        _stop(f"{self._path}: another run has taken the lock, because this one had not renewed it")
+                        told = f"{self._path}: another run has taken the lock, because this one had not renewed it"
+                        self._stop(JOB_FAILED, told)
             except Exception as error:  # the next time it may be reached
                 print(f"{self._path}: the lock could not be renewed: {str(error).splitlines()[0]}", file=sys.stderr)
 
     def give_back(self) -> None:
-        from google.api_core.exceptions import GoogleAPICallError
+        if self._done.is_set():
+            return
+        self._done.set()
+        self._renewing.join(LAST_SECONDS)
+        with suppress(Exception):  # what is not given back is void after a minute
+            from google.cloud.storage.retry import DEFAULT_RETRY
 
-        with suppress(GoogleAPICallError):
-            self._bucket.blob(self._name).delete(if_generation_match=self._generation)
+            blob = self._bucket.blob(self._name)
+            retry = DEFAULT_RETRY.with_timeout(LAST_SECONDS)
+            blob.delete(if_generation_match=self._generation, timeout=LAST_SECONDS, retry=retry)

@@ -1,6 +1,7 @@
 """beamfeed.contract.storage.lock in a bucket: a lease that lasts as long as its holder renews it."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -79,6 +80,29 @@ def test_a_holder_that_lost_its_lease_stops(gs):
         assert process.wait(30) == 1
         assert "another run has taken the lock" in process.stderr.read()
     assert gs.list("out") == ["lock.json"]
+
+
+def test_a_signal_gives_it_back(gs):
+    code = """
+import sys, time
+from beamfeed.contract.ending import Ending
+from beamfeed.contract.storage import lock
+ending = Ending()
+ending.watch_signals()
+with lock.hold(sys.argv[1], ending.end) as held, ending.undoing(held.give_back):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code, gs.url("out", "lock.json")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=gs.env, cwd=gs.root, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout.readline() == "held\n", process.stderr.read()
+        assert gs.list("out") == ["lock.json"]
+        process.terminate()
+        assert process.communicate(timeout=20) == ("", "")
+    assert process.returncode == 128 + signal.SIGTERM
+    assert gs.list("out") == []
 
 
 def test_a_lost_answer_is_no_loss(gs):

@@ -7,6 +7,7 @@ import pytest
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.testing.util import assert_that, equal_to
 
+from beamfeed.contract.errors import UserError
 from beamfeed.pipelines.runner import LOCAL_RUNNER, choose_runner
 
 
@@ -43,6 +44,11 @@ def test_an_element_is_never_cut_in_two():
         (["--direct_running_mode=multi_threading"], 2, LOCAL_RUNNER, 2),
         (["--direct_running_mode=multi_processing"], 2, LOCAL_RUNNER, None),
         (["--runner=PrismRunner"], 2, "PrismRunner", None),
+        (["--runner=DirectRunner"], 2, LOCAL_RUNNER, 2),  # would look for Prism to download
+        (["--runner=direct"], 1, LOCAL_RUNNER, None),
+        (["--runner=fnapirunner"], 2, LOCAL_RUNNER, 2),
+        (["--runner=flink"], 2, "FlinkRunner", None),
+        (["--runner=apache_beam.runners.portability.portable_runner.PortableRunner"], 2, "PortableRunner", None),
     ],
 )
 def test_which_runner(argv, workers, runner, threads):
@@ -52,3 +58,19 @@ def test_which_runner(argv, workers, runner, threads):
     assert (chosen is not None) == (threads is not None)
     if threads is not None:
         assert options.view_as(DirectOptions).direct_num_workers == threads
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("NoRunner", "--runner: 'NoRunner' is none of DataflowRunner, "),
+        ("FlinkRuner", "; did you mean 'FlinkRunner'?"),
+        ("my_package.Runner", "--runner: 'my_package.Runner' cannot be loaded: No module named 'my_package'"),
+        ("os.NoRunner", "--runner: 'os.NoRunner' cannot be loaded: module 'os' has no attribute 'NoRunner'"),
+    ],
+)
+def test_an_unknown_runner_is_told_in_one_line(name, told):
+    with pytest.raises(UserError) as caught:
+        choose_runner(PipelineOptions([f"--runner={name}"]), 1)
+    assert told in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1

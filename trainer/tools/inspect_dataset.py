@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from beamfeed.contract import storage
+from beamfeed.contract import storage, streams
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
@@ -126,4 +126,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    streams.take_over()
+    sys.exit(streams.flushed(main()))

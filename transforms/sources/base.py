@@ -238,6 +238,10 @@ class Source(ABC, Generic[P, A, R]):
           lost: the files that are set aside and may hold rows of any asset.
         """
 
+    def in_fleet(self, asset: A, rows: int) -> A:
+        """The asset in a fleet that has so many rows together; by default the same."""
+        return asset
+
     def units(self, asset: A) -> Iterator[Unit[A]]:
         """Cuts an asset into what one worker reads at a time; by default into one."""
         yield Unit(asset, 0, 0, asset.rows)

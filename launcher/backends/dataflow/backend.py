@@ -81,8 +81,10 @@ class DataflowRun:
         _say(stage, f"job {self._job_id}, {CONSOLE}/{service.region}/{self._job_id}?project={service.project}")
         state, messages = follow(service, self._job_id, lambda line: _say(stage, line))
         if state == FAILED:
-            _say(stage, failure(messages))
-        elif state != DONE:
+            why = failure(messages)
+            _say(stage, why.message)
+            return why.code
+        if state != DONE:
             _say(stage, f"the job was {state_words(state)} before it was done; run the same command to start again")
         elif read_complete(stage.output, stage.fingerprint) is None:
             _say(stage, f"the job ended, but {stage.output} holds no dataset of this job; its input may have changed")

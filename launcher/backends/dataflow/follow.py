@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from beamfeed.contract.errors import UserError, find_job_failure
+from beamfeed.contract.errors import JOB_FAILED, Failure, UserError, find_failure
 from beamfeed.launcher.backends.dataflow.api import Message, Unreachable
 
 DONE = "JOB_STATE_DONE"
@@ -121,12 +121,17 @@ def counters(metrics: Iterable[dict[str, Any]]) -> str:
     return ", ".join([*parts, *(f"{value:,} {name}" for name, value in sorted(own.items()))])
 
 
-def failure(messages: Sequence[Message]) -> str:
-    """Why a job failed, in one line with the next step where there is one."""
+def failure(messages: Sequence[Message]) -> Failure:
+    """Why a job failed, in one line with the next step where there is one, and the exit code."""
     errors = [message.text for message in messages if message.importance == ERROR]
     for text in errors:
-        if told := find_job_failure(text):
+        if told := find_failure(text):
             return told
+    return Failure(_guess(messages, errors), JOB_FAILED)
+
+
+def _guess(messages: Sequence[Message], errors: Sequence[str]) -> str:
+    """What the log says of a failure that is none of ours."""
     for text in (message.text for message in reversed(messages)):
         if re.search(r"quota", text, re.IGNORECASE):
             return (

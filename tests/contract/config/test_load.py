@@ -4,7 +4,7 @@ import pytest
 
 from beamfeed.contract.config.job import Job, TrainingJob
 from beamfeed.contract.config.load import load_job, parse_as, parse_job
-from beamfeed.contract.errors import JobFailed, UserError, find_job_failure
+from beamfeed.contract.errors import UserError
 
 TEXT = """\
 name: turbofan
@@ -53,6 +53,14 @@ def test_defaults_and_overrides():
         ("workdir: out/model", "workdir: out/data", "output.path and train.workdir are the same folder: out/data"),
         ("output: {path: out/data}", "", "job.yaml:1: output: is missing"),
         ("{column: cycle}", "{column: cycle, unit: sec}", "'sec' is not allowed (allowed: ns, us, ms, s, m, h, d)"),
+        ("windows: {", "prepare: {scale: {how: none, clip: 10}}\nwindows: {", "prepare.scale: clip: 10 is in "
+                       "scaled units, and how: none scales nothing"),
+        ("windows: {", "prepare: {scale: {clip: 0}}\nwindows: {", "prepare.scale.clip: 0 is not allowed, it "
+                       "must be greater than 0"),
+        ("windows: {", "prepare: {scale: {floor: 2}}\nwindows: {", "prepare.scale.floor: 2 is not allowed, it must be "
+                       "less than or equal to 1"),
+        ("windows: {", "prepare: {scale: {how: quantile}}\nwindows: {", "'quantile' is not allowed (allowed: standard, "
+                       "minmax, robust, none)"),
         ("train: 0.8", "train: 0.8\n  train: 0.7", "job.yaml:10: split.train is given twice"),
         ("windows: {", "windows: {{", "job.yaml:8: is not YAML"),
     ],
@@ -104,12 +112,6 @@ def test_files_that_are_no_job(tmp_path):
         load_job(str(tmp_path / "evil.yaml"))
     with pytest.raises(UserError, match="cannot be read as a job file"):
         load_job(str(tmp_path))
-
-
-def test_the_message_of_a_failed_job_is_found_in_a_runners_text():
-    text = f"Traceback ...\n  File\nRuntimeError: {JobFailed('3 of 4')} [while running 'Decide']\n\nmore"
-    assert find_job_failure(text) == "job failed: 3 of 4"
-    assert find_job_failure("Traceback") is None
 
 
 @pytest.mark.parametrize(

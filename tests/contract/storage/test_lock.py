@@ -1,6 +1,7 @@
 """beamfeed.contract.storage.lock on a disk; tests/gs/test_lock.py has it in a bucket."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,3 +89,43 @@ def test_many_take_turns(root, tmp_path):
     processes = [subprocess.Popen(command, cwd=root) for _ in range(4)]
     assert [process.wait() for process in processes] == [0] * 4
     assert counter.read_text() == "1200"
+
+
+def test_it_may_be_given_back_before_its_end_and_twice(tmp_path):
+    path = tmp_path / "lock.json"
+    with lock.hold(str(path)) as held:
+        held.give_back()
+        assert not path.exists()
+        with lock.hold(str(path)):
+            held.give_back()
+            assert path.exists()
+
+
+def test_a_folder_that_goes_away_is_no_trouble(tmp_path):
+    folder = tmp_path / "out"
+    with lock.hold(str(folder / "lock.json")):
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("place", ["/proc/none", "/dev/null/out", "/" + "long" * 100])
+def test_a_place_that_cannot_be_written_is_a_mistake(place):
+    with pytest.raises(UserError) as caught, lock.hold(f"{place}/lock.json"):
+        pass
+    assert str(caught.value).startswith(f"output.path: {place} cannot be written: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_trouble_of_the_machine_is_no_mistake(root, tmp_path):
+    code = f"""
+import resource
+from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.storage import lock
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+try:
+    with lock.hold({str(tmp_path / "lock.json")!r}):
+        pass
+except JobFailed as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"job failed: output.path: {tmp_path} cannot be written: Too many open files\n", done.stderr

@@ -42,6 +42,7 @@ class SeriesAsset(Asset[FileSlice]):
       merge: it has rows of one time, of which prepare.duplicates makes one; positions count what is left.
       apart: rows may be missing between its files, so that no window goes from one to the next.
       empty: how many of its files hold no rows.
+      fleet_rows: of all assets together, where a sample is to be taken of them.
     """
 
     total: int = 0
@@ -53,6 +54,7 @@ class SeriesAsset(Asset[FileSlice]):
     merge: bool = False
     apart: bool = False
     empty: int = 0
+    fleet_rows: int = 0
 
     @property
     def rows(self) -> int:

@@ -1,6 +1,7 @@
 """Sensor series as a kind of source: which of the folder's steps does what."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import apache_beam as beam
@@ -20,6 +21,7 @@ from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, 
 from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork, preprocess_unit
 from beamfeed.transforms.sources.timeseries.records import check_names, record_fields
 from beamfeed.transforms.sources.timeseries.resolve import resolve_schema
+from beamfeed.transforms.sources.timeseries.sampling import scaling_of
 from beamfeed.transforms.sources.timeseries.scan import FileSlice, scan_file
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics
@@ -27,7 +29,8 @@ from beamfeed.transforms.sources.timeseries.validate import SeriesReport, judge,
 from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, divide
 from beamfeed.transforms.splits import split_of_value
 from beamfeed.transforms.statistics.moments import Moments
-from beamfeed.transforms.statistics.scale import BuildTransform, Table, load_scaler
+from beamfeed.transforms.statistics.scale import BuildTransform, load_scaler
+from beamfeed.transforms.statistics.scaling import CountUnderFloor, Scaling
 
 
 class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
@@ -82,6 +85,9 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
         asset = self.gather(name, pieces, None, lost)
         return asset if isinstance(asset, Reject) else split_by_path(asset, self.job.split)
 
+    def in_fleet(self, asset: SeriesAsset, rows: int) -> SeriesAsset:
+        return replace(asset, fleet_rows=rows) if self.job.prepare.scale.how == "robust" else asset
+
     def units(self, asset: SeriesAsset) -> Iterator[Unit[SeriesAsset]]:
         return cut_units(asset, self._spec.windowing, len(self._spec.schema.features))
 
@@ -107,16 +113,24 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
 
     def learn(self, verdicts: beam.PCollection) -> tuple[beam.PCollection, tuple]:
         scale, features = self.job.prepare.scale, len(self._spec.schema.features)
-        fleet = self.add_up(verdicts) | "CheckClasses" >> beam.Map(self._checked)
-        by_asset = (
+        found = self.add_up(verdicts) | "CheckClasses" >> beam.Map(self._checked)
+        fleet = found | "ScaleOfFleet" >> beam.Map(lambda found: scaling_of(found.moments, found.sample, scale.how))
+        statistics = found | "DropSample" >> beam.Map(lambda found: replace(found, sample=None))
+        if scale.per == "fleet":
+            return statistics, fleet | "BuildTransform" >> BuildTransform(scale, features)
+        assets = (
             verdicts
-            | "Accepted" >> beam.Filter(lambda v: scale.per == "asset" and v.accepted)
-            | "MomentsByAsset" >> beam.Map(lambda v: (v.asset.name, v.statistics.moments))
+            | "Accepted" >> beam.Filter(lambda verdict: verdict.accepted)
+            | "ScaleOfAsset" >> beam.Map(lambda verdict: (verdict.asset.name, self._own_scaling(verdict.statistics)))
         )
-        table = fleet | "MakeTable" >> beam.Map(
-            lambda found, assets: Table.of(found.moments, dict(assets), scale.how), beam.pvalue.AsList(by_asset)
+        under = assets | "CountUnderFloor" >> CountUnderFloor(fleet, scale.floor, features)
+        statistics = statistics | "NoteUnderFloor" >> beam.Map(
+            lambda found, under: replace(found, under_floor=under), beam.pvalue.AsSingleton(under)
         )
-        return fleet, table | "BuildTransform" >> BuildTransform(scale, features)
+        return statistics, fleet | "BuildTransform" >> BuildTransform(scale, features, assets)
+
+    def _own_scaling(self, statistics: SeriesStatistics) -> Scaling:
+        return scaling_of(statistics.moments, statistics.sample, self.job.prepare.scale.how, settled=True)
 
     def _checked(self, statistics: SeriesStatistics) -> SeriesStatistics:
         check_most(statistics.classes, self._spec.schema.labels)
@@ -134,7 +148,10 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
 
     def stats(self, statistics: SeriesStatistics) -> dict[str, Any]:
         moments = statistics.moments
-        return {"rows": moments.rows, "features": feature_stats(moments, self._spec.schema.features)}
+        found = feature_stats(moments, self._spec.schema.features)
+        for name, assets in zip(found, statistics.under_floor, strict=False):
+            found[name]["assets_under_floor"] = assets
+        return {"rows": moments.rows, "features": found}
 
     def why_empty(self, asset: SeriesAsset) -> str:
         return why_empty(self._spec)

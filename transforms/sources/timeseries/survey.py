@@ -12,9 +12,11 @@ from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, add_names, see_classes
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, Span
 from beamfeed.transforms.sources.timeseries.read import Chunk, in_split
+from beamfeed.transforms.sources.timeseries.sampling import empty_sample, part_of_rows
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.splits import split_of_value, wanted_splits
 from beamfeed.transforms.statistics.moments import Moments
+from beamfeed.transforms.statistics.quantiles import RowSample, add_samples
 
 _UNLISTED = 20  # values of split.column that are kept for a note
 
@@ -35,10 +37,14 @@ class SeriesStatistics:
     Attributes:
       moments: of the features of training rows; of an asset with a scale of its own, of its rows.
       classes: for each label, the classes that training rows name.
+      sample: of the same rows as `moments`, with scale.how: robust.
+      under_floor: with scale.per: asset, for each feature how many assets have a divisor that scale.floor lifts.
     """
 
     moments: Moments
     classes: Names
+    sample: RowSample | None = None
+    under_floor: tuple[int, ...] = ()
 
     @classmethod
     def zero(cls, schema: SeriesSchema) -> "SeriesStatistics":
@@ -46,7 +52,11 @@ class SeriesStatistics:
         return cls(Moments.zero(len(schema.features)), SeenClasses.zero(schema.labels).training)
 
     def __add__(self, other: "SeriesStatistics") -> "SeriesStatistics":
-        return SeriesStatistics(self.moments + other.moments, add_names(self.classes, other.classes))
+        return SeriesStatistics(
+            self.moments + other.moments,
+            add_names(self.classes, other.classes),
+            add_samples(self.sample, other.sample),
+        )
 
 
 @dataclass
@@ -55,6 +65,7 @@ class Found:
 
     Attributes:
       moments: of those that count for statistics.
+      sample: of these, with scale.how: robust.
       rows: how many there were.
       first_time, last_time: of the first and the last row.
       decrease: the first place where time goes back.
@@ -68,6 +79,7 @@ class Found:
     """
 
     moments: Moments
+    sample: RowSample | None
     outside: np.ndarray
     seen: SeenClasses
     rows: int = 0
@@ -83,7 +95,7 @@ class Found:
     @property
     def statistics(self) -> SeriesStatistics:
         """Of the rows."""
-        return SeriesStatistics(self.moments, self.seen.training)
+        return SeriesStatistics(self.moments, self.seen.training, self.sample)
 
 
 class Survey:
@@ -92,7 +104,9 @@ class Survey:
     def __init__(self, asset: SeriesAsset, schema: SeriesSchema, job: Job):
         self._asset, self._schema, self._job = asset, schema, job
         features = len(schema.features)
-        self.found = Found(Moments.zero(features), np.zeros(features, np.int64), SeenClasses.zero(schema.labels))
+        nothing = Moments.zero(features), empty_sample(features, job), np.zeros(features, np.int64)
+        self.found = Found(*nothing, SeenClasses.zero(schema.labels))
+        self._part = part_of_rows(asset, features, job)
 
     def watch(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
         """The chunks as they are, each added up before it goes on."""
@@ -112,10 +126,10 @@ class Survey:
         for name, mask in rows.items():
             self._add_span(name, mask, chunk.position)
         # An asset's own scale needs its own rows, also where it is there to test with.
-        if asset.split is not None and self._job.prepare.scale.per == "asset":
-            self.found.moments += Moments.of(chunk.values)
-        elif (train := rows.get("train")) is not None and train.any():
-            self.found.moments += Moments.of(chunk.values if train.all() else chunk.values[train])
+        whole = asset.split is not None and self._job.prepare.scale.per == "asset"
+        train = np.ones(len(chunk), bool) if whole else rows.get("train")
+        if train is not None and train.any():
+            self._add_values_of(chunk, train)
         if self._schema.labels:
             nothing = np.zeros(len(chunk), bool)
             train = rows.get("train", nothing)
@@ -123,6 +137,13 @@ class Survey:
             self.found.seen += see_classes(chunk, self._schema.labels, train, used)
         if chunk.split is not None:
             self._add_values(chunk)
+
+    def _add_values_of(self, chunk: Chunk, rows: np.ndarray) -> None:
+        values = chunk.values if rows.all() else chunk.values[rows]
+        self.found.moments += Moments.of(values)
+        if self.found.sample is not None:
+            positions = chunk.position + np.flatnonzero(rows)
+            self.found.sample = self.found.sample.extend(values, self._asset.name, positions, self._part)
 
     def _add_span(self, name: SplitName, mask: np.ndarray, position: int) -> None:
         some = np.flatnonzero(mask)

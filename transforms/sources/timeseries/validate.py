@@ -13,6 +13,7 @@ from beamfeed.transforms.sources.timeseries.classes import SeenClasses
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.preprocess import find_all, in_order
 from beamfeed.transforms.sources.timeseries.read import Chunk, read_chunks, sort_bytes
+from beamfeed.transforms.sources.timeseries.sampling import settle
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.survey import Found, SeriesStatistics, Survey
 from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, UnitFacts
@@ -47,6 +48,8 @@ def validate_unit(unit: Unit[SeriesAsset], spec: PreprocessSpec) -> SeriesReport
     except BadInput as bad:
         reject = bad.reject(unit.asset.name)
     found = survey.found
+    if unit.rows == unit.asset.rows:
+        found.sample = settle(found.sample, unit.asset, len(spec.schema.features), spec.job)
     facts = UnitFacts(unit.start, unit.end, found.first_time, found.spans)
     return SeriesReport(unit.index, None, reject=reject, facts=facts, found=found, windows=windows, looked=looked)
 
@@ -153,6 +156,8 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
     if "train" not in windows:
         seen = replace(seen, training=SeenClasses.zero(spec.schema.labels).training)
     statistics = sum((found.statistics for found in founds), SeriesStatistics.zero(spec.schema))
+    sample = founds[0].sample if len(founds) == 1 else statistics.sample  # a sum has nothing settled
+    statistics = replace(statistics, sample=settle(sample, asset, len(spec.schema.features), spec.job))
     return SeriesVerdict(
         asset, statistics, notes=tuple(notes), split_values=values, seen=seen, splits=windows, units=tuple(facts)
     )

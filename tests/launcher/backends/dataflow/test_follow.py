@@ -93,7 +93,7 @@ def test_the_reason_of_a_failure_may_come_late(monkeypatch):
     late = iter([[], [], [message("the reason")]])
     monkeypatch.setattr(script, "messages", lambda *_: next(late))
     _, messages = follow(script, "id", lambda _: None)
-    assert failure(messages) == "the reason"
+    assert failure(messages) == ("the reason", 1)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_the_reason_of_a_failure_may_come_late(monkeypatch):
     ],
 )  # fmt: skip
 def test_why_it_failed(messages, told):
-    assert failure(messages) == told
+    assert failure(messages) == (told, 1)
 
 
 @pytest.mark.parametrize("importance", [ERROR, WARNING])
 def test_a_quota_is_told_with_the_next_step(importance):
-    told = failure([message(QUOTA, importance), message("Workflow failed.", number=1)])
+    told = failure([message(QUOTA, importance), message("Workflow failed.", number=1)]).message
     assert told.startswith("quota: QUOTA_EXCEEDED: Instance 'x' creation failed: Quota 'CPUS' exceeded. Limit: 24.0")
     assert "max_workers" in told
     assert "\n" not in told

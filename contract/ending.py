@@ -1,0 +1,65 @@
+"""How a program ends at a signal: within seconds, whatever its threads are busy with, and nothing held is kept."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from beamfeed.contract import streams
+
+PATIENCE = 2.0  # seconds for giving back what is held; the launcher kills after three
+BY_SIGNAL = 128  # and the signal's number: the exit code, as shells have it
+
+
+class Ending:
+    """What is to be undone if the program has to end at once."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+        self._begun = threading.Lock()
+        self._stderr = 2
+
+    @contextmanager
+    def undoing(self, undo: Callable[[], None]) -> Iterator[None]:
+        """Calls `undo` if the process is ended while the block runs. It may be called from any thread."""
+        self._undo.append(undo)
+        try:
+            yield
+        finally:
+            self._undo.remove(undo)
+
+    def end(self, code: int, line: str = "") -> None:
+        """Ends the process, from whatever thread: undoes the last first, tells the line, if any."""
+        self._begun.acquire()  # for good: of two ends, the first counts
+        undoing = threading.Thread(target=self._undo_all, daemon=True)
+        undoing.start()
+        undoing.join(PATIENCE)
+        if line:
+            streams.tell(line, self._stderr)
+        os._exit(code)
+
+    def watch_signals(self) -> None:
+        """From here on SIGINT, SIGTERM and SIGHUP end the process. To be called by a program's main thread.
+
+        Unwinding would wait for a runner's threads, which may be busy for minutes, so a thread of its own acts. SIGINT
+        counts even where a shell has it ignored, as it does for what it starts in the background. SIGHUP does not
+        under nohup.
+        """
+        self._stderr = os.dup(2)  # imports of large frameworks put another file in its place for a while
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, lambda *_: None)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        threading.Thread(target=self._watch, args=(reader,), daemon=True).start()
+
+    def _watch(self, reader: int) -> None:
+        number = os.read(reader, 1)[0]
+        self.end(BY_SIGNAL + number, "interrupted" if number == signal.SIGINT else "")
+
+    def _undo_all(self) -> None:
+        for undo in reversed(self._undo):
+            with suppress(Exception):
+                undo()

@@ -1,0 +1,94 @@
+"""What a runner says while a job runs: kept in a file where the job fails, and nowhere else."""
+
+import io
+import logging
+import os
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, suppress
+
+MOST = 4 << 20  # characters that are kept: the last ones
+ITS_END = 4000  # bytes
+
+
+class FailureLog(io.TextIOBase):
+    """Takes the place of stderr, and never fails: a worker that cannot print its traceback hangs for ever."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: deque[str] = deque()
+        self._size = 0
+        self._lock = threading.RLock()
+        self._folders: tuple[str, ...] = ()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        with self._lock:
+            self._parts.append(text)
+            self._size += len(text)
+            while self._size > MOST:
+                self._size -= len(self._parts.popleft())
+        return len(text)
+
+    def clear(self) -> None:
+        """Forgets it all."""
+        with self._lock:
+            self._parts.clear()
+            self._size = 0
+
+    def __bool__(self) -> bool:
+        """Whether anything was said."""
+        return self._size > 0
+
+    @contextmanager
+    def listening(self, level: int, folders: Sequence[str]) -> Iterator[None]:
+        """Takes what is printed to stderr and logged while the block runs, from whatever thread.
+
+        Args:
+          level: of logging.
+          folders: where a file may go, before the system's folder for temporary files.
+        """
+        self._folders = tuple(folders)
+        root = logging.getLogger()
+        before = root.level, root.handlers
+        root.setLevel(level)
+        root.handlers = [logging.StreamHandler(self)]
+        try:
+            with redirect_stderr(self):
+                yield
+        finally:
+            root.setLevel(before[0])
+            root.handlers = before[1]
+
+    def keep(self) -> str | None:
+        """Writes it to a file that only its owner may read; returns the path, None where no folder takes it."""
+        with self._lock:
+            data = "".join(self._parts).encode("utf-8", "backslashreplace")
+        # Where the disk is nearly full, the end of it is worth more than nothing.
+        for part in (data, data[-ITS_END:]):
+            for folder in (*self._folders, None):
+                with suppress(OSError):
+                    return _write(folder, part)
+        return None
+
+
+def _write(folder: str | None, data: bytes) -> str:
+    descriptor, path = tempfile.mkstemp(prefix="beamfeed-failure-", suffix=".log", dir=folder)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+    except OSError:
+        os.unlink(path)
+        raise
+    return path
+
+
+def tell(line: str, log: FailureLog) -> None:
+    """Prints why a job failed, in one line, with where the rest stands if there is more to say."""
+    path = log.keep() if log else None
+    print(f"{line}; log: {path}" if path else line, file=sys.stderr)

@@ -1,0 +1,62 @@
+"""What a runner says goes to a file, and only where a job fails."""
+
+import logging
+import os
+import stat
+import sys
+
+from beamfeed.pipelines import failure_log
+from beamfeed.pipelines.failure_log import FailureLog, tell
+
+
+def test_it_takes_what_is_printed_and_logged_while_it_listens(tmp_path, capsys):
+    log = FailureLog()
+    root = logging.getLogger()
+    before = root.level, list(root.handlers)
+    with log.listening(logging.WARNING, [str(tmp_path)]):
+        print("a traceback", file=sys.stderr)
+        logging.getLogger("runner").warning("a warning \udcff")
+        logging.getLogger("runner").info("chatter")
+    assert (root.level, list(root.handlers)) == before
+    tell("job failed: x", log)
+    (path,) = tmp_path.iterdir()
+    assert capsys.readouterr().err == f"job failed: x; log: {path}\n"
+    assert path.read_bytes() == b"a traceback\na warning \\udcff\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_without_anything_to_say_there_is_no_file(tmp_path, capsys):
+    log = FailureLog()
+    with log.listening(logging.WARNING, [str(tmp_path)]):
+        pass
+    tell("job failed: x", log)
+    assert capsys.readouterr().err == "job failed: x\n"
+    log.write("something")
+    log.clear()
+    tell("job failed: x", log)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_next_folder_is_taken_where_one_takes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(failure_log.tempfile, "tempdir", str(tmp_path))
+    log = FailureLog()
+    with log.listening(logging.WARNING, ["/proc/none", str(tmp_path / "not there")]):
+        print("why", file=sys.stderr)
+    path = log.keep()
+    assert path is not None
+    assert os.path.dirname(path) == str(tmp_path)
+    monkeypatch.setattr(failure_log.tempfile, "tempdir", "/proc/none")
+    assert log.keep() is None
+    tell("job failed: x", log)
+    assert capsys.readouterr().err == "job failed: x\n"
+
+
+def test_it_keeps_the_end_and_not_more(monkeypatch, tmp_path):
+    monkeypatch.setattr(failure_log, "MOST", 100)
+    log = FailureLog()
+    for i in range(100):
+        log.write(f"line {i:04d}\n")
+    with log.listening(logging.WARNING, [str(tmp_path)]):
+        pass
+    with open(log.keep()) as file:
+        assert file.read() == "".join(f"line {i:04d}\n" for i in range(90, 100))

@@ -1,0 +1,74 @@
+"""Errors of a worker, as the local runner hands them on: whatever the message, a line and an exit code."""
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from beamfeed.contract.dataset.manifest import OldFormat
+from beamfeed.contract.errors import JobFailed, UserError, failure_of
+from beamfeed.pipelines.runner import choose_runner
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # threads of a runner that ends before them
+
+ODD = [
+    "source.time: 'x' is \"not\" a number)",
+    "one\ntwo\n\n  three\n",
+    "a [while running 'b'] c",
+    "a [while running 'b']\nc",
+    'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: inner',
+    "beamfeed.contract.errors.JobFailed: job failed: quoted",
+    "During handling",
+    "it's \\n {0} %s \\",
+    "x" * 100_000,
+    "ä\u2028\r\x00\x1b[0m☃",
+    "m\udcff.parquet: is no text",
+]
+PIECES = st.sampled_from(["\n", "'", '"', "\\", " [while running 'x']", "Traceback", ": ", "  at org.x(", "é", "a"])
+
+
+class Fails(beam.DoFn):
+    def __init__(self, kind: str, message: str):
+        self._kind, self._message = kind, message
+
+    def process(self, _):
+        if self._kind == "old format":
+            raise OldFormat(self._message, "data-0")  # its constructor is not that of UserError
+        raise {"mistake": UserError, "failure": JobFailed}[self._kind](self._message)
+
+
+def run(kind: str, message: str, threads: int):
+    options = PipelineOptions([f"--direct_num_workers={threads}"])
+    pipeline = beam.Pipeline(choose_runner(options, threads), options=options)
+    _ = pipeline | beam.Create([1]) | "Fail it's" >> beam.ParDo(Fails(kind, message)) | beam.Map(lambda x: x)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - a worker in this process raises its own
+        pipeline.run()
+    return failure_of(caught.value)
+
+
+def letters(text: str) -> str:
+    """All but the white space, of which a line keeps less."""
+    return "".join(text.encode("utf-8", "backslashreplace").decode().split())
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "threads"), [("mistake", 2, 1), ("mistake", 2, 2), ("failure", 1, 2), ("old format", 2, 2)]
+)
+def test_an_odd_message_is_one_line_with_its_code(kind, code, threads):
+    for message in ODD:
+        told = run(kind, message, threads)
+        assert told.code == code
+        assert len(told.message.splitlines()) == 1
+        assert letters(told.message).removeprefix("jobfailed:") == letters(message)
+
+
+@given(st.lists(PIECES | st.text(max_size=8), min_size=1, max_size=12).map("".join))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example("\n\n")
+@example(" ")
+def test_any_message_is_one_line_with_its_code(message):
+    told = run("mistake", message, 1)
+    assert told.code == 2
+    assert len(told.message.splitlines()) <= 1
+    assert letters(told.message) == letters(message)

@@ -1,0 +1,54 @@
+"""Runners that take the job and return: it is waited for, and gives the files of a local run."""
+
+import subprocess
+import sys
+
+import pytest
+from apache_beam.runners.portability.fn_api_runner.fn_runner import RunnerResult
+from apache_beam.runners.runner import PipelineState
+from fleets import files_of, make_table
+
+from beamfeed.contract.errors import JobFailed
+from beamfeed.pipelines.runner import wait_for
+
+EMBEDDED = ("--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK")
+
+
+@pytest.fixture
+def run(root, fleet):
+    """Runs `python -m beamfeed.pipelines.preprocess` on the job of the fleet."""
+    for i in range(4):
+        fleet.write(f"m{i}.parquet", make_table(400, seed=i))
+
+    def start(*arguments: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(fleet.write_job()), *arguments]
+        return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
+
+    return start
+
+
+@pytest.mark.slow
+def test_a_job_server_gives_the_files_of_a_local_run(run, fleet):
+    done = run(*EMBEDDED)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert fleet.preprocess(f"output.path={fleet.folder}/local") == 0
+    assert files_of(fleet.output) == files_of(fleet.folder / "local")
+    assert {path.name for path in fleet.output.iterdir()} == {fleet.manifest.data, "manifest.json"}
+
+
+@pytest.mark.slow
+def test_a_job_that_fails_there_is_one_line(run, fleet):
+    fleet.write("bad.parquet", make_table(10)).write_bytes(b"PAR1 this is none PAR1")
+    done = run(*EMBEDDED, "--set", "limits.max_rejected_fraction=0")
+    assert done.returncode == 1
+    assert done.stderr.startswith("job failed: 20.0% of the assets were rejected")
+    assert len(done.stderr.splitlines()) == 1
+    assert not (fleet.output / "manifest.json").exists()
+    assert not (fleet.output / "lock.json").exists()
+
+
+@pytest.mark.parametrize("state", [PipelineState.CANCELLED, PipelineState.DRAINED, PipelineState.FAILED])
+def test_any_other_end_than_done_is_a_failure(state):
+    with pytest.raises(JobFailed, match=f"the job is {state.lower()}; nothing was published"):
+        wait_for(RunnerResult(state, {}))
+    wait_for(RunnerResult(PipelineState.DONE, {}))
