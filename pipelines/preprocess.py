@@ -126,6 +126,8 @@ def preprocess(
         tf.config.set_visible_devices([], "GPU")
 
     source, files = make_source(job, files)
+    for remark in source.remarks:
+        print(remark, flush=True)
     layout = DataLayout.of(job.output.path, fingerprint)
     progress = Progress(options.view_as(JobOptions).progress_dir)
     progress.total("scan", len(files))

@@ -115,18 +115,22 @@ CASES = {
     "text in a number column of a CSV": (
         "bad.csv",
         lambda p: p.write_text("t,x0,x1,x2\n" + "".join(f"{i},1,{'oops' if i == 11 else 2},3\n" for i in range(40))),
-        "line 13",
-        "invalid value 'oops'",
+        "line 13, column x1",
+        "'oops' is not a number",
     ),
     "CSV row that is too short": (
         "bad.csv",
         lambda p: p.write_text("t,x0,x1,x2\n" + "".join(f"{i},1,2{',3' if i != 11 else ''}\n" for i in range(40))),
         "line 13",
-        "Expected 4 columns, got 3",
+        "expected 4 columns, got 3: 11,1,2",
     ),
-    "not UTF-8": ("bad.csv", lambda p: p.write_bytes("t,x0,x1,x2\n1,2,3,4\n".encode("utf-16")), "line 1", "not UTF-8"),
-    "Latin-1": ("bad.csv", lambda p: p.write_bytes("t,x0,x1,x2,größe\n1,2,3,4,5\n".encode("latin-1")), "line 1",
-                "is not UTF-8 text: byte 0xf6"),
+    "zero bytes": ("bad.csv", lambda p: p.write_bytes(b"t,x0,x1,x2\n1,2,\0,4\n"), "line 2", "is not text: byte 0x00"),
+    "not as source.csv says": (
+        "bad.csv",
+        lambda p: p.write_text("t;x0;x1;x2\n1;2;3;1,5\n2;2;3;1.5\n"),
+        "file",
+        "'1,5' and '1.5' are numbers of two kinds; source.csv.decimal says which is right",
+    ),
     "not gzip": ("bad.csv.gz", lambda p: p.write_text("t,x0,x1,x2\n1,2,3,4\n"), "file", "cannot be read: "),
     "truncated gzip": (
         "bad.csv.gz",

@@ -188,6 +188,11 @@ class Source(ABC, Generic[P, A, R]):
         kept = set(first_names(names, job.split, job.source.max_assets))
         return [stat for stat, name in zip(files, names, strict=True) if name in kept]
 
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What was found out of the files that the user did not say, a line each."""
+        return ()
+
     # From files to units, without their data.
 
     @abstractmethod

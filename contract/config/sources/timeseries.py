@@ -125,7 +125,7 @@ class TimeColumn(Section):
         return self
 
 
-TABLES = (".parquet", ".pq", ".parq", ".arrow", ".feather")
+TABLES = (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc")
 TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
 PACKED = (".gz", ".bz2", ".zst")
 

@@ -119,7 +119,7 @@ def _look_or_reason(path: str, text: TextOptions) -> Look | Unsure | str:
     try:
         return look_at(path, text)
     except Unsure as unsure:
-        return unsure
+        return f"{path}: {unsure}" if unsure.contradicts else unsure
     except BadInput as bad:
         return f"{bad.file}: {'' if bad.place == 'file' else f'{bad.place}: '}{bad.reason}"
 

@@ -52,6 +52,10 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
         assert isinstance(job.source, TimeseriesSource)
         return asset_of_path(path, job.source.asset)
 
+    @property
+    def remarks(self) -> Sequence[str]:
+        return self._spec.schema.remarks
+
     def scan(self, file: FileStat, scratch: str) -> Iterable[FileSlice]:
         split, schema = self.job.split, self._spec.schema
         by_path = split.column if split.by == "column" and schema.split is None else None
