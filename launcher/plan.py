@@ -61,11 +61,10 @@ def make_plan(
         raise UserError(f"{job_path}: train: is missing; 'beamfeed preprocess {job_path}' needs none")
     for launch in (job.launch.preprocess if name == PREPROCESS else job.launch.train for name in names):
         backends()[launch.backend].check(job)
-    files = find_files(job)
+    files, empty = find_files(job)
     published, old = find_replaceable(job.output.path)
-    if not files and (PREPROCESS in names or published is None):
-        suffixes = ", ".join(job.source.suffixes)
-        raise UserError(f"source.files: no file matches {job.source.files} (suffixes: {suffixes})")
+    if empty and (PREPROCESS in names or published is None):
+        raise UserError(f"source.files: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
     # Training needs only the dataset: its input may have gone, or be on another machine.
     data = data_fingerprint(job, files) if files or published is None else published.fingerprint
     complete = read_complete(job.output.path, data)
@@ -104,16 +103,18 @@ def smoke_test_overrides(job: Job, assets: int) -> list[str]:
     return overrides
 
 
-def find_files(job: Job) -> list[FileStat]:
-    """Lists the input files once.
+def find_files(job: Job) -> tuple[list[FileStat], list[str]]:
+    """Lists the input files once; also says which of `source.files` name none.
 
     Raises:
       UserError: if the place cannot be listed.
     """
     try:
-        return storage.match(job.source.files, job.source.suffixes)
+        return storage.match_inputs(job.source.patterns, job.source.suffixes)
     except OSError as error:
-        raise UserError(f"source.files: {job.source.files} cannot be listed: {_first_line(error)}") from None
+        raise UserError(
+            f"source.files: {', '.join(job.source.patterns)} cannot be listed: {_first_line(error)}"
+        ) from None
 
 
 def preprocess_stage(

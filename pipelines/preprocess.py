@@ -42,12 +42,11 @@ def list_source(job: Job) -> list[FileStat]:
       UserError: if no file matches.
     """
     try:
-        files = storage.match(job.source.files, job.source.suffixes)
+        files, empty = storage.match_inputs(job.source.patterns, job.source.suffixes)
     except OSError as error:
-        raise UserError(f"source.files: {job.source.files}: {str(error).splitlines()[0]}") from None
-    if not files:
-        suffixes = ", ".join(job.source.suffixes)
-        raise UserError(f"source.files: no file matches {job.source.files} (suffixes: {suffixes})")
+        raise UserError(f"source.files: {', '.join(job.source.patterns)}: {str(error).splitlines()[0]}") from None
+    if empty:
+        raise UserError(f"source.files: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
     return files
 
 
@@ -141,7 +140,7 @@ def preprocess(
     pipeline = beam.Pipeline(runner, options=options)
     if local:
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on
-    write_listing(layout, [stat.path for stat in files])
+    write_listing(layout, files)
     # Beam remarks on type hints of TensorFlow Transform.
     with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
         PreprocessPipeline(source, layout, fingerprint, len(files), progress).build(pipeline)

@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 from fleets import Fleet
+from hypothesis import settings
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Where a shell starts the tests in the background, it has them ignore Ctrl-C, and what they start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes hangs on what else the machine does.
+settings.register_profile("beamfeed", deadline=None)
+settings.load_profile("beamfeed")
 
 ROOT = Path(__file__).resolve().parent.parent
 

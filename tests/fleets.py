@@ -1,7 +1,7 @@
 """Small fleets of series, whole preprocessing runs on them, and their windows read without the project's code."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -56,8 +56,13 @@ class Fleet:
 
     def write_job(self) -> Path:
         path = self.folder / "job.yaml"
-        path.write_text(yaml.safe_dump(self.job))
+        path.write_text(yaml.safe_dump({"split": self._split(), **self.job}))
         return path
+
+    def _split(self) -> dict:
+        """Fractions and a seed that leave no split of so few assets empty."""
+        paths = [path for path in self.files.rglob("*.*") if path.is_file() or path.is_symlink()]
+        return split_of(path.name.split(".")[0] for path in paths)
 
     def preprocess(self, *overrides: str) -> int:
         """Runs the whole preprocessing in this process; returns the exit code."""
@@ -94,6 +99,15 @@ class Fleet:
     def shard_bytes(self) -> dict[str, bytes]:
         folder = self.output / self.manifest.data
         return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.glob("*/*.tfrecord"))}
+
+
+def split_of(names: Iterable[str]) -> dict:
+    """The section `split` that leaves none of the splits empty; with too few assets all train."""
+    from beamfeed.contract.config.split import Split
+    from beamfeed.transforms.splits import find_seed
+
+    seed = find_seed(sorted(set(names)), Split())
+    return {"train": 1, "eval": 0, "test": 0} if seed is None else {"seed": seed}
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

@@ -1,9 +1,8 @@
 """Publishes a dataset: schema, statistics and rejects, then the manifest, then the old data go."""
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
@@ -25,110 +24,65 @@ from beamfeed.contract.dataset.manifest import (
     write_manifest,
 )
 from beamfeed.contract.errors import JobFailed
+from beamfeed.transforms.fleet import Fleet, check_limits
+from beamfeed.transforms.notes import most_notes
 from beamfeed.transforms.records.blocks import index_table
 from beamfeed.transforms.records.example_encoder import schema_text
 from beamfeed.transforms.records.targets import TargetTally, check_targets, is_target
 from beamfeed.transforms.records.tfrecord import Written
 from beamfeed.transforms.rejects import Reject, to_jsonl
-from beamfeed.transforms.sources.base import Asset, Source, Statistics
+from beamfeed.transforms.sources.base import Source, Statistics
 
 Verified = tuple[Written, Shard, np.ndarray]  # a shard, as it was written and as it was read back, and its blocks
 
 
 @dataclass(frozen=True)
-class Fleet:
-    """The outcome of checking: what goes on, and what does not."""
+class Outcome:
+    """What was checked and written, but for the shards.
 
-    files: int
-    accepted: tuple[Asset, ...]
-    rejects: tuple[Reject, ...]
-
-    @property
-    def rejected_assets(self) -> int:
-        """How many assets were set aside."""
-        return len({reject.asset for reject in self.rejects if reject.asset is not None})
-
-    @property
-    def rejected_files(self) -> int:
-        """How many files were set aside."""
-        return len({reject.file for reject in self.rejects})
-
-    @property
-    def assets(self) -> int:
-        """How many assets were found."""
-        return len(self.accepted) + self.rejected_assets
-
-    def rejected_fraction(self) -> float:
-        """Of the assets; a file that could not tell its assets counts as one."""
-        nameless = len({reject.file for reject in self.rejects if reject.asset is None})
-        rejected = self.rejected_assets + nameless
-        return rejected / max(1, len(self.accepted) + rejected)
-
-
-def check_limit(fleet: Fleet, limit: float, layout: DataLayout) -> None:
-    """Writes the rejects, and stops the job if they are too many.
-
-    Raises:
-      JobFailed
+    Attributes:
+      fleet: in numbers, as it was decided before anything was written.
+      rejects: all, with the assets that gave no window.
+      empty_rows: rows of these.
+      assets: by split, those with a window.
+      notes: lines for the user.
     """
-    if fleet.rejects:
-        storage.write_text(layout.rejects, to_jsonl(fleet.rejects))
-    rejected = fleet.rejected_fraction()
-    if rejected > limit or not fleet.accepted:
-        first = min(fleet.rejects, key=lambda r: (r.asset or "", r.file)) if fleet.rejects else None
-        such_as = f"; such as {first.file}: {first.place}: {first.reason}" if first else ""
-        count = len(fleet.accepted)
-        raise JobFailed(
-            f"{rejected:.1%} of the assets were rejected, limits.max_rejected_fraction is {limit:.1%}; "
-            f"{count} are left; nothing was published, see {layout.rejects}{such_as}"
-        )
+
+    fleet: Fleet
+    rejects: Sequence[Reject]
+    empty_rows: int
+    assets: Mapping[SplitName, int]
+    notes: Sequence[str]
 
 
 def make_manifest(
-    source: Source, fields: Sequence[Field], fingerprint: str, layout: DataLayout, fleet: Fleet,
+    source: Source, fields: Sequence[Field], fingerprint: str, layout: DataLayout, outcome: Outcome,
     shards: Mapping[SplitName, Sequence[Verified]],
-) -> tuple[Manifest, list[Reject]]:  # fmt: skip
-    """The manifest of verified shards, and the rejects with the assets that gave no window.
+) -> Manifest:  # fmt: skip
+    """The manifest of verified shards.
 
     Raises:
-      JobFailed: if there is nothing to train on.
+      JobFailed: if too many assets gave no window, or there is nothing to train on.
     """
-    job = source.job
-    by_asset: Counter[str] = Counter()
+    job, fleet = source.job, outcome.fleet
     splits = {}
     for name in SPLITS:
-        in_split: Counter[str] = Counter()
-        for written, _, _ in shards[name]:
-            in_split.update(written.tally.windows_by_asset)
-        by_asset.update(in_split)
         infos = [info for _, info, _ in shards[name]]
         splits[name] = SplitInfo(
-            assets=sum(windows > 0 for windows in in_split.values()),
+            assets=outcome.assets.get(name, 0),
             windows=sum(info.windows for info in infos),
             records=sum(info.records for info in infos),
             bytes=sum(info.bytes for info in infos),
             targets={field.name: _target(field, shards[name]) for field in fields if is_target(field)},
             shards=infos,
         )
-    empty = [
-        Reject(asset.name, asset.files, "file", source.why_empty(asset))
-        for asset in fleet.accepted
-        if not by_asset[asset.name]
-    ]
-    rejects = [*fleet.rejects, *empty]
+    final = Fleet.of(fleet.files, 0, fleet.rows - outcome.empty_rows, outcome.rejects)
+    final = replace(final, accepted=fleet.assets - final.rejected_assets)
+    check_limits(final, outcome.rejects, job.limits, layout)
     if not splits["train"].windows:
-        such_as = f"; such as {empty[0].file}: {empty[0].reason}" if empty else ""
-        raise JobFailed(f"the train split has no window; nothing was published, see {layout.rejects}{such_as}")
+        raise JobFailed("the train split has no window; nothing was published")
     check_targets(fields, {name: info.targets for name, info in splits.items()})
-    left_out = {reject.asset for reject in empty}
-    counts = Counts(
-        files=fleet.files,
-        assets=fleet.assets,
-        rejected_assets=fleet.rejected_assets + len(empty),
-        rejected_files=len({reject.file for reject in rejects}),
-        rows_read=sum(asset.rows for asset in fleet.accepted if asset.name not in left_out),
-    )
-    manifest = Manifest(
+    return Manifest(
         name=job.name,
         kind=job.source.kind,
         fingerprint=fingerprint,
@@ -137,10 +91,16 @@ def make_manifest(
         windows=job.windows,
         records=job.output.records,
         compression=job.output.compression,
-        counts=counts,
+        counts=Counts(
+            files=final.files,
+            assets=final.assets,
+            rejected_assets=final.rejected_assets,
+            rejected_files=final.rejected_files,
+            rows_read=final.rows,
+        ),
+        notes=most_notes(outcome.notes),
         splits=splits,
     )
-    return manifest, rejects
 
 
 def _target(field: Field, shards: Sequence[Verified]) -> Target:
@@ -190,12 +150,16 @@ class Publish(beam.DoFn):
         self._source, self._fingerprint, self._layout = source, fingerprint, layout
 
     def process(
-        self, _: Any, fleet: Fleet, verified: list[Verified], statistics: Statistics, transform_fn: Any
-    ) -> Iterable[Manifest]:
+        self, _: Any, fleet: Fleet, rejects: list[Reject], empty: list[tuple[Reject, int]],
+        assets: Mapping[SplitName, int], notes: list[str], verified: list[Verified], statistics: Statistics,
+        transform_fn: Any,
+    ) -> Iterable[Manifest]:  # fmt: skip
         shards: dict[SplitName, list[Verified]] = {name: [] for name in SPLITS}
-        for one in sorted(verified, key=lambda one: one[0].shard.index):
-            shards[one[0].shard.split].append(one)
+        for one in sorted(verified, key=lambda one: one[0].index):
+            shards[one[0].split].append(one)
         fields = self._source.fields(statistics)
-        manifest, rejects = make_manifest(self._source, fields, self._fingerprint, self._layout, fleet, shards)
-        publish(self._layout, manifest, rejects, self._source.stats(statistics), shards)
+        every = sorted({*rejects, *(reject for reject, _ in empty)}, key=str)
+        outcome = Outcome(fleet, every, sum(rows for _, rows in empty), assets, sorted(notes))
+        manifest = make_manifest(self._source, fields, self._fingerprint, self._layout, outcome, shards)
+        publish(self._layout, manifest, every, self._source.stats(statistics), shards)
         yield manifest

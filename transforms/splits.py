@@ -1,10 +1,13 @@
-"""Which split an asset belongs to, by a seeded hash of its name or by a value."""
+"""Which split an asset belongs to, by a seeded hash of its name or by a value; where the rows of one are cut."""
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from beamfeed.contract.config.split import SPLITS, Split, SplitName
+from beamfeed.contract.config.split import SPLITS, Split, SplitName, counts_rows
+from beamfeed.contract.errors import UserError
+
+SEEDS = 1000  # that are tried to find one that leaves no split empty
 
 
 def split_of_value(value: str, split: Split) -> SplitName | None:
@@ -18,27 +21,91 @@ def seeded_hash(seed: int, *what: object) -> float:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2**64
 
 
-def assign_splits(names: Sequence[str], split: Split) -> dict[str, SplitName]:
-    """Splits assets by a seeded hash of their names.
+def split_of_asset(name: str, split: Split, seed: int | None = None) -> SplitName:
+    """The split of an asset, by a seeded hash of its name.
 
-    An asset's split does not depend on the other assets, so a growing fleet never
-    moves an asset from test to train. The one exception: a split that is asked for
-    and would stay empty takes the asset nearest to it, as far as there are enough.
+    It depends on nothing else, so that a fleet that grows never moves an asset from test to train.
+
+    Args:
+      name: of the asset.
+      split: with fractions.
+      seed: in place of the split's own.
     """
-    place = {name: seeded_hash(split.seed, "split", name) for name in names}
+    place = seeded_hash(split.seed if seed is None else seed, "split", name)
     train, evaluate = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
     # Fractions add up to 1 but for rounding; an empty test split must get nothing of it.
     if not split.test:
         evaluate = 1.0
         train = train if split.eval else 1.0
-    found: dict[str, SplitName] = {
-        name: "train" if at < train else "eval" if at < evaluate else "test" for name, at in place.items()
-    }
-    wanted: list[SplitName] = [name for name in SPLITS if getattr(split, name)]
-    centre = {"train": train / 2, "eval": (train + evaluate) / 2, "test": (evaluate + 1) / 2}
-    for empty in [name for name in wanted if name not in found.values()]:
-        sizes = Counter(found.values())
-        spare = [n for n in names if sizes[found[n]] > 1]
-        if spare:
-            found[min(spare, key=lambda n: (abs(place[n] - centre[empty]), n))] = empty
-    return found
+    return "train" if place < train else "eval" if place < evaluate else "test"
+
+
+def wanted_splits(split: Split) -> list[SplitName]:
+    """The splits that are to hold something."""
+    return [name for name in SPLITS if getattr(split, name)]
+
+
+def first_names(names: Iterable[str], split: Split, count: int) -> list[str]:
+    """Some assets for a smoke test: the first ones by name, but of each split one, as far as there are enough."""
+    ordered = sorted(set(names))
+    kept = ordered[:count]
+    if split.by != "asset":
+        return kept
+    for wanted in wanted_splits(split):
+        sizes = Counter(split_of_asset(name, split) for name in kept)
+        other = next((name for name in ordered[count:] if split_of_asset(name, split) == wanted), None)
+        spare = [name for name in kept if sizes[split_of_asset(name, split)] > 1]
+        if not sizes[wanted] and other is not None and spare:
+            kept[kept.index(spare[-1])] = other
+    return sorted(kept)
+
+
+def check_filled(sizes: Mapping[SplitName, int], names: Sequence[str], split: Split) -> None:
+    """Refuses a split that is asked for and gets no asset.
+
+    Args:
+      sizes: how many assets each split gets.
+      names: of the assets, or of some of them.
+      split: of the job, by asset.
+
+    Raises:
+      UserError: with a seed that gives each split some.
+    """
+    empty = [name for name in wanted_splits(split) if not sizes.get(name)]
+    if not empty:
+        return
+    count = sum(sizes.values())
+    what = f"split.{empty[0]}: {getattr(split, empty[0]):g} of {count} assets came to none with seed {split.seed}"
+    seed = find_seed(names, split) if count <= len(names) else None
+    if seed is not None:
+        dealt = Counter(split_of_asset(name, split, seed) for name in names)
+        how = ", ".join(f"{dealt[name]} {name}" for name in wanted_splits(split))
+        raise UserError(f"{what}; split.seed={seed} gives {how}")
+    raise UserError(f"{what}; give 0 for it, or split by time, so that each asset is in all splits")
+
+
+def find_seed(names: Sequence[str], split: Split) -> int | None:
+    """The seed that deals assets out closest to the fractions, with some in each split; None if there is none."""
+    wanted = wanted_splits(split)
+    if len(names) < len(wanted):
+        return None
+    best: tuple[float, int] | None = None
+    for seed in range(SEEDS):
+        dealt = Counter(split_of_asset(name, split, seed) for name in names)
+        off = sum(abs(dealt[name] - max(1.0, getattr(split, name) * len(names))) for name in wanted)
+        if all(dealt[name] for name in wanted) and (best is None or off < best[0]):
+            best = off, seed
+            if off < 1:
+                break
+    return None if best is None else best[1]
+
+
+def cut_rows(rows: int, split: Split) -> tuple[int, int, int]:
+    """With by: rows, where eval and test begin and where test ends, as numbers of rows of an asset that has `rows`."""
+    if not counts_rows(split.train):
+        shares = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
+        to_eval, to_test = (round(rows * min(share, 1.0)) for share in shares)
+        return to_eval, to_test, rows
+    to_eval = min(rows, int(split.train))  # type: ignore[arg-type]
+    to_test = rows if split.eval == "rest" else min(rows, to_eval + int(split.eval))  # type: ignore[arg-type]
+    return to_eval, to_test, rows if split.test == "rest" else min(rows, to_test + int(split.test))  # type: ignore[arg-type]

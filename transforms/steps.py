@@ -11,6 +11,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.duration import NANOSECONDS
 from beamfeed.contract.config.prepare import Missing, Windows
 from beamfeed.contract.config.sources.timeseries import AssetFrom
@@ -18,7 +19,7 @@ from beamfeed.contract.config.split import Split
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import read_schema, require_columns
+from beamfeed.transforms.sources.readers import TextOptions, read_schema, require_columns
 from beamfeed.transforms.sources.timeseries.impute import impute, reach
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.read import Chunk, read_chunks, to_rows
@@ -124,19 +125,22 @@ def read_blocks(
     path: str, time: str, time_unit: str | None, features: Sequence[str], windowing: Windowing
 ) -> Iterator[SeriesBlock]:
     """The blocks of one file, see `ReadTimeseries`."""
-    found = read_schema(path)
+    text = TextOptions(wanted=(time, *features), features=tuple(features))
+    found = read_schema(path, text)
     require_columns(path, [time, *features], found.names)
     type_ = found.field(time).type
     units = TimeUnits.of(type_, time_unit)
     if units is None:
         raise BadInput(path, f"column {time}", f"is {type_}, it must be timestamp, integer or float")
     booleans = frozenset(name for name in features if pa.types.is_boolean(found.field(name).type))
-    schema = SeriesSchema(time, type_, units, tuple(features), asset=None, split=None, booleans=booleans)
+    schema = SeriesSchema(time, type_, units, tuple(features), asset=None, split=None, booleans=booleans, text=text)
     schema.check(path, found)
-    (piece,) = scan_file(path, AssetFrom.model_validate({"from": "path"}), schema, None)
-    asset = SeriesAsset(piece.asset, (piece,), "train")
+    (piece,) = scan_file(storage.stat(path), AssetFrom.model_validate({"from": "path"}), schema, None, scratch="")
+    if not piece.rows:
+        raise BadInput(path, "file", "holds no rows")
+    asset = SeriesAsset(piece.asset, (piece,), "train", total=piece.rows, last=piece.last)
     rows = to_rows(_in_order(read_chunks(asset, schema)), asset, "train", Split(), max_gap=None)
-    for block, own in iter_blocks(rows, windowing, start=None):
+    for block, own in iter_blocks(rows, windowing):
         yield SeriesBlock(asset.name, block, own)
 
 

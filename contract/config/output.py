@@ -28,7 +28,13 @@ class Limits(Section):
     """When a job gives up."""
 
     max_rejected_fraction: Fraction = Field(
-        default=0.01, description="The fraction of assets that may be set aside before the job fails."
+        default=0.01,
+        description="The fraction of assets that may be set aside before the job fails; and of files that may hold "
+        "rows of any asset.",
+    )
+    max_rejected_assets: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="The number of assets that may be set aside; max_rejected_fraction then counts where it is given.",
     )
     sort_memory_mb: Annotated[int, Field(ge=0)] = Field(
         default=512, description="An asset whose rows are not in order of time is sorted in memory up to this size."

@@ -1,8 +1,8 @@
 """The sections `prepare` and `windows`: from the rows of an asset to the windows of a model."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.duration import checked_duration
 from beamfeed.contract.config.section import Duration, Section
@@ -38,23 +38,58 @@ class Resample(Section):
 class Scale(Section):
     """How values are scaled."""
 
-    how: Literal["standard", "minmax", "none"] = Field(
-        default="standard", description="standard: mean 0, deviation 1. minmax: from 0 to 1. none: as they are."
+    how: Literal["standard", "minmax", "robust", "none"] = Field(
+        default="standard",
+        description="standard: mean 0, deviation 1. minmax: from 0 to 1. robust: median 0, the middle half of the "
+        "values 1 wide. none: as they are.",
     )
     per: Literal["fleet", "asset"] = Field(
         default="fleet", description="fleet: statistics of all training rows. asset: of each asset's own rows."
     )
+    clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="Scaled values are kept from -clip to clip."
+    )
+    floor: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.01,
+        description="With per: asset, no feature of an asset is divided by less than this times what the fleet's is "
+        "divided by. 0: whatever its own rows say.",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Scale":
+        if self.clip is not None and self.how == "none":
+            raise ValueError(f"clip: {self.clip:g} is in scaled units, and how: none scales nothing; for limits in the "
+                             "files' own units there is prepare.range")  # fmt: skip
+        return self
 
 
 class Prepare(Section):
     """What happens to values between reading and windows."""
 
+    range: dict[str, tuple[float | None, float | None]] = Field(
+        default={},
+        description="By name or glob of a column the lowest and the highest value that are possible, such as "
+        "{sensor_1: [0, 300]}; a value outside is missing. null is open.",
+    )
+    duplicates: Literal["first", "last", "mean", "reject"] = Field(
+        default="first",
+        description="What becomes of rows of one time of an asset: one of them stays, their mean, or the asset is set "
+        "aside. With resample, all but reject let them all count in their step.",
+    )
     missing: Missing = Missing()
     resample: Resample | None = None
     max_gap: Duration | None = Field(default=None, description="No window crosses a longer step in time.")
     scale: Scale = Scale()
 
     _max_gap = field_validator("max_gap")(checked_duration)
+
+    @field_validator("range")
+    @classmethod
+    def _ordered(cls, value: dict[str, tuple[float | None, float | None]]) -> Any:
+        for name, (low, high) in value.items():
+            if low is not None and high is not None and not low <= high:
+                raise ValueError(f"{name}: [{low:g}, {high:g}] holds no value; the lowest comes first")
+        return value
 
 
 class Windows(Section):

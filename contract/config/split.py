@@ -1,8 +1,9 @@
 """The section `split`: which rows train, and which evaluate and test."""
 
-from typing import Literal
+from datetime import date
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.section import Fraction, Section
 
@@ -10,23 +11,49 @@ SplitName = Literal["train", "eval", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "eval", "test")
 
 
+Rows = Annotated[int, Field(ge=2)]
+Time = str | int | float
+_PART = "A fraction; with by: rows, also a number of rows, or rest; with by: column, a list of values."
+
+
 class Split(Section):
     """How the rows fall into train, eval and test."""
 
-    by: Literal["asset", "time", "column"] = Field(
+    by: Literal["asset", "time", "rows", "column"] = Field(
         default="asset",
         description="asset: whole assets, by a seeded hash of the name. time: the first part of each asset's time "
-        "trains. column: by the values of a column of the file, or of a named group of source.asset.pattern.",
+        "trains, or what is before eval_from. rows: the first rows of each asset train. column: by the values of a "
+        "column of the file, or of the path: a named group of source.asset.pattern, or the key of a key=value folder.",
     )
     column: str | None = Field(default=None, description="With by: column, its name.")
-    train: Fraction | list[str] = Field(default=0.8, description="A fraction; with by: column, a list of values.")
-    eval: Fraction | list[str] = Field(default=0.1, description="A fraction; with by: column, a list of values.")
-    test: Fraction | list[str] = Field(default=0.1, description="A fraction; with by: column, a list of values.")
-    seed: int = Field(default=7, description="Another seed deals the assets out differently.")
+    train: Fraction | Rows | list[str] = Field(default=0.8, description=_PART)
+    eval: Fraction | Rows | Literal["rest"] | list[str] = Field(default=0.1, description=_PART)
+    test: Fraction | Rows | Literal["rest"] | list[str] = Field(default=0.1, description=_PART)
+    eval_from: Time | None = Field(
+        default=None, description="With by: time, the time at which all assets go from train to eval: 2024-01-31."
+    )
+    test_from: Time | None = Field(
+        default=None, description="With by: time, the time at which all assets go from eval (or train) to test."
+    )
+    seed: int = Field(default=7, description="With by: asset, another seed deals the assets out differently.")
+
+    @field_validator("eval_from", "test_from", mode="before")
+    @classmethod
+    def _as_written(cls, value: Any) -> Any:
+        return value.isoformat() if isinstance(value, date) else value  # YAML reads a date as one
 
     @model_validator(mode="after")
     def _fits(self) -> "Split":
         parts = {name: getattr(self, name) for name in SPLITS}
+        for key in ("eval_from", "test_from"):
+            if getattr(self, key) is not None and self.by != "time":
+                raise ValueError(f"{key!r} goes with by: time, not by: {self.by}")
+        if self.eval_from is not None or self.test_from is not None:
+            if written := [name for name in SPLITS if name in self.model_fields_set]:
+                raise ValueError(f"give either eval_from and test_from or fractions, not {written[0]} too")
+            object.__setattr__(self, "eval", 0.0 if self.eval_from is None else self.eval)
+            object.__setattr__(self, "test", 0.0 if self.test_from is None else self.test)
+            return self
         if self.by == "column":
             if self.column is None:
                 raise ValueError("by: column needs 'column: <name>'")
@@ -48,9 +75,32 @@ class Split(Section):
         for name, part in parts.items():
             if isinstance(part, list):
                 raise ValueError(f"by: {self.by} needs a fraction for {name}, not a list")
+            if counts_rows(part) and self.by != "rows":
+                raise ValueError(f"by: {self.by} needs a fraction for {name}, not {part}; by: rows counts rows")
+        if any(map(counts_rows, parts.values())):
+            return self._check_rows()
         total = sum(parts.values())
         if abs(total - 1) > 1e-6:
             raise ValueError(f"train + eval + test is {total:g}, it must be 1")
         if not parts["train"]:
             raise ValueError("train is 0, there would be nothing to train on")
         return self
+
+    def _check_rows(self) -> "Split":
+        """Numbers of rows. Of eval and test the first that is not written is the rest, another one is nothing."""
+        if isinstance(self.train, str) or not counts_rows(self.train) or "train" not in self.model_fields_set:
+            raise ValueError("by: rows needs a number of rows for train, such as 400")
+        for name in ("eval", "test"):
+            part = getattr(self, name)
+            if name not in self.model_fields_set:
+                object.__setattr__(self, name, 0 if self.eval == "rest" else "rest")
+            elif part != 0 and not counts_rows(part):
+                raise ValueError(f"by: rows needs numbers of rows or fractions, not both: {name} is {part}")
+        if self.eval == "rest" and self.test:
+            raise ValueError("eval is the rest, so that nothing is left for test")
+        return self
+
+
+def counts_rows(part: Any) -> bool:
+    """Whether a part of a split is given in rows: a number of them, or the rest."""
+    return part == "rest" or (isinstance(part, int) and part > 1)

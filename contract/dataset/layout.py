@@ -81,6 +81,11 @@ class DataLayout:
         """Intermediate files of the running job; removed before publishing."""
         return storage.join(self.root, "tmp")
 
+    @property
+    def scratch(self) -> str:
+        """Copies of input in another order; removed before publishing."""
+        return storage.join(self.temporary, "scratch")
+
     def split(self, split: str) -> str:
         """The folder of a split."""
         return storage.join(self.root, split)

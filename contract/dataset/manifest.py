@@ -96,6 +96,7 @@ class Manifest(_Strict):
     records: Literal["segments", "windows"]
     compression: Literal["none", "gzip"]
     counts: Counts
+    notes: list[str] = Field(default=[], description="What was left out or changed on the way, a line each.")
     splits: dict[SplitName, SplitInfo]
 
     @property

@@ -8,7 +8,7 @@ import glob
 import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -107,17 +107,45 @@ def write_text(path: str, text: str) -> None:
 
 def write_bytes(path: str, data: bytes) -> None:
     """Writes a whole small file so that a reader sees the old or the new, never a part."""
+    write_chunks(path, [data])
+
+
+def write_chunks(path: str, chunks: Iterable[bytes]) -> None:
+    """Writes a file of any size in pieces, see `write_bytes`."""
     if is_remote(path):
         with _naming(path), _gcs().open_output_stream(_bare(path)) as file:  # visible when closed
-            file.write(data)
+            for chunk in chunks:
+                file.write(chunk)
         return
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     temporary = f"{path}.tmp-{uuid.uuid4().hex}"
     with open(temporary, "wb") as file:
-        file.write(data)
+        for chunk in chunks:
+            file.write(chunk)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
+
+
+@contextmanager
+def open_output(path: str) -> Iterator[Any]:
+    """A file to write, a pyarrow NativeFile; on a disk it has its name when it is whole."""
+    if is_remote(path):
+        with _naming(path), _gcs().open_output_stream(_bare(path)) as file:
+            yield file
+        return
+    import pyarrow as pa
+
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    temporary = f"{path}.tmp-{uuid.uuid4().hex}"
+    try:
+        with pa.OSFile(temporary, "wb") as file:
+            yield file
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
 
 
 def exists(path: str) -> bool:
@@ -155,11 +183,16 @@ def remove_tree(folder: str) -> None:
             os.unlink(folder)
 
 
-def match(pattern: str, suffixes: tuple[str, ...]) -> list[FileStat]:
+def match(pattern: str, suffixes: tuple[str, ...], *, hidden: bool = True) -> list[FileStat]:
     """The files that a path, a folder or a glob names, in order of path, by one listing.
 
     `*` and `?` stay inside a folder, `**` crosses folders. A folder means every
-    file under it that ends in one of `suffixes`.
+    file under it that ends in one of `suffixes`, in small letters or capitals.
+
+    Args:
+      pattern: a file, a folder or a glob, local or gs://
+      suffixes: of the files that are taken from a folder, in small letters.
+      hidden: whether files count that other programs keep for themselves, see `is_hidden`.
     """
     folder, is_glob = _listing_root(pattern)
     found = _list_gcs(folder, pattern, is_glob) if is_remote(pattern) else _list_local(folder, pattern, is_glob)
@@ -167,8 +200,32 @@ def match(pattern: str, suffixes: tuple[str, ...]) -> list[FileStat]:
         accept = re.compile(_glob_to_regex(pattern))
         found = [stat for stat in found if accept.fullmatch(stat.path)]
     elif not (len(found) == 1 and found[0].path == pattern):  # a folder
-        found = [stat for stat in found if stat.path.endswith(suffixes)]
+        found = [stat for stat in found if stat.path.lower().endswith(suffixes)]
+    if not hidden:
+        found = [stat for stat in found if stat.path == pattern or not is_hidden(stat.path, pattern)]
     return sorted(found, key=lambda stat: stat.path)
+
+
+def match_inputs(patterns: Sequence[str], suffixes: tuple[str, ...]) -> tuple[list[FileStat], list[str]]:
+    """The files of a job's input, each once and in order of path, and the patterns that name none."""
+    found = {pattern: match(pattern, suffixes, hidden=False) for pattern in patterns}
+    files = {stat.path: stat for stats in found.values() for stat in stats}
+    return [files[path] for path in sorted(files)], [pattern for pattern in patterns if not found[pattern]]
+
+
+def is_hidden(path: str, pattern: str) -> bool:
+    """Whether a path that a pattern names is what another program keeps for itself.
+
+    Such are names that begin with a dot, and with `_` where folders are crossed: `_temporary/`, `_delta_log/`,
+    `_SUCCESS`, `._a.csv`. One that the pattern spells out, as in `fleet/_old/*.csv`, is none.
+    """
+    folder, is_glob = _listing_root(pattern)
+    spelled = {part[0] for part in pattern[len(folder) :].split("/") if part} if is_glob else set()
+    *folders, name = path[len(folder) :].strip("/").split("/")
+    crosses = not is_glob or "**" in pattern
+    begin = {part[0] for part in folders if part[0] in "._"}
+    begin |= {name[0]} & ({".", "_"} if crosses else {"."})
+    return bool(begin - spelled)
 
 
 def _listing_root(pattern: str) -> tuple[str, bool]:
@@ -190,6 +247,23 @@ def _list_local(folder: str, pattern: str, is_glob: bool) -> list[FileStat]:
             paths = [path.removeprefix("./") for path in paths]
     # A link to nowhere belongs to the listing: whoever reads it says so. Folders and pipes do not.
     return [_local_stat(path) for path in paths if os.path.isfile(path) or not os.path.exists(path)]
+
+
+def stat(path: str) -> FileStat:
+    """What a file is now.
+
+    Raises:
+      FileNotFoundError: if it is gone.
+    """
+    if is_remote(path):
+        with _naming(path):
+            info = _gcs().get_file_info(_bare(path))
+        if info.size is None:
+            raise FileNotFoundError(f"{path}: there is no such file")
+        return FileStat(path, info.size, info.mtime_ns or 0)
+    if not os.path.lexists(path):
+        raise FileNotFoundError(f"{path}: there is no such file")
+    return _local_stat(path)
 
 
 def _local_stat(path: str) -> FileStat:

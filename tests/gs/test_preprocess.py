@@ -101,6 +101,20 @@ def test_faults_are_survived(gs, local, remote):
     assert_same_shards(gs, local)
 
 
+def test_the_file_of_each_assets_scaling_is_written_and_read_in_the_bucket(gs, local, remote, tmp_path):
+    override = "prepare.scale={how: robust, per: asset}"
+    assert local.preprocess(f"output.path={tmp_path}/data", override) == 0
+    (data,) = (tmp_path / "data").glob("data-*")
+    files = [path for path in data.rglob("*") if path.suffix == ".tfrecord" or path.parent.name == "assets"]
+    done = preprocess(gs, remote, override)
+    assert (done.returncode, done.stderr) == (0, "")
+    folder = json.loads(gs.read("data/manifest.json"))["data"]
+    names = [path.relative_to(data).as_posix() for path in files]
+    assert [gs.read(f"data/{folder}/{name}") for name in names] == [path.read_bytes() for path in files]
+    assert sum(name.startswith("transform_fn/assets/") for name in names) == 1
+    assert not [name for name in gs.store.names(gs.bucket) if "/tmp/" in name or "piece-" in name]
+
+
 def test_several_processes(gs, local, remote):
     done = gs.preprocess(
         "--job", remote, "--direct_running_mode", "multi_processing", "--direct_num_workers", "2", timeout=150

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fleets import make_table
+from fleets import make_table, split_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SPLITS = ("train", "eval", "test")
@@ -113,8 +113,9 @@ def test_rejected_assets_leave_no_trace_in_the_others(new_fleet):
             fleet.write(f"m{i}.parquet", make_table(60, seed=i))
     time = np.r_[0:30, 29:59]
     dirty.write("twice.parquet", make_table(60, seed=99, t=time, x0=np.full(60, 1e6, "f4")))
-    assert clean.preprocess() == 0
-    assert dirty.preprocess() == 0
+    for fleet in (clean, dirty):
+        fleet.job |= {"prepare": {"duplicates": "reject"}, "split": split_of(f"m{i}" for i in range(12))}
+        assert fleet.preprocess() == 0
     assert [r["asset"] for r in dirty.rejects()] == ["twice"]
     assert clean.shard_bytes() == dirty.shard_bytes()
 
@@ -194,6 +195,7 @@ def test_an_asset_may_be_several_files_in_any_order(new_fleet):
         for part, (low, high) in {"c": (0, 20), "a": (20, 65), "b": (65, 90)}.items():
             split.write(f"m{i}/{part}.parquet", table.slice(low, high - low))
     split.job["source"]["asset"] = {"from": "path", "pattern": r"(?P<asset>m\d+)/"}
+    split.job["split"] = split_of(f"m{i}" for i in range(4))
     assert whole.preprocess() == 0
     assert split.preprocess() == 0
     assert whole.shard_bytes() == split.shard_bytes()
@@ -214,7 +216,7 @@ def test_a_file_may_hold_several_assets(new_fleet, layout):
         suffix = "csv" if layout == "csv" else "parquet"
         table = pa.Table.from_pandas(part, preserve_index=False)
         mixed.write(f"{name}.{suffix}", table, **({} if layout == "csv" else {"row_group_size": 37}))
-    mixed.job["source"]["asset"] = {"column": "machine"}
+    mixed.job |= {"source": mixed.job["source"] | {"asset": {"column": "machine"}}, "split": split_of(tables)}
     assert whole.preprocess() == 0
     assert mixed.preprocess() == 0
     assert_same_windows(all_windows(mixed), all_windows(whole), rtol=0)
@@ -387,11 +389,12 @@ def test_records_as_windows_and_gzip_hold_the_same_windows(new_fleet):
     assert_same_windows(found[2], found[0], rtol=0)
 
 
-def test_max_assets_takes_the_first_assets(fleet):
+def test_max_assets_takes_the_first_assets_and_one_of_each_split(fleet):
     for i in range(8):
         fleet.write(f"m{i}.parquet", make_table(40, seed=i))
     assert fleet.preprocess("source.max_assets=3") == 0
-    assert all_windows(fleet).keys() == {"m0", "m1", "m2"}
+    assert len(all_windows(fleet)) == 3
+    assert [info.assets for info in fleet.manifest.splits.values()] == [1, 1, 1]
 
 
 def test_turbofan_counts_equal_an_independent_count(new_fleet, data):

@@ -95,14 +95,19 @@ def test_every_step_tried_again_gives_the_same_files(fleet, spoil, monkeypatch, 
     fleet.write("broken.parquet", make_table(10)).write_bytes(b"PAR1 this is none PAR1")
     fleet.write("short.parquet", make_table(3))
     fleet.write("twice.parquet", make_table(60, t=np.r_[0:30, 29:59]))
-    overrides = [f"prepare.scale.per={per}", "output.shards=2", "windows.length=64"]
+    how = {"fleet": "standard", "asset": "robust"}[per]
+    overrides = [f"prepare.scale={{how: {how}, per: {per}}}", "output.shards=2", "windows.length=64"]
     assert fleet.preprocess(f"output.path={fleet.folder}/spoiled", *overrides) == 0
     assert {name.rpartition("/")[2] for name in spoil.names} >= {
-        "ReadListing", "ParDo(ScanFile)", "ParDo(PlanAssets)", "ValidateUnit", "Judge", "TheirStatistics", "MakeTable",
-        "CopyGraph", "DecideFleet", "PlanShards", "WriteShard", "VerifyShard", "PublishManifest",
-    }  # fmt: skip
+        "ReadListing", "ParDo(ScanFile)", "ParDo(PlanAsset)", "Units", "ValidateUnit", "Judge", "TheirStatistics",
+        "ScaleOfFleet", "Works", "WithoutWindow", "CopyGraph", "DecideFleet", "PlanShards", "WriteShard", "VerifyShard",
+        "PublishManifest",
+    } | ({"ScaleOfAsset", "ScaleLine", "WritePiece", "JoinPieces"} if per == "asset" else set())  # fmt: skip
     monkeypatch.undo()
     assert fleet.preprocess(*overrides) == 0
     assert len(fleet.rejects()) == 3
     assert fleet.manifest.counts.rejected_assets == 3
     assert files_of(fleet.folder / "spoiled") == files_of(fleet.output)
+    scales = [path.read_bytes() for path in sorted(fleet.folder.glob("*/data-*/transform_fn/assets/*"))]
+    assert len(scales) == (2 if per == "asset" else 0)
+    assert len(set(scales)) <= 1

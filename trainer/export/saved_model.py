@@ -19,7 +19,8 @@ from beamfeed.trainer import models
 from beamfeed.trainer.tasks.base import Restore
 from beamfeed.trainer.tasks.objective import Objective
 
-ASSET, VALUES = "asset", "values"  # what the transform graph calls its inputs
+ASSET, VALUES = "asset", "values"  # what the transform graph calls its inputs, and its output
+UNCLIPPED = "unclipped"  # and, with scale.clip, the values before they were clipped
 
 Outputs = dict[str, tf.Tensor]
 
@@ -95,12 +96,11 @@ class Serving(tf.Module):
         `asset` is one string. `start`, int64 `[windows]`, says at which row each window begins.
         """
         length, stride = self._frame.length, self._frame.stride
-        names = None if asset is None else tf.fill([tf.shape(rows)[0]], asset)
+        names = None if asset is None else asset[None]  # one for all rows
         preprocessed = self._preprocess(rows, names)
         count = count_windows(tf.shape(rows, tf.int64)[0], length, stride)
         start = first_row(tf.range(count), stride)
         windows = tf.gather(preprocessed, start[:, None] + tf.range(length, dtype=tf.int64))
-        names = None if asset is None else tf.fill([tf.size(start)], asset)
         return {**self._run([windows], lambda found: self._restore(found, names)), "start": start}
 
     def _run(self, inputs: Sequence[tf.Tensor], restore: Restore | None) -> Outputs:
@@ -124,19 +124,20 @@ class Serving(tf.Module):
     def _restore(self, preprocessed: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
         """Windows `[batch, length, features]` in raw units.
 
-        The graph is a straight line for each feature: it is turned round by its value
-        at 0 and its slope, asked once for each window.
+        Before it clips, the graph is a straight line for each feature: it is turned round
+        by its value at 0 and its slope, asked once for each asset that is named.
         """
         zeros = tf.zeros([1 if asset is None else tf.size(asset), self._features])
         with tf.GradientTape() as tape:
             tape.watch(zeros)
-            at_zero = self._scale(zeros, asset)
+            at_zero = self._scale(zeros, asset, clip=False)
         slope = tape.gradient(at_zero, zeros)
         return (preprocessed - at_zero[:, None]) / slope[:, None]
 
-    def _scale(self, rows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
+    def _scale(self, rows: tf.Tensor, asset: tf.Tensor | None, *, clip: bool = True) -> tf.Tensor:
         inputs = {VALUES: rows} if asset is None else {VALUES: rows, ASSET: asset}
-        return self.transform.transform_fn(inputs)[VALUES]
+        scaled = self.transform.transform_fn(inputs)
+        return scaled[VALUES] if clip else scaled.get(UNCLIPPED, scaled[VALUES])
 
 
 def _function(function: Callable[..., Outputs], *inputs: tf.TensorSpec) -> Callable[..., Outputs]:

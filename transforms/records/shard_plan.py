@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from beamfeed.contract.config.split import SPLITS, SplitName
-from beamfeed.transforms.sources.base import Asset, Source, Work
+from beamfeed.transforms.sources.base import Work
 from beamfeed.transforms.splits import seeded_hash
 
 SHARD_BYTES = 128 << 20
+MULTIPLE = 16  # auto writes a multiple of so many shards where the data allow, so that most clusters can share them
 
 Sized = tuple[Work, int]  # with about how many bytes it becomes
 
@@ -24,36 +25,31 @@ class ShardPlan:
     work: tuple[Work, ...]
 
 
-def plan_shards(assets: Iterable[Asset], source: Source, multiple: int) -> Iterator[ShardPlan]:
+def plan_shards(sized: Iterable[Sized], wanted: int | Literal["auto"], seed: int) -> Iterator[ShardPlan]:
     """The shards of all splits.
 
     Args:
-      assets: those that are accepted.
-      source: of the assets.
-      multiple: with shards: auto, the count is a multiple of this where there are as many units.
+      sized: all that is to be written, in any order.
+      wanted: how many a split gets; auto: about 128 MB each.
+      seed: of the order.
     """
-    job = source.job
     by_split: dict[SplitName, list[Sized]] = {name: [] for name in SPLITS}
-    for asset in assets:
-        for unit in source.units(asset):
-            size = source.size(unit)
-            for name in asset.splits:
-                if asset.split is not None or getattr(job.split, name):
-                    by_split[name].append((Work(unit, name), size))
+    for work, size in sized:
+        by_split[work.split].append((work, size))
     for name, works in by_split.items():
-        count = count_shards(works, job.output.shards, multiple)
-        for index, dealt in enumerate(deal(works, count, job.split.seed)):
+        count = count_shards(works, wanted)
+        for index, dealt in enumerate(deal(works, count, seed)):
             yield ShardPlan(name, index, count, tuple(dealt))
 
 
-def count_shards(works: Sequence[Sized], wanted: int | Literal["auto"], multiple: int) -> int:
+def count_shards(works: Sequence[Sized], wanted: int | Literal["auto"]) -> int:
     """How many files a split gets: what the job says, or about 128 MB each."""
     if not works:
         return 0
     if wanted != "auto":
         return wanted
     by_size = -(-sum(size for _, size in works) // SHARD_BYTES)
-    return min(len(works), -(-by_size // multiple) * multiple)
+    return min(len(works), -(-by_size // MULTIPLE) * MULTIPLE)
 
 
 def deal(works: Sequence[Sized], count: int, seed: int) -> list[list[Work]]:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.windows import count_windows
@@ -47,9 +48,11 @@ class Tally:
 
 @dataclass(frozen=True)
 class Written:
-    """A shard that was written, not yet read back."""
+    """A shard that was written, not yet read back: `index` of `count` in its split."""
 
-    shard: ShardPlan
+    split: SplitName
+    index: int
+    count: int
     path: str
     tally: Tally
 
@@ -155,4 +158,4 @@ class _WriteShard(beam.DoFn):
             assets=sum(work.unit.is_last for work in shard.work),
             rows=sum(work.unit.rows for work in shard.work),
         )
-        yield Written(shard, path, tally)
+        yield Written(shard.split, shard.index, shard.count, path, tally)

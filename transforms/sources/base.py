@@ -10,7 +10,6 @@ time). These are descriptors: they hold no data, and only they are shuffled.
 """
 
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
@@ -21,9 +20,10 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.record_block import RecordBlock
-from beamfeed.transforms.splits import assign_splits, split_of_value
+from beamfeed.transforms.splits import first_names, split_of_asset, split_of_value
 from beamfeed.transforms.statistics.sums import AddUp
 
 Statistics = Any  # whatever adds up with `+`, to the last bit the same in whatever order
@@ -31,12 +31,21 @@ Statistics = Any  # whatever adds up with `+`, to the last bit the same in whate
 
 @dataclass(frozen=True)
 class Piece:
-    """The rows of one asset in one file."""
+    """The rows of one asset in one file.
+
+    Attributes:
+      asset: its name.
+      path: of the file.
+      rows: how many there are.
+      split_value: with split: {by: column}, where the path tells it.
+      file: as it was listed, where no step may go on with it once it is another one.
+    """
 
     asset: str
     path: str
     rows: int
-    split_value: str | None = field(default=None, kw_only=True)  # with split: {by: column}, where the path tells it
+    split_value: str | None = field(default=None, kw_only=True)
+    file: FileStat | None = field(default=None, kw_only=True)
 
 
 P = TypeVar("P", bound=Piece)
@@ -62,8 +71,9 @@ class Asset(Generic[P]):
 
     @property
     def files(self) -> str:
-        """The paths of its files, for messages."""
-        return ", ".join(piece.path for piece in self.pieces)
+        """The paths of its first files, for messages."""
+        more = len(self.pieces) - 3
+        return ", ".join(piece.path for piece in self.pieces[:3]) + (f" and {more} more" if more > 0 else "")
 
 
 A = TypeVar("A", bound=Asset)
@@ -71,7 +81,10 @@ A = TypeVar("A", bound=Asset)
 
 @dataclass(frozen=True)
 class Unit(Generic[A]):
-    """A run of an asset's rows that one worker reads: [start, end)."""
+    """A run of an asset's rows that one worker reads: [start, end).
+
+    There are many of them, so that `asset` had best hold no more pieces than these rows need.
+    """
 
     asset: A
     index: int
@@ -98,10 +111,10 @@ class Work(Generic[A]):
 
 
 @dataclass(frozen=True)
-class Report(Generic[A]):
+class Report:
     """What was found in one unit."""
 
-    unit: Unit[A]
+    index: int  # of the unit in its asset
     statistics: Statistics
     reject: Reject | None = field(default=None, kw_only=True)
 
@@ -111,11 +124,33 @@ R = TypeVar("R", bound=Report)
 
 @dataclass(frozen=True)
 class Verdict(Generic[A]):
-    """What becomes of an asset: it goes on, or it is set aside."""
+    """What becomes of an asset: it goes on, or it is set aside.
+
+    Attributes:
+      asset: as it is to be read.
+      statistics: of its rows that train.
+      rejects: why it is set aside.
+      left_out: all its rows have values that are in no list of `split`.
+      notes: what the user should know, see `beamfeed.transforms.notes`.
+      split_values: with split: {by: column} of the files, values of its rows: those in the lists, and some others.
+    """
 
     asset: A
     statistics: Statistics
     rejects: tuple[Reject, ...] = field(default=(), kw_only=True)
+    left_out: bool = field(default=False, kw_only=True)
+    notes: tuple[Note, ...] = field(default=(), kw_only=True)
+    split_values: frozenset[str] = field(default=frozenset(), kw_only=True)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it goes on."""
+        return not self.rejects and not self.left_out
+
+    @property
+    def trains(self) -> bool:
+        """Whether rows of it train."""
+        return self.asset.split in (None, "train")
 
 
 class Source(ABC, Generic[P, A, R]):
@@ -142,8 +177,7 @@ class Source(ABC, Generic[P, A, R]):
     @classmethod
     def asset_of_path(cls, path: str, job: Job) -> str | None:
         """The asset of a file by its path: its name without the suffix; None where the path does not tell."""
-        name = path.rpartition("/")[2]
-        return next((name.removesuffix(s) for s in job.source.suffixes if name.endswith(s)), name)
+        return job.source.stem(path)
 
     @classmethod
     def first_files(cls, job: Job, files: Sequence[FileStat]) -> list[FileStat]:
@@ -151,60 +185,57 @@ class Source(ABC, Generic[P, A, R]):
         if job.source.max_assets is None:
             return list(files)
         names = [cls.asset_of_path(stat.path, job) or "" for stat in files]
-        kept = set(sorted(set(names))[: job.source.max_assets])
+        kept = set(first_names(names, job.split, job.source.max_assets))
         return [stat for stat, name in zip(files, names, strict=True) if name in kept]
 
     # From files to units, without their data.
 
     @abstractmethod
-    def scan(self, path: str) -> Iterable[P]:
+    def scan(self, file: FileStat, scratch: str) -> Iterable[P]:
         """The pieces of a file, one for each asset in it; reads no more than that needs.
+
+        Args:
+          file: as it was listed; for the pieces.
+          scratch: a folder for files that the job needs until its end.
 
         Raises:
           BadInput: if the file cannot be used at all.
         """
 
-    def plan(self, pieces: Iterable[P], rejects: Iterable[Reject]) -> tuple[list[A], list[Reject]]:
-        """Groups pieces by asset, assigns splits, and sets aside the assets that cannot be used.
+    def plan(self, name: str, pieces: Sequence[P], lost: Sequence[Reject] = ()) -> "A | Reject | None":
+        """The asset that some pieces make up, in its split; None if it is in none; a reject if it cannot be used.
 
-        Returns the assets in order of name, and the further rejects.
+        Args:
+          name: of the asset.
+          pieces: in any order.
+          lost: the files that are set aside and may hold rows of any asset.
         """
         split = self.job.split
-        by_asset: dict[str, list[P]] = defaultdict(list)
-        for piece in pieces:
-            by_asset[piece.asset].append(piece)
-        broken = {reject.asset for reject in rejects if reject.asset is not None}
-        # A rejected asset still has its place in the order, so that --max-assets and the splits do not hang on it.
-        names = sorted(by_asset.keys() | broken)[: self.job.source.max_assets]
-        assigned = assign_splits(names, split) if split.by == "asset" else {}
-        assets: list[A] = []
-        more: list[Reject] = []
-        for name in names:
-            if name in broken:
-                continue
-            asset = self.gather(name, by_asset[name], assigned.get(name))
-            values = sorted({piece.split_value for piece in by_asset[name] if piece.split_value is not None})
-            if isinstance(asset, Reject):
-                more.append(asset)
-            elif len(values) > 1:
-                reason = f"the path puts it into more than one split: {split.column} is {' and '.join(values)}"
-                more.append(Reject(name, asset.files, "path", reason))
-            elif not values:
-                assets.append(asset)
-            elif (found := split_of_value(values[0], split)) is not None:
-                assets.append(replace(asset, split=found))
-            # else a value in no list: the user left the asset out
-        return assets, more
+        asset = self.gather(name, pieces, split_of_asset(name, split) if split.by == "asset" else None, lost)
+        values = sorted({piece.split_value for piece in pieces if piece.split_value is not None})
+        if isinstance(asset, Reject) or not values:
+            return asset
+        found = {split_of_value(value, split) for value in values}
+        if len(found) > 1:
+            reason = f"the path puts it into more than one split: {split.column} is {' and '.join(values)}"
+            return Reject(name, asset.files, "path", reason)
+        (only,) = found
+        return None if only is None else replace(asset, split=only)
 
     @abstractmethod
-    def gather(self, name: str, pieces: Sequence[P], split: SplitName | None) -> A | Reject:
+    def gather(self, name: str, pieces: Sequence[P], split: SplitName | None, lost: Sequence[Reject]) -> A | Reject:
         """The asset that some pieces make up, or why it cannot be used.
 
         Args:
           name: of the asset.
           pieces: in any order.
           split: of the whole asset; None where a column says, or a part of its rows.
+          lost: the files that are set aside and may hold rows of any asset.
         """
+
+    def in_fleet(self, asset: A, rows: int) -> A:
+        """The asset in a fleet that has so many rows together; by default the same."""
+        return asset
 
     def units(self, asset: A) -> Iterator[Unit[A]]:
         """Cuts an asset into what one worker reads at a time; by default into one."""
@@ -225,12 +256,12 @@ class Source(ABC, Generic[P, A, R]):
     def validate(self, unit: Unit[A]) -> R:
         """Reads the rows of a unit and checks them; never raises for bad data."""
 
-    def judge(self, reports: Iterable[R]) -> Verdict[A]:
+    def judge(self, asset: A, reports: Iterable[R]) -> Verdict[A]:
         """Decides from the reports on all units of one asset; by default one reject sets it aside."""
-        ordered = sorted(reports, key=lambda report: report.unit.index)
+        ordered = sorted(reports, key=lambda report: report.index)
         rejects = tuple(report.reject for report in ordered if report.reject is not None)
         kept = [] if rejects else [report.statistics for report in ordered]
-        return Verdict(ordered[0].unit.asset, sum(kept, self.zero), rejects=rejects)
+        return Verdict(asset, sum(kept, self.zero), rejects=rejects)
 
     def review(self, verdicts: beam.PCollection) -> beam.PCollection:
         """PCollection of Verdict -> the same, where some depend on the other assets; by default none does."""
@@ -240,7 +271,7 @@ class Source(ABC, Generic[P, A, R]):
         """PCollection of Verdict -> a PCollection of one, the statistics of the training rows."""
         return (
             verdicts
-            | "TrainingRows" >> beam.Filter(lambda verdict: verdict.asset.split in (None, "train"))
+            | "TrainingRows" >> beam.Filter(lambda verdict: verdict.trains)
             | "TheirStatistics" >> beam.Map(lambda verdict: verdict.statistics)
             | "AddUp" >> beam.CombineGlobally(AddUp(self.zero))
         )
@@ -258,6 +289,13 @@ class Source(ABC, Generic[P, A, R]):
         """
 
     # And once more to write it.
+
+    def works(self, verdict: Verdict[A]) -> Iterator[tuple[Work[A], int]]:
+        """What is to be written of an accepted asset, each with about how many bytes it becomes in records."""
+        for unit in self.units(verdict.asset):
+            for name in verdict.asset.splits:
+                if verdict.asset.split is not None or getattr(self.job.split, name):
+                    yield Work(unit, name), self.size(unit)
 
     @abstractmethod
     def read(self, work: Work[A], transform: str, statistics: Statistics) -> Iterator[RecordBlock]:

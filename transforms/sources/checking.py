@@ -1,45 +1,98 @@
 """The steps that check the files, the same for every kind: each is a method of Source as a DoFn."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import apache_beam as beam
 
+from beamfeed.contract import storage
+from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.notes import Note
 from beamfeed.transforms.progress import Progress
 from beamfeed.transforms.rejects import BadInput, Reject
-from beamfeed.transforms.sources.base import Piece, Report, Source, Unit
+from beamfeed.transforms.sources.base import Asset, Piece, Report, Source, Unit, Verdict
 
-REJECTS = "rejects"  # the tagged output of what is set aside before its data are read
+REJECTS = "rejects"  # the tagged output of what is set aside
+NOTES = "notes"
+VALUES = "values"  # of split.column, as paths tell them
+T = TypeVar("T")
+
+
+def check_unchanged(files: Iterable[FileStat | None]) -> None:
+    """Ends the job if a file is not as it was when it was listed: parts of it may have been read as they were before.
+
+    Raises:
+      JobFailed
+    """
+    for file in files:
+        if file is None:
+            continue
+        try:
+            now = storage.stat(file.path)
+        except FileNotFoundError:
+            raise JobFailed(f"{file.path} was removed while the job ran; run it again") from None
+        if now != file:
+            what = f"{file.size:,} bytes, now {now.size:,}" if now.size != file.size else "the same size, written later"
+            raise JobFailed(f"{file.path} changed while the job ran ({what}); run it again when it is whole")
+
+
+def reading(files: Iterable[FileStat | None], read: Callable[[], T]) -> T:
+    """What `read` returns, if the files are the same after it; also a BadInput counts for the files as listed alone."""
+    try:
+        found = read()
+    except BadInput:
+        check_unchanged(files)
+        raise
+    check_unchanged(files)
+    return found
 
 
 class ScanFile(beam.DoFn):
-    """Path -> Piece, one for each asset in the file; tagged 'rejects' -> Reject."""
+    """FileStat -> Piece, one for each asset in the file; tagged 'rejects' -> Reject."""
 
-    def __init__(self, source: Source, progress: Progress):
-        self._source, self._progress = source, progress
+    def __init__(self, source: Source, scratch: str, progress: Progress):
+        self._source, self._scratch, self._progress = source, scratch, progress
 
-    def process(self, path: str) -> Iterator[Any]:
+    def process(self, file: FileStat) -> Iterator[Any]:
         try:
-            yield from self._source.scan(path)
+            yield from reading([file], lambda: list(self._source.scan(file, self._scratch)))
         except BadInput as bad:
-            reject = bad.reject(self._source.asset_of_path(path, self._source.job))
+            reject = bad.reject(self._source.asset_of_path(file.path, self._source.job))
             yield beam.pvalue.TaggedOutput(REJECTS, reject)
         self._progress.add("scan", assets=1)
 
 
-class PlanAssets(beam.DoFn):
-    """All pieces and rejects of scanning, as side inputs -> Unit; tagged 'rejects' -> Reject."""
+class PlanAsset(beam.DoFn):
+    """(asset's name, its pieces and early rejects) -> (name, Asset); tagged 'rejects', 'notes' and 'values'.
 
-    def __init__(self, source: Source, progress: Progress):
-        self._source, self._progress = source, progress
+    Side inputs: the names to keep, or None for all, and the files that are set aside and may hold any asset.
+    """
 
-    def process(self, _: None, pieces: list[Piece], rejects: list[Reject]) -> Iterator[Any]:
-        assets, more = self._source.plan(pieces, rejects)
-        self._progress.total("validate", len(assets), sum(asset.rows for asset in assets))
-        for reject in more:
-            yield beam.pvalue.TaggedOutput(REJECTS, reject)
-        for asset in assets:
-            yield from self._source.units(asset)
+    def __init__(self, source: Source):
+        self._source = source
+
+    def process(
+        self, found: tuple[str, Mapping[str, Iterable[Any]]], kept: frozenset[str] | None, lost: list[Reject]
+    ) -> Iterator[Any]:
+        name, parts = found
+        if kept is not None and name not in kept:
+            return
+        pieces: list[Piece] = list(parts["pieces"])
+        for value in sorted({piece.split_value for piece in pieces if piece.split_value is not None}):
+            yield beam.pvalue.TaggedOutput(VALUES, value)
+        rejects: list[Reject] = list(parts["rejects"])
+        planned = None if rejects else self._source.plan(name, pieces, lost)
+        if planned is None and not rejects:
+            column, of_path = self._source.job.split.column, pieces[0].split_value
+            yield beam.pvalue.TaggedOutput(
+                NOTES, Note(f"left out, as {column} is {of_path!r}, in no list of split", name)
+            )
+        elif isinstance(planned, Asset):
+            yield name, planned
+        else:
+            for reject in [*rejects, *([planned] if planned is not None else [])]:
+                yield beam.pvalue.TaggedOutput(REJECTS, reject)
 
 
 class ValidateUnit(beam.DoFn):
@@ -50,7 +103,19 @@ class ValidateUnit(beam.DoFn):
         self._rows = beam.metrics.Metrics.counter("beamfeed", "rows_checked")
 
     def process(self, unit: Unit) -> Iterator[tuple[str, Report]]:
-        report = self._source.validate(unit)
+        report = reading([piece.file for piece in unit.asset.pieces], lambda: self._source.validate(unit))
         self._rows.inc(unit.rows)
         self._progress.add("validate", assets=int(unit.is_last), rows=unit.rows)
         yield unit.asset.name, report
+
+
+class Judge(beam.DoFn):
+    """(asset's name, the asset and the reports on its units) -> Verdict."""
+
+    def __init__(self, source: Source):
+        self._source = source
+
+    def process(self, found: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[Verdict]:
+        _, parts = found
+        (asset,) = parts["asset"]
+        yield self._source.judge(asset, parts["reports"])

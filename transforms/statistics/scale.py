@@ -1,13 +1,14 @@
-"""Turns statistics into a tensorflow-transform graph that scales features, and applies it.
+"""The tensorflow-transform graph that scales features: builds it, and applies it.
 
 The graph takes `values` float32 [rows, features] and gives `values` scaled:
 (values - offset) / divisor; NaN stays NaN. With scale.per: asset it also takes
-`asset` string [rows] and holds a row of offsets and divisors for each asset; an
-asset that it does not know gets the fleet's.
+`asset` string [rows], or [1] where all rows are of one asset, and looks the
+offsets and divisors of each up in a file of the SavedModel; an asset that is not
+there gets the fleet's. With scale.clip it gives `values` from -clip to clip, and
+`unclipped` as they were, by which who serves finds the way back.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 import apache_beam as beam
@@ -16,119 +17,99 @@ import pyarrow as pa
 import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
+from tensorflow_transform import tf_utils
 from tensorflow_transform.tf_metadata import schema_utils
 from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
 from beamfeed.contract.config.prepare import Scale
-from beamfeed.transforms.statistics.moments import Moments
+from beamfeed.transforms.statistics.scale_file import FIRST_LINE, WriteScaleFile
 
-ASSET, VALUES = "asset", "values"
-_HASH_BUCKETS = 2**62  # so many that names do not collide
-
-
-def offset_and_divisor(moments: Moments, how: str) -> tuple[np.ndarray, np.ndarray]:
-    """float32 [features] each. A constant feature is moved to zero and divided by one.
-
-    standard: (x - mean) / standard deviation of the population.
-    minmax: (x - min) / (max - min).
-    """
-    features = len(moments.count)
-    if how == "none":
-        return np.zeros(features, np.float32), np.ones(features, np.float32)
-    low = np.where(np.isfinite(moments.low), moments.low, 0)
-    high = np.where(np.isfinite(moments.high), moments.high, 0)
-    if how == "standard":
-        # The mean of equal values may be off in its last bit; their minimum is not.
-        offset, divisor = np.where(high > low, moments.mean(), low), moments.std()
-    else:
-        offset, divisor = low, high - low
-    divisor = divisor.astype(np.float32)
-    return offset.astype(np.float32), np.where(divisor > 0, divisor, np.float32(1))
+ASSET, VALUES, UNCLIPPED = "asset", "values", "unclipped"
 
 
-@dataclass(frozen=True)
-class Table:
-    """What the graph holds.
-
-    Attributes:
-      keys: int64 [assets], hashes of the assets' names, increasing; none with per: fleet.
-      offset, divisor: float32 [assets + 1, features]; the last row is the fleet's.
-    """
-
-    keys: np.ndarray
-    offset: np.ndarray
-    divisor: np.ndarray
-
-    @classmethod
-    def of(cls, fleet: Moments, assets: dict[str, Moments], how: str) -> "Table":
-        """The table of what was learned of the fleet and of each asset."""
-        names = sorted(assets)
-        keys = hash_names(names)
-        order = np.argsort(keys)
-        both = [offset_and_divisor(m, how) for m in [*(assets[names[i]] for i in order), fleet]]
-        return cls(keys[order], np.stack([b[0] for b in both]), np.stack([b[1] for b in both]))
-
-
-def hash_names(names: list[str]) -> np.ndarray:
-    """int64 [names] as the graph hashes them."""
-    if not names:
-        return np.empty(0, np.int64)
-    return tf.strings.to_hash_bucket_fast(tf.constant(names), _HASH_BUCKETS).numpy()
-
-
-class _Learned(beam.PTransform):
-    """An analyzer whose result is already known: the columns of a Table.
+class _FleetRows(beam.PTransform):
+    """An analyzer whose result is already known: the rows of the fleet's Scaling.
 
     The rows that tensorflow-transform streams past are not looked at. The
     statistics were taken while the files were checked, where the rows of an asset
     that turns out to be broken can still be left out.
     """
 
-    def __init__(self, table: beam.PCollection):
+    def __init__(self, fleet: beam.PCollection):
         super().__init__()
-        self._table = table
+        self._fleet = fleet
 
-    def expand(self, _: beam.PCollection) -> tuple[beam.PCollection, ...]:
-        return tuple(
-            self._table | name >> beam.Map(lambda table, name=name: getattr(table, name))
-            for name in ("keys", "offset", "divisor")
-        )
+    def expand(self, _: beam.PCollection) -> tuple[beam.PCollection]:
+        return (self._fleet | "FleetRows" >> beam.Map(lambda scaling: scaling.rows),)
 
 
-def preprocessing_fn(scale: Scale, features: int, table: beam.PCollection) -> Callable:
-    """The function that tensorflow-transform traces into the graph."""
+class _AssetFile(tft_beam.experimental.PTransformAnalyzer):
+    """Likewise, the path of the file with each asset's Scaling."""
+
+    def __init__(self, fleet: beam.PCollection, assets: beam.PCollection, floor: float):
+        super().__init__()
+        self._fleet, self._assets, self._floor = fleet, assets, floor
+
+    def expand(self, _: beam.PCollection) -> tuple[beam.PCollection]:
+        return (self._assets | "ScaleFile" >> WriteScaleFile(self.base_temp_dir, self._fleet, self._floor),)
+
+
+def preprocessing_fn(
+    scale: Scale, features: int, fleet: beam.PCollection, assets: beam.PCollection | None
+) -> Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]]:
+    """The function that tensorflow-transform traces into the graph, see `BuildTransform`."""
 
     def scale_values(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         values = inputs[VALUES]
-        keys, offset, divisor = tft.experimental.ptransform_analyzer(
-            [values],
-            _Learned(table),
-            [tf.int64, tf.float32, tf.float32],
-            [[None], [None, features], [None, features]],
-        )
-        if scale.per == "fleet":
-            return {VALUES: (values - offset[-1]) / divisor[-1]}
-        wanted = tf.strings.to_hash_bucket_fast(inputs[ASSET], _HASH_BUCKETS)
-        count = tf.shape(keys)[0]
-        row = tf.searchsorted(keys, wanted)
-        found = tf.gather(tf.concat([keys, [-1]], 0), row) == wanted
-        row = tf.where(found, row, count)
-        return {VALUES: (values - tf.gather(offset, row)) / tf.gather(divisor, row)}
+        (rows,) = tft.experimental.ptransform_analyzer([values], _FleetRows(fleet), [tf.float32], [[2, features]])
+        if assets is not None:
+            analyzer = _AssetFile(fleet, assets, scale.floor)
+            (file,) = tft.experimental.ptransform_analyzer([values], analyzer, [tf.string], [[]], [FIRST_LINE])
+            rows = _rows_of_assets(inputs[ASSET], file, rows)
+        scaled = (values - rows[..., 0, :]) / rows[..., 1, :]
+        if scale.clip is None:
+            return {VALUES: scaled}
+        # Both hand NaN on; a `where` for each limit takes three times as long.
+        clipped = tf.minimum(tf.maximum(scaled, -scale.clip), scale.clip)
+        return {VALUES: clipped, UNCLIPPED: scaled}
 
     return scale_values
 
 
+def _rows_of_assets(assets: tf.Tensor, file: tf.Tensor, fleet: tf.Tensor) -> tf.Tensor:
+    """Float32 [assets, 2, features]; each name is looked up once, however many rows it has."""
+    names, at = tf.unique(assets)
+    features = int(fleet.shape[-1])
+    found, _ = tf_utils.construct_and_lookup_table(_table_of, file, tf.io.encode_base64(names))
+    row = tf.io.decode_raw(tf.io.decode_base64(found), tf.float32, fixed_length=4 * 2 * features)
+    known = tf.strings.length(found)[:, None, None] > 0
+    return tf.gather(tf.where(known, tf.reshape(row, [-1, 2, features]), fleet), at)
+
+
+def _table_of(file: tf.Tensor) -> tf.lookup.StaticHashTable:
+    lines = tf.lookup.TextFileInitializer(file, tf.string, 0, tf.string, 1, delimiter="\t")
+    return tf.lookup.StaticHashTable(lines, default_value="")
+
+
 class BuildTransform(beam.PTransform):
-    """PCollection of one Table -> tensorflow-transform's (saved model folder, metadata)."""
+    """PCollection of one Scaling, the fleet's -> tensorflow-transform's (saved model folder, metadata).
 
-    def __init__(self, scale: Scale, features: int):
+    Args:
+      scale: the section of the job.
+      features: how many.
+      assets: with scale.per: asset, PCollection of (asset's name, Scaling).
+    """
+
+    def __init__(self, scale: Scale, features: int, assets: beam.PCollection | None = None):
         super().__init__()
-        self._scale, self._features = scale, features
+        if (scale.per == "asset") != (assets is not None):
+            raise ValueError(f"per: {scale.per} {'needs' if assets is None else 'takes no'} scalings of assets")
+        self._scale, self._features, self._assets = scale, features, assets
 
-    def expand(self, table: beam.PCollection) -> tuple:
+    def expand(self, fleet: beam.PCollection) -> tuple:
         sample, config = _sample(self._scale, self._features)
-        one_row = table.pipeline | "OneRow" >> beam.Create([sample])
-        traced = preprocessing_fn(self._scale, self._features, table)
+        one_row = fleet.pipeline | "OneRow" >> beam.Create([sample])
+        traced = preprocessing_fn(self._scale, self._features, fleet, self._assets)
         return (one_row, config) | tft_beam.AnalyzeDataset(traced)
 
 
@@ -156,7 +137,7 @@ class Scaler:
         """float32 [rows, features] scaled; NaN stays NaN."""
         inputs = {VALUES: tf.constant(values)}
         if self._per_asset:
-            inputs[ASSET] = tf.fill([len(values)], asset)
+            inputs[ASSET] = tf.constant([asset])
         return self._model.transform_fn(inputs)[VALUES].numpy()
 
 

@@ -10,6 +10,7 @@ from google.protobuf import text_format
 from tensorflow_transform.tf_metadata.dataset_metadata import DatasetMetadata
 
 from beamfeed.contract import storage
+from beamfeed.transforms.statistics.scale_file import CHUNK, read_chunks
 
 _NOTES = ".tft_metadata"  # the analyzer's own notes beside the graph: no reader of a finished graph wants them
 
@@ -23,7 +24,9 @@ def write_transform_fn(folder: str, saved_model: str, metadata: DatasetMetadata)
     for stat in storage.match(saved_model, ("",)):
         name = stat.path.removeprefix(saved_model.rstrip("/"))
         if not name.startswith(f"/{_NOTES}/"):
-            storage.write_bytes(to + name, storage.read_bytes(stat.path))
+            # The file of each asset's scaling may be large; what is not takes one request.
+            whole = stat.size <= CHUNK
+            storage.write_chunks(to + name, [storage.read_bytes(stat.path)] if whole else read_chunks(stat.path))
     schema = storage.join(folder, tft.TFTransformOutput.TRANSFORMED_METADATA_DIR, "schema.pbtxt")
     storage.write_text(schema, text_format.MessageToString(metadata.schema))
     return to

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from beamfeed.contract.config.section import Section
 
@@ -13,7 +13,7 @@ class SourceSection(Section):
     A kind adds its own keys, and narrows `kind` to a Literal of its name.
 
     Attributes:
-      suffixes: of the files that the kind reads.
+      suffixes: of the files that the kind reads, in small letters; files may have them in capitals.
       sections: of the job file beside those that every kind has: those that this kind uses; True where the
         section must be given.
       split_by: the values of `split.by` that the kind knows: asset, and others only if its source sees to them.
@@ -24,8 +24,34 @@ class SourceSection(Section):
     split_by: ClassVar[tuple[str, ...]] = ("asset",)
 
     kind: str = Field(description="What the files hold.")
-    files: str = Field(min_length=1, description="Local or gs:// file, glob (** crosses folders) or folder.")
+    files: str | Annotated[list[str], Field(min_length=1)] = Field(
+        description="Local or gs:// file, glob (** crosses folders) or folder; or a list of them."
+    )
     max_assets: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Only the first N assets: a smoke test."
     )
     renamed: ClassVar[dict[str, str]] = {"prune": "max_assets"}
+
+    @field_validator("files")
+    @classmethod
+    def _no_empty_path(cls, value: str | list[str]) -> str | list[str]:
+        if "" in ([value] if isinstance(value, str) else value):
+            raise ValueError("'' is not allowed, it must be a file, a glob or a folder")
+        return value
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """`files` as a list, whether it is one or not."""
+        return (self.files,) if isinstance(self.files, str) else tuple(self.files)
+
+    @classmethod
+    def tell_suffixes(cls) -> str:
+        """The suffixes for people."""
+        return " ".join(cls.suffixes)
+
+    @classmethod
+    def stem(cls, path: str) -> str:
+        """The name of a file without its suffix."""
+        name = path.rpartition("/")[2]
+        suffixes = [suffix for suffix in cls.suffixes if name.lower().endswith(suffix)]
+        return name[: len(name) - len(max(suffixes, key=len, default=""))]

@@ -1,12 +1,14 @@
 """Sensor series: the section `source` with `kind: timeseries`."""
 
 import re
+import zoneinfo
 from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import Section
+from beamfeed.contract.config.section import Section, near_miss
 from beamfeed.contract.config.sources.base import SourceSection
+from beamfeed.contract.config.sources.csv import Csv
 
 
 class AssetFrom(Section):
@@ -44,30 +46,110 @@ class AssetFrom(Section):
         return self
 
 
+# What a time format may hold, after its %; docs/files.md explains them.
+FORMAT_LETTERS = frozenset("YymdeHIMSfpbBhjzaATRFD%")
+
+
 class TimeColumn(Section):
     """What orders the rows of an asset."""
 
-    column: str = Field(description="The column that orders the rows of an asset.")
+    column: str | list[str] | None = Field(
+        default=None,
+        description="The column that orders the rows of an asset, or two: [DATE, TIME].",
+    )
+    from_: Literal["row"] | None = Field(
+        default=None, alias="from", description="row: rows count as they stand in the files, in order of the paths."
+    )
     unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None = Field(
         default=None,
-        description="The unit of a numeric column. Timestamps need none; without one, durations are plain numbers.",
+        description="The unit of a numeric column, or from one row to the next. Timestamps need none; without one, "
+        "durations are plain numbers.",
     )
+    format: str | None = Field(
+        default=None,
+        description="How times are written as text, such as '%d.%m.%Y %H:%M:%S'; without it that is found out.",
+    )
+    zone: str | None = Field(
+        default=None, description="The zone of times that do not say theirs, such as Europe/Berlin or +01:00."
+    )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns: none with `from: row`, and two where date and time have one each."""
+        if self.column is None:
+            return ()
+        return (self.column,) if isinstance(self.column, str) else tuple(self.column)
+
+    @field_validator("column")
+    @classmethod
+    def _one_or_two(cls, value: str | list[str] | None) -> str | list[str] | None:
+        if isinstance(value, list) and (len(value) != 2 or value[0] == value[1]):
+            raise ValueError(f"{value!r} is not allowed, it must be a name, or two: [DATE, TIME]")
+        return value
+
+    @field_validator("format")
+    @classmethod
+    def _known_letters(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        letters = re.findall(r"%(.?)", value)
+        if not letters:
+            raise ValueError(f"{value!r} holds no %, it must be such as '%d.%m.%Y %H:%M:%S'")
+        if wrong := [letter for letter in letters if letter not in FORMAT_LETTERS or not letter]:
+            known = " ".join(f"%{letter}" for letter in sorted(FORMAT_LETTERS, key=str.lower))
+            raise ValueError(f"{value!r} holds %{wrong[0]}, which is not known (known: {known})")
+        return value
+
+    @field_validator("zone")
+    @classmethod
+    def _known_zone(cls, value: str | None) -> str | None:
+        if value is None or re.fullmatch(r"[+-](0\d|1[0-4]):[0-5]\d", value):
+            return value
+        try:
+            zoneinfo.ZoneInfo(value)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            near = near_miss(value, sorted(zoneinfo.available_timezones()))
+            raise ValueError(f"{value!r} is not a time zone{near} (such as Europe/Berlin, UTC, +01:00)") from None
+        return value
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "TimeColumn":
+        if (self.from_ is None) == (self.column is None):
+            raise ValueError("give either 'column: <name>' or 'from: row'")
+        if self.from_ is not None:
+            for key in ("format", "zone"):
+                if getattr(self, key) is not None:
+                    raise ValueError(f"{key} does not go with 'from: row', which is no time")
+        if self.unit is not None and self.format is not None:
+            raise ValueError("give either unit, for numbers, or format, for text")
+        return self
+
+
+TABLES = (".parquet", ".pq", ".parq", ".arrow", ".feather")
+TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
+PACKED = (".gz", ".bz2", ".zst")
 
 
 class TimeseriesSource(SourceSection):
     """Sensor series: files of rows with a time, one asset or several in each."""
 
-    suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".csv", ".csv.gz")
+    suffixes: ClassVar[tuple[str, ...]] = (*TABLES, *TEXTS, *(text + packed for text in TEXTS for packed in PACKED))
     sections: ClassVar[dict[str, bool]] = {"prepare": False, "windows": True, "label": False}
     split_by: ClassVar[tuple[str, ...]] = ("asset", "time", "column")
 
     kind: Literal["timeseries"] = Field(description="What the files hold.")
-    files: str = Field(
-        min_length=1, description="Local or gs:// file, glob (** crosses folders) or folder; .parquet .csv .csv.gz"
-    )
     asset: AssetFrom = Field(
         default_factory=lambda: AssetFrom(**{"from": "path"}),
         description="If left out, {from: path}: a file is an asset.",
     )
     time: TimeColumn
     features: list[str] = Field(min_length=1, description="Names and globs of the numeric columns to train on.")
+    missing_columns: Literal["reject", "missing"] = Field(
+        default="reject",
+        description="What becomes of a file that lacks a feature's column: it is set aside, or the values are missing.",
+    )
+    csv: Csv = Csv()
+
+    @classmethod
+    def tell_suffixes(cls) -> str:
+        return f"{' '.join((*TABLES, *TEXTS))}, text also with {' '.join(PACKED)}"

@@ -53,6 +53,14 @@ def test_defaults_and_overrides():
         ("workdir: out/model", "workdir: out/data", "output.path and train.workdir are the same folder: out/data"),
         ("output: {path: out/data}", "", "job.yaml:1: output: is missing"),
         ("{column: cycle}", "{column: cycle, unit: sec}", "'sec' is not allowed (allowed: ns, us, ms, s, m, h, d)"),
+        ("windows: {", "prepare: {scale: {how: none, clip: 10}}\nwindows: {", "prepare.scale: clip: 10 is in "
+                       "scaled units, and how: none scales nothing"),
+        ("windows: {", "prepare: {scale: {clip: 0}}\nwindows: {", "prepare.scale.clip: 0 is not allowed, it "
+                       "must be greater than 0"),
+        ("windows: {", "prepare: {scale: {floor: 2}}\nwindows: {", "prepare.scale.floor: 2 is not allowed, it must be "
+                       "less than or equal to 1"),
+        ("windows: {", "prepare: {scale: {how: quantile}}\nwindows: {", "'quantile' is not allowed (allowed: standard, "
+                       "minmax, robust, none)"),
         ("train: 0.8", "train: 0.8\n  train: 0.7", "job.yaml:10: split.train is given twice"),
         ("windows: {", "windows: {{", "job.yaml:8: is not YAML"),
     ],

@@ -39,6 +39,46 @@ def test_match(tree, monkeypatch, pattern, expected):
         assert [stat.path for stat in storage.match(pattern, SUFFIXES)] == expected
 
 
+@pytest.fixture
+def lake(tmp_path):
+    for name in (
+        "a.CSV", "b.csv.gz", "_c.csv", ".d.csv", "._a.csv", "_SUCCESS.csv", "_temporary/0/e.csv", "_delta_log/f.csv",
+        ".cache/g.csv", "year=2024/h.Csv", "year=2024/_i.csv", "year=2024/.hidden/j.csv", "k.txt",
+    ):  # fmt: skip
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("", ["a.CSV", "b.csv.gz", "year=2024/h.Csv"]),
+        ("**/*.csv", []),
+        ("**/*.[cC][sS][vV]", ["a.CSV", "year=2024/h.Csv"]),
+        ("**", ["a.CSV", "b.csv.gz", "k.txt", "year=2024/h.Csv"]),
+        ("*.csv", ["_SUCCESS.csv", "_c.csv"]),
+        ("*/*.csv", ["year=2024/_i.csv"]),
+        ("_temporary", ["_temporary/0/e.csv"]),
+        ("_*/*.csv", ["_delta_log/f.csv"]),
+        ("**/_*.csv", ["_SUCCESS.csv", "_c.csv", "year=2024/_i.csv"]),
+        ("_c.csv", ["_c.csv"]),
+    ],
+)
+def test_what_other_programs_keep_for_themselves_is_no_input(lake, pattern, expected):
+    found, empty = storage.match_inputs([f"{lake}/{pattern}" if pattern else str(lake)], (".csv", ".csv.gz"))
+    assert [stat.path.removeprefix(f"{lake}/") for stat in found] == expected
+    assert empty == ([] if expected else [f"{lake}/{pattern}"])
+
+
+def test_a_list_of_inputs_holds_each_file_once(lake):
+    patterns = [str(lake / "year=2024"), str(lake / "none.csv"), f"{lake}/*.CSV", str(lake)]
+    found, empty = storage.match_inputs(patterns, (".csv",))
+    assert [stat.path.removeprefix(f"{lake}/") for stat in found] == ["a.CSV", "year=2024/h.Csv"]
+    assert empty == [str(lake / "none.csv")]
+
+
 def test_write_replaces_whole_files(tmp_path):
     path = str(tmp_path / "new" / "file.json")
     storage.write_text(path, "one")

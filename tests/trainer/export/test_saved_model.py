@@ -87,8 +87,8 @@ def prepare_fleet(folder, prepare: dict, assets: int = 6, labels: list[dict] | N
 @pytest.fixture(scope="module", params=["fleet", "asset"])
 def served(request, tmp_path_factory) -> Served:
     folder = tmp_path_factory.mktemp(request.param)
-    how = {"fleet": "standard", "asset": "minmax"}[request.param]
-    fleet = prepare_fleet(folder, {"scale": {"how": how, "per": request.param}})
+    scale = {"fleet": {"how": "standard"}, "asset": {"how": "robust", "clip": 1.5}}[request.param]
+    fleet = prepare_fleet(folder, {"scale": {**scale, "per": request.param}})
     job = load_as(TrainingJob, str(fleet.write_job()))
     weights = models.build(job.train.model, objective_of(job, fleet.manifest).signature, seed=3).get_weights()
     result = TrainResult(
@@ -269,6 +269,32 @@ def test_the_way_back_to_raw_units_is_exact_for_large_values(tmp_path):
     np.testing.assert_allclose(found["reconstruction_raw"], raw, rtol=1e-6, atol=1e-6)
     assert found["score"].max() == 0
     assert "latent" not in found
+
+
+def test_clipped_values_come_back_as_the_limits_in_raw_units(tmp_path):
+    """By the name of an asset that no text file would hold as it is, from a SavedModel that was moved."""
+    fleet = Fleet(tmp_path)
+    for i in range(4):
+        fleet.write(f"a\t{i}\nb.parquet", make_table(60, seed=i))
+    fleet.job["prepare"] = {"scale": {"how": "minmax", "per": "asset", "clip": 0.5}}
+    assert fleet.preprocess() == 0
+    served = Served(fleet, load_as(TrainingJob, str(fleet.write_job())), per_asset=True)
+    folder = tmp_path / "saved_model"
+    objective = objective_of(served.job, fleet.manifest)
+    save_serving(identity(LENGTH, 3), objective, fleet.manifest, served.transform, Missing(), str(folder))
+    folder.rename(tmp_path / "moved")
+    fleet.output.rename(tmp_path / "away")
+    signatures = tf.saved_model.load(str(tmp_path / "moved")).signatures
+    for name in ("a\t0\nb", "a\t3\nb"):
+        rows, raw = served.rows(name), served.windows(name)
+        low, high = rows.min(0), rows.max(0)
+        expected = np.minimum(raw, (low + high) / 2)  # scaled they are from 0 to 1
+        for found in (
+            signatures["serving_default"](windows=tf.constant(raw), asset=tf.fill([len(raw)], name)),
+            signatures["rows"](rows=tf.constant(rows), asset=tf.constant(name)),
+        ):
+            np.testing.assert_allclose(found["reconstruction"], (expected - low) / (high - low), atol=1e-6)
+            np.testing.assert_allclose(found["reconstruction_raw"], expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("missing", [{"fill": "constant", "value": 0.5}, {"limit": 1, "then": "constant", "value": -2}])

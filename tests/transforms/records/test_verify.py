@@ -8,7 +8,6 @@ import tensorflow as tf
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.records.shard_plan import ShardPlan
 from beamfeed.transforms.records.tfrecord import Tally, Written
 from beamfeed.transforms.records.verify import verify_shard
 
@@ -35,7 +34,7 @@ def written(path, these, **tally) -> Written:
             writer.write(one if isinstance(one, bytes) else datasets.encode(one, FIELDS))
     rows = [len(one["x"]) for one in these if not isinstance(one, bytes)]
     counted = {"records": len(these), "windows": sum((n - 3) // 2 + 1 for n in rows), "rows": sum(rows)}
-    return Written(ShardPlan("train", 0, 1, ()), str(path), Tally(**(counted | tally), bytes=1000))
+    return Written("train", 0, 1, str(path), Tally(**(counted | tally), bytes=1000))
 
 
 def test_what_is_there_is_told(tmp_path):

@@ -2,9 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamfeed.contract.config.prepare import Scale
 from beamfeed.transforms.statistics.moments import Moments
-from beamfeed.transforms.statistics.scale import Table, offset_and_divisor
 from beamfeed.transforms.statistics.sums import AddUp
 
 
@@ -27,23 +25,5 @@ def test_any_order_gives_the_same_bits(seed, pieces, order):
     np.testing.assert_allclose(first.std(), np.nanstd(values.astype("f8"), 0), rtol=1e-7)
 
 
-def test_constant_and_empty_columns_scale_to_finite_values():
-    values = np.stack([np.full(1000, 518.67), np.full(1000, np.nan), np.arange(1000)], 1).astype("f4")
-    moments = Moments.of(values[:300]) + Moments.of(values[300:])
-    assert moments.std()[0] == 0
-    for how in ("standard", "minmax", "none"):
-        offset, divisor = offset_and_divisor(moments, how)
-        assert np.isfinite(offset).all()
-        assert (divisor > 0).all()
-        if how != "none":
-            assert ((values[:, 0] - offset[0]) / divisor[0] == 0).all()
+def test_of_no_rows():
     assert Moments.of(np.empty((0, 2), "f4")) == Moments.zero(2)
-
-
-def test_table_is_sorted_by_key_and_ends_with_the_fleet():
-    moments = {f"asset {i}": Moments.of(np.full((4, 1), i, "f4")) for i in range(50)}
-    table = Table.of(Moments.of(np.full((4, 1), 99, "f4")), moments, Scale().how)
-    assert (np.diff(table.keys) > 0).all()
-    assert table.offset.shape == (51, 1)
-    assert table.offset[-1, 0] == 99
-    assert sorted(table.offset[:, 0]) == [*range(50), 99]

@@ -1,8 +1,8 @@
 """Which classes the rows of an asset name: are they in the job's list, or, with classes: auto, in training rows?"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 import numpy as np
@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.rejects import BadInput, Reject
-from beamfeed.transforms.sources.base import Verdict
 from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn
-from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
+
+if TYPE_CHECKING:
+    from beamfeed.transforms.sources.timeseries.read import Chunk
+    from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict
 
 _KEPT = MOST_CLASSES + 1  # of the names that are found: enough to tell that they are too many
 Names = tuple[frozenset[str], ...]  # for each label, the classes found
@@ -54,32 +56,25 @@ def _first(found: Mapping[str, Place]) -> dict[str, Place]:
     return {name: found[name] for name in sorted(found)[:_KEPT]}
 
 
-def see_classes(
-    columns: Sequence[pa.Array],
-    labels: Sequence[LabelColumn],
-    training: np.ndarray,
-    used: np.ndarray,
-    place: Place,
-) -> SeenClasses:
+def see_classes(chunk: "Chunk", labels: Sequence[LabelColumn], training: np.ndarray, used: np.ndarray) -> SeenClasses:
     """The classes of some rows of a file.
 
     Args:
-      columns: of each label, names of classes as `read_label` gives them.
+      chunk: the rows.
       labels: their specs.
       training: bool [n], the rows that train.
       used: bool [n], those of any split.
-      place: of the first of them.
 
     Raises:
       BadInput: at a value that the job's list of classes does not hold.
     """
-    path, row = place
+    path = chunk.path
     seen = SeenClasses.zero(labels)
     names, elsewhere = list(seen.training), list(seen.elsewhere)
-    for k, (column, label) in enumerate(zip(columns, labels, strict=True)):
+    for k, (column, label) in enumerate(zip(chunk.labels, labels, strict=True)):
         if label.auto:
             names[k] = frozenset(_first_rows(column, training))
-            elsewhere[k] = {name: (path, row + at) for name, at in _first_rows(column, used & ~training).items()}
+            elsewhere[k] = {name: (path, chunk.row(at)) for name, at in _first_rows(column, used & ~training).items()}
         elif label.classes is not None:
             known = pc.is_in(column, value_set=pa.array(label.classes, pa.string()))
             bad = used & column.is_valid().to_numpy(zero_copy_only=False) & ~known.to_numpy(zero_copy_only=False)
@@ -87,7 +82,7 @@ def see_classes(
                 at = int(bad.argmax())
                 allowed = ", ".join(label.classes)
                 reason = f"{label.column} is {column[at].as_py()!r}, which is not in label.classes ({allowed})"
-                raise BadInput(path, f"row {row + at}", reason)
+                raise BadInput(path, f"row {chunk.row(at)}", reason)
     return SeenClasses(tuple(names), tuple(elsewhere)) + seen
 
 
@@ -126,14 +121,7 @@ def check_most(names: Names, labels: Sequence[LabelColumn]) -> None:
             )
 
 
-@dataclass(frozen=True)
-class SeriesVerdict(Verdict[SeriesAsset]):
-    """With the classes that its rows name."""
-
-    seen: SeenClasses = field(kw_only=True)
-
-
-def find_unseen(verdicts: Iterable[SeriesVerdict], labels: Sequence[LabelColumn]) -> dict[str, Reject]:
+def find_unseen(verdicts: "Iterable[SeriesVerdict]", labels: Sequence[LabelColumn]) -> dict[str, Reject]:
     """By name, the assets whose eval or test rows have a class that no training row of the others left has.
 
     Setting an asset aside takes its training rows away, too, so that it is done until nothing changes.
@@ -141,7 +129,7 @@ def find_unseen(verdicts: Iterable[SeriesVerdict], labels: Sequence[LabelColumn]
     Raises:
       JobFailed: if there are more classes than can be told apart.
     """
-    left = {verdict.asset.name: verdict.seen for verdict in verdicts if not verdict.rejects}
+    left = {verdict.asset.name: verdict.seen for verdict in verdicts if verdict.accepted}
     check_most(sum(left.values(), SeenClasses.zero(labels)).training, labels)
     found: dict[str, Reject] = {}
     while True:
@@ -182,7 +170,9 @@ class RejectUnseen(beam.PTransform):
         return verdicts | "SetAside" >> beam.Map(_set_aside, beam.pvalue.AsSingleton(unseen), self._zero, nothing)
 
 
-def _set_aside(verdict: SeriesVerdict, unseen: Mapping[str, Reject], zero: Any, nothing: SeenClasses) -> SeriesVerdict:
+def _set_aside(
+    verdict: "SeriesVerdict", unseen: Mapping[str, Reject], zero: Any, nothing: SeenClasses
+) -> "SeriesVerdict":
     verdict = replace(verdict, seen=nothing)  # has been looked at, and a thousand names are much for a descriptor
     reject = unseen.get(verdict.asset.name)
     return verdict if reject is None else replace(verdict, statistics=zero, rejects=(reject,))

@@ -20,6 +20,13 @@ def is_number(type_: pa.DataType) -> bool:
     )
 
 
+def is_name(type_: pa.DataType) -> bool:
+    """Whether a column of this type names things: text, or what is written as text in one way."""
+    if pa.types.is_dictionary(type_):
+        return is_name(type_.value_type)
+    return not (pa.types.is_nested(type_) or pa.types.is_null(type_) or pa.types.is_floating(type_))
+
+
 def to_float32(column: pa.Array) -> np.ndarray:
     """float32 [n] of a numeric column; null becomes NaN, infinity stays."""
     if pa.types.is_dictionary(column.type):

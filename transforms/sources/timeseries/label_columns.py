@@ -137,7 +137,10 @@ def label_numbers(labels: Sequence[pa.Array], specs: Sequence[LabelColumn], rows
     """
     found = np.empty((rows, len(specs)), np.float32)
     for k, (column, spec) in enumerate(zip(labels, specs, strict=True)):
-        if spec.classes is not None:
+        if spec.auto and not spec.classes:  # not known yet: any will do
+            known = column.is_valid()
+            column = pc.if_else(known, pa.scalar(0, pa.float32()), pa.scalar(float("nan"), pa.float32()))
+        elif spec.classes is not None:
             place = pc.index_in(column, value_set=pa.array(spec.classes, pa.string()))
             column = pc.fill_null(place.cast(pa.float32()), float("nan"))
         found[:, k] = column.to_numpy(zero_copy_only=False)

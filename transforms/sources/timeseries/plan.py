@@ -1,66 +1,199 @@
-"""Plans the work from descriptors alone: an asset from slices of files, its splits by time, units of about 64 MB."""
+"""Plans the work from descriptors alone: an asset from slices of files, its splits by time or rows, its units."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
 
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.config.split import Split, SplitName
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Asset, Unit
 from beamfeed.transforms.sources.timeseries.scan import FileSlice
 from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
 from beamfeed.transforms.sources.timeseries.windowing import Windowing
+from beamfeed.transforms.splits import cut_rows, split_of_value
 
 UNIT_BYTES = 64 << 20  # of float32
 
 
 @dataclass(frozen=True)
-class SeriesAsset(Asset[FileSlice]):
-    """One asset of the fleet, its slices in order of time, and how its rows fall into splits."""
+class Span:
+    """The rows of a split in a part of an asset: `rows` of those at positions [start, end)."""
 
-    cuts: tuple[int, int] | None = None  # with split: {by: time}: where eval and test start, in ticks
-    sort: bool = False  # its rows are not in order of time: sort them in memory
+    start: int
+    end: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class SeriesAsset(Asset[FileSlice]):
+    """One asset of the fleet, its slices in order of time, and how its rows fall into splits.
+
+    Attributes:
+      total: rows of the asset.
+      last: its latest time, in ticks.
+      offset: the position of the first row of `pieces`, where these are not all.
+      cuts: with split: {by: time}, the times at which eval and test begin, in ticks.
+      row_cuts: with split: {by: rows}, the positions at which eval and test begin, and at which test ends.
+      sort: its rows are not in order of time: they are sorted in memory.
+      merge: it has rows of one time, of which prepare.duplicates makes one; positions count what is left.
+      apart: rows may be missing between its files, so that no window goes from one to the next.
+      empty: how many of its files hold no rows.
+      fleet_rows: of all assets together, where a sample is to be taken of them.
+    """
+
+    total: int = 0
+    last: int = 0
+    offset: int = 0
+    cuts: tuple[int, int] | None = None
+    row_cuts: tuple[int, int, int] | None = None
+    sort: bool = False
+    merge: bool = False
+    apart: bool = False
+    empty: int = 0
+    fleet_rows: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows of all its files."""
+        return self.total
+
+    @property
+    def end(self) -> int:
+        """The position after the last row of `pieces`, where none of them is left out by merging."""
+        return self.offset + sum(piece.rows for piece in self.pieces)
+
+    @property
+    def divides(self) -> bool:
+        """Whether some of its rows can be read without those before them."""
+        return not self.sort and not self.merge and all(piece.groups for piece in self.pieces)
 
 
 def gather(
-    name: str, slices: Sequence[FileSlice], split: SplitName | None, job: Job, time_units: TimeUnits
+    name: str, slices: Sequence[FileSlice], split: SplitName | None, job: Job, time_units: TimeUnits, *, apart: bool
 ) -> SeriesAsset | Reject:
     """The asset that some slices make up; a reject if it cannot give a window."""
-    asset = SeriesAsset(name, tuple(sorted(slices, key=lambda piece: (piece.first, piece.path))), split)
+    some = sorted((piece for piece in slices if piece.rows), key=lambda piece: (piece.first, piece.path))
+    if time_units.kind == "row":
+        some = in_order_of_paths(some, time_units)
+    pieces = tuple(replace(piece, number=number) for number, piece in enumerate(some))
+    rows = sum(piece.rows for piece in pieces)
+    last = max((piece.last for piece in pieces), default=0)
+    asset = SeriesAsset(name, pieces, split, total=rows, last=last, apart=apart, empty=len(slices) - len(pieces))
     length, ahead = job.windows.length, max((label.ahead for label in job.label), default=0)
-    if job.prepare.resample is None and asset.rows < length + ahead:
+    if not rows:
+        return Reject(name, replace(asset, pieces=tuple(slices)).files, "file", "holds no rows")
+    if job.prepare.resample is None and rows < length + ahead:
         what = f"a window and its label at horizon {ahead} need" if ahead else "a window needs"
-        return Reject(name, asset.files, "file", f"has {asset.rows} rows, {what} {length + ahead}")
+        return Reject(name, asset.files, "file", f"has {rows} rows, {what} {length + ahead}")
     if job.split.by == "time":
         return replace(asset, cuts=time_cuts(asset, job, time_units))
-    return asset
+    return replace(asset, row_cuts=cut_rows(rows, job.split)) if job.split.by == "rows" else asset
+
+
+def in_order_of_paths(pieces: Sequence[FileSlice], time_units: TimeUnits) -> list[FileSlice]:
+    """The slices of an asset whose rows count on from file to file."""
+    found, row = [], 0
+    for piece in sorted(pieces, key=lambda piece: piece.path):
+        first, last = time_units.rows(row, 1)[0], time_units.rows(row + piece.rows - 1, 1)[0]
+        found.append(replace(piece, first=int(first), last=int(last)))
+        row += piece.rows
+    return found
 
 
 def time_cuts(asset: SeriesAsset, job: Job, time_units: TimeUnits) -> tuple[int, int]:
     """The times at which an asset's eval and test parts start, in ticks.
 
-    Fractions of the asset's span of time. On a resampled grid they are moved to a
+    Those that the job gives, or fractions of the asset's span of time. On a resampled grid they are moved to a
     step's start, so that no step gets rows of two splits.
     """
-    first = min(piece.first for piece in asset.pieces)
-    span = max(piece.last for piece in asset.pieces) - first + 1
-    share = float(job.split.train), float(job.split.train) + float(job.split.eval)  # type: ignore[arg-type]
-    cuts = [first + round(span * min(piece, 1.0)) for piece in share]
+    split = job.split
+    if split.eval_from is not None or split.test_from is not None:
+        to_test = time_units.instant(split.test_from, "split.test_from") if split.test_from is not None else 2**62
+        to_eval = time_units.instant(split.eval_from, "split.eval_from") if split.eval_from is not None else to_test
+        cuts = [to_eval, max(to_eval, to_test)]
+    else:
+        first = min(piece.first for piece in asset.pieces)
+        span = max(piece.last for piece in asset.pieces) - first + 1
+        share = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
+        cuts = [first + round(span * min(piece, 1.0)) for piece in share]
     if job.prepare.resample is not None:
         every = time_units.duration(job.prepare.resample.every, "prepare.resample.every")
         cuts = [-(-cut // every) * every for cut in cuts]
     return cuts[0], cuts[1]
 
 
-def cut_units(asset: SeriesAsset, windowing: Windowing, features: int) -> Iterator[Unit[SeriesAsset]]:
-    """Cuts an asset into units of about 64 MB that start at absolute positions.
+def split_by_path(asset: SeriesAsset, split: Split) -> SeriesAsset | Reject:
+    """An asset whose files are in several splits: the past in train/, the future in test/.
 
-    Only rows that can be found without reading those before them are cut: whole
-    Parquet files in order, without resampling. Another asset is one unit, which is
-    streamed all the same.
+    Files in no split's list are left out. A reject if two splits overlap in time: one would hold rows of the other.
     """
-    step = windowing.block * max(1, UNIT_BYTES // (4 * features * windowing.block))
-    divisible = not asset.sort and not windowing.resampled and all(piece.can_seek for piece in asset.pieces)
-    step = step if divisible else asset.rows
-    for index, start in enumerate(range(0, asset.rows, step)):
-        yield Unit(asset, index, start, min(start + step, asset.rows))
+    kept: list[FileSlice] = []
+    for piece in asset.pieces:
+        name = split_of_value(piece.split_value or "", split)
+        if name is not None:
+            kept.append(replace(piece, split=name, number=len(kept)))
+    for one, other in pairwise(kept):
+        if one.split != other.split and other.first <= one.last:
+            reason = f"is {other.split} and overlaps in time with {one.path}, which is {one.split}"
+            return Reject(asset.name, other.path, "path", reason)
+    return replace(asset, pieces=tuple(kept), total=sum(piece.rows for piece in kept))
+
+
+@dataclass(frozen=True)
+class GroupIndex:
+    """Where the groups of an asset's files are among its rows."""
+
+    asset: SeriesAsset
+
+    @cached_property
+    def _groups(self) -> list[tuple[int, int]]:
+        """The piece and the group of it, one after the other."""
+        return [(p, g) for p, piece in enumerate(self.asset.pieces) for g in range(len(piece.groups) or 1)]
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """int64 [groups + 1]: the position of each group's first row, and of the end."""
+        rows = [group.rows for piece in self.asset.pieces for group in piece.groups or (piece,)]
+        return self.asset.offset + np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
+
+    def narrow(self, start: int, end: int) -> SeriesAsset:
+        """The asset with no more groups than rows [start, end) need."""
+        low = int(np.searchsorted(self.starts, start, "right")) - 1
+        high = int(np.searchsorted(self.starts, end, "left"))
+        by_piece: dict[int, list[int]] = {}
+        for of, group in self._groups[low:high]:
+            by_piece.setdefault(of, []).append(group)
+        pieces = []
+        for number, groups in by_piece.items():
+            piece = self.asset.pieces[number]
+            if piece.groups:
+                kept = tuple(piece.groups[group] for group in groups)
+                piece = replace(piece, groups=kept, rows=sum(group.rows for group in kept))
+            pieces.append(piece)
+        return replace(self.asset, pieces=tuple(pieces), offset=int(self.starts[low]))
+
+
+def cut_units(asset: SeriesAsset, windowing: Windowing, features: int) -> Iterator[Unit[SeriesAsset]]:
+    """Cuts an asset into units of about 64 MB that start where a group of rows does.
+
+    A unit reads a little of the next one, for its last windows; so that this stays little, it is several times as
+    long. An asset that does not divide is one unit, which is streamed all the same.
+    """
+    cuts = [0]
+    if asset.divides:
+        index = GroupIndex(asset)
+        step = max(1, UNIT_BYTES // (4 * features), 4 * (windowing.context + windowing.span))
+        if windowing.resampled:  # how many rows a step of the grid takes is not known
+            step = max(1, UNIT_BYTES // (4 * features))
+        for start in map(int, index.starts[1:-1]):
+            if start - cuts[-1] >= step and asset.rows - start >= step // 2:
+                cuts.append(start)
+    if len(cuts) == 1:
+        yield Unit(asset, 0, 0, asset.rows)
+        return
+    for number, (start, end) in enumerate(zip(cuts, [*cuts[1:], asset.rows], strict=True)):
+        yield Unit(index.narrow(start, end), number, start, end)

@@ -1,53 +1,113 @@
-"""Preprocesses units: rows are scaled, resampled, imputed and cut into segments, in a stream."""
+"""Preprocesses rows: they are scaled, resampled, imputed and cut into windows and segments, in a stream."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from beamfeed.contract.config.split import SplitName
 from beamfeed.transforms.sources.base import Work
 from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.sources.timeseries.duplicates import merge_duplicates
 from beamfeed.transforms.sources.timeseries.impute import impute
 from beamfeed.transforms.sources.timeseries.labels import label_windows
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
-from beamfeed.transforms.sources.timeseries.read import read_chunks, read_sorted, to_rows
+from beamfeed.transforms.sources.timeseries.read import Chunk, read_chunks, read_sorted, to_rows
 from beamfeed.transforms.sources.timeseries.records import record_block
 from beamfeed.transforms.sources.timeseries.resample import resample_stream
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
-from beamfeed.transforms.sources.timeseries.windowing import cut_segments, find_windows, iter_blocks
-from beamfeed.transforms.statistics.scale import Scaler
+from beamfeed.transforms.sources.timeseries.windowing import (
+    ALL,
+    Owned,
+    Windowing,
+    WindowRuns,
+    cut_segments,
+    find_windows,
+    iter_blocks,
+)
+
+Scaling = Callable[[np.ndarray, str], np.ndarray]
 
 
-def preprocess_unit(work: Work[SeriesAsset], spec: PreprocessSpec, scaler: Scaler) -> Iterator[RecordBlock]:
+@dataclass(frozen=True)
+class SeriesWork(Work[SeriesAsset]):
+    """The windows of a split that begin at some positions of an asset, and the rows that they need."""
+
+    owned: Owned = ALL
+
+
+@dataclass(frozen=True)
+class FoundWindows:
+    """A block of rows, and the windows of it.
+
+    Attributes:
+      rows: n rows of the asset.
+      values: float32 [n, features], their filled values.
+      runs: the windows.
+      labels: float32 [windows, labels], where the job has labels.
+    """
+
+    rows: Rows
+    values: np.ndarray
+    runs: WindowRuns
+    labels: np.ndarray | None
+
+    def ends_before(self, last: int, windowing: Windowing) -> bool:
+        """Whether the first window holds none of the `last` rows of the block."""
+        return int(self.runs.row[0]) + windowing.length + windowing.ahead <= len(self.rows) - last
+
+
+def preprocess_unit(work: SeriesWork, spec: PreprocessSpec, scaler: Scaling) -> Iterator[RecordBlock]:
     """Streams a unit, a block at a time; memory holds no more than one.
 
     Raises:
       BadInput: if a file no longer is as it was when it was checked.
     """
-    unit, windowing, job = work.unit, spec.windowing, spec.job
-    rows: Iterator[Rows] = (replace(rows, values=scaler(rows.values, unit.asset.name)) for rows in _read(work, spec))
-    whole = windowing.resampled or unit.asset.sort
+    unit = work.unit
+    chunks = in_order(unit.asset, spec, unit.start, unit.end)
+    for found in find_all(chunks, unit.asset, work.split, spec, work.owned, scaler):
+        segments = cut_segments(found.runs, spec.windowing)
+        if len(segments):
+            yield record_block(unit.asset.name, found.rows, found.values, segments, spec.job.label, found.labels)
+
+
+def in_order(asset: SeriesAsset, spec: PreprocessSpec, start: int = 0, end: int | None = None) -> Iterator[Chunk]:
+    """The rows of an asset in order of time; [start, end) of them where it divides, else all."""
+    if asset.divides:
+        return read_chunks(asset, spec.schema, start, end)
+    chunks = read_sorted(asset, spec.schema) if asset.sort else read_chunks(asset, spec.schema)
+    how = spec.job.prepare.duplicates
+    return merge_duplicates(chunks, how) if asset.merge and how != "reject" else chunks
+
+
+def find_all(
+    chunks: Iterator[Chunk], asset: SeriesAsset, name: SplitName, spec: PreprocessSpec, owned: Owned = ALL,
+    scaler: Scaling | None = None,
+) -> Iterator[FoundWindows]:  # fmt: skip
+    """The windows of a split, a block at a time.
+
+    Args:
+      chunks: rows of the asset, in order of time.
+      asset: whose rows.
+      name: of the split.
+      spec: of the job.
+      owned: the positions that windows may begin at.
+      scaler: of the values; left out, they stay as they are, which makes no difference to where windows are.
+    """
+    windowing, job = spec.windowing, spec.job
+    in_split = to_rows(chunks, asset, name, job.split, spec.max_gap, spec.schema.labels)
+    rows: Iterator[Rows] = (some for some in in_split if len(some))
+    if scaler is not None:
+        rows = (replace(some, values=scaler(some.values, asset.name)) for some in rows)
     if spec.every is not None:
         assert job.prepare.resample is not None
         limit = 0 if job.prepare.missing.fill == "drop" else job.prepare.missing.limit
         rows = resample_stream(rows, spec.every, job.prepare.resample.how, limit)
-    for block, own in iter_blocks(rows, windowing, None if whole else unit.start):
+    for block, own in iter_blocks(rows, windowing, owned):
         values, valid = impute(block, job.prepare.missing)
-        end = own[1] if whole or unit.is_last else min(own[1], unit.end)
-        runs, labels = find_windows(block, valid, windowing, (own[0], end)), None
+        runs, labels = find_windows(block, valid, windowing, own), None
         if job.label:
-            runs, labels = label_windows(runs, block, job.label, windowing, spec.last_position(unit.asset))
-        segments = cut_segments(runs, windowing)
-        if len(segments):
-            yield record_block(unit.asset.name, block, values, segments, job.label, labels)
-
-
-def _read(work: Work[SeriesAsset], spec: PreprocessSpec) -> Iterator[Rows]:
-    unit, windowing, split = work.unit, spec.windowing, spec.job.split
-    if unit.asset.sort:
-        chunks = read_sorted(unit.asset, spec.schema)
-    else:
-        start = max(0, unit.start - windowing.before)
-        chunks = read_chunks(unit.asset, spec.schema, start, unit.end + windowing.after)
-    for rows in to_rows(chunks, unit.asset, work.split, split, spec.max_gap, spec.schema.labels):
-        if len(rows):
-            yield rows
+            runs, labels = label_windows(runs, block, job.label, windowing, spec.last_position(asset))
+        if len(runs.row):
+            yield FoundWindows(block, values, runs, labels)

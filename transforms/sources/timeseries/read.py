@@ -1,105 +1,136 @@
-"""Reads the rows of an asset, or of a unit of it, as NumPy chunks in the order of the files."""
+"""Reads the rows of an asset, or of a part of it, as NumPy chunks: as the files have them, or put in order."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamfeed.contract.config.split import Split, SplitName
+from beamfeed.contract.config.split import SPLITS, Split, SplitName
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import BATCH_ROWS, iter_batches
+from beamfeed.transforms.sources.readers import batch_rows, iter_batches
 from beamfeed.transforms.sources.timeseries.columns import pack
 from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn, label_numbers, read_label
+from beamfeed.transforms.sources.timeseries.mixed import iter_copy
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.rows import Rows
-from beamfeed.transforms.sources.timeseries.scan import FileSlice, asset_names, read_ticks
+from beamfeed.transforms.sources.timeseries.scan import FileSlice, read_ticks
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """n rows as they stand in one file."""
+    """n rows as they stand in one file.
+
+    Attributes:
+      path: of the file.
+      file_row: of the first row, for errors; or int64 [n], of each.
+      position: of the first row among the asset's rows.
+      time: int64 [n] ticks.
+      values: float32 [n, features]; NaN is missing.
+      outside: int64 [features], how many values were out of `prepare.range`, and are missing now.
+      split: string [n], with split: {by: column} of the files.
+      labels: of each label with a column, see `read_label`.
+      part: int64 [n], the number of the slice that each row is of, where that matters.
+    """
 
     path: str
-    file_row: int  # of the first row; for errors
-    position: int  # of the first row among the asset's rows
-    time: np.ndarray  # int64 [n] ticks
-    values: np.ndarray  # float32 [n, features]; NaN is missing
-    split: pa.Array | None  # string [n], with split: {by: column} of the files
-    labels: tuple[pa.Array, ...] = ()  # of each label with a column, see `read_label`
+    file_row: int | np.ndarray
+    position: int
+    time: np.ndarray
+    values: np.ndarray
+    outside: np.ndarray
+    split: pa.Array | None = None
+    labels: tuple[pa.Array, ...] = ()
+    part: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.time)
 
+    def row(self, at: int) -> int:
+        """The file's row of the row `at` of the chunk."""
+        return self.file_row + at if isinstance(self.file_row, int) else int(self.file_row[at])
 
-def read_chunks(
-    asset: SeriesAsset, schema: SeriesSchema, start: int = 0, end: int | None = None, *, values: bool = True
-) -> Iterator[Chunk]:
-    """Streams the rows [start, end) of an asset.
+    def take(self, rows: slice | np.ndarray, position: int) -> "Chunk":
+        """Some of the rows, the first of them at `position` of the asset."""
+        picked = pa.array(np.arange(len(self))[rows])
+        return Chunk(
+            self.path,
+            np.asarray(self.file_row + np.arange(len(self)) if isinstance(self.file_row, int) else self.file_row)[rows],
+            position,
+            self.time[rows],
+            self.values[rows],
+            self.outside,
+            None if self.split is None else self.split.take(picked),
+            tuple(column.take(picked) for column in self.labels),
+            None if self.part is None else self.part[rows],
+        )
+
+
+def read_chunks(asset: SeriesAsset, schema: SeriesSchema, start: int = 0, end: int | None = None) -> Iterator[Chunk]:
+    """Streams the rows [start, end) of an asset in the order of its files.
 
     Args:
-      asset: whose rows.
+      asset: whose rows; of its pieces those are needed that hold the rows.
       schema: the columns to read.
       start: the first row.
       end: the row after the last one; None reads all.
-      values: False reads the times alone, and leaves `Chunk.values` without columns.
 
     Raises:
       BadInput: where a file breaks, or holds another number of rows than when it was planned.
     """
-    end = asset.rows if end is None else min(end, asset.rows)
-    offset = 0
+    end = asset.end if end is None else min(end, asset.end)
+    with_part = asset.apart or any(piece.split is not None for piece in asset.pieces)
+    offset = asset.offset
     for piece in asset.pieces:
         low, high = max(start - offset, 0), min(end - offset, piece.rows)
         if low < high:
-            yield from _read_slice(piece, schema, low, high, offset, values)
+            for chunk in _read_slice(piece, schema, low, high, offset):
+                yield replace(chunk, part=np.full(len(chunk), piece.number)) if with_part else chunk
         offset += piece.rows
 
 
-def _read_slice(
-    piece: FileSlice, schema: SeriesSchema, low: int, high: int, offset: int, values: bool
-) -> Iterator[Chunk]:
+def _read_slice(piece: FileSlice, schema: SeriesSchema, low: int, high: int, offset: int) -> Iterator[Chunk]:
     """Rows [low, high) of a piece; `offset` is the position of its first row."""
-    names = schema.names if values else [n for n in (schema.time, schema.asset, schema.split) if n]
-    row, groups = 0, None
-    if piece.row_groups:
-        row, groups = _groups_between(piece, low, high)
-    file_row = row  # differs from row where other assets' rows lie between
-    for batch in iter_batches(piece.path, schema, names, groups):
-        size = batch.num_rows
-        if not piece.whole:
-            batch = _only(batch, piece, schema, file_row)
+    row, groups = 0, []
+    for group in piece.groups:  # those that hold them
+        if row + group.rows > low and row < high:
+            groups.append(group)
+        elif not groups:
+            offset, low, high = offset + group.rows, low - group.rows, high - group.rows
+            continue
+        row += group.rows
+    row = 0
+    for file_row, batch in _batches(piece, schema, groups or None):
         first, last = max(low - row, 0), min(high - row, batch.num_rows)
         if first < last:
-            yield _chunk(piece.path, file_row + first, offset + row + first, batch.slice(first, last - first), schema,
-                         values)  # fmt: skip
+            rows = file_row + first if isinstance(file_row, int) else file_row[first:last]
+            yield _chunk(piece.path, rows, offset + row + first, batch.slice(first, last - first), schema)
         row += batch.num_rows
-        file_row += size
-        if row >= high and piece.can_seek:
+        if row >= high and groups:
             return
-    if row < high or (row > piece.rows and not piece.can_seek):
+    if row < high or (row > piece.rows and not groups):
         raise BadInput(piece.path, "file", f"held {piece.rows} rows when it was planned and {row} when it was read")
 
 
-def _groups_between(piece: FileSlice, low: int, high: int) -> tuple[int, Sequence[int]]:
-    """The row groups that hold rows [low, high) of a piece, and the piece's row that the first starts at."""
-    if not piece.whole:
-        return 0, piece.row_groups
-    starts = np.cumsum((0, *piece.group_rows))
-    first = int(np.searchsorted(starts, low, "right")) - 1
-    last = int(np.searchsorted(starts, high, "left"))
-    return int(starts[first]), piece.row_groups[first:last]
+def _batches(
+    piece: FileSlice, schema: SeriesSchema, groups: Sequence | None
+) -> Iterator[tuple[int | np.ndarray, pa.RecordBatch]]:
+    if piece.copy is not None:
+        for batch, rows in iter_copy(piece.copy, schema.names, groups or piece.groups):
+            yield rows, batch
+        return
+    for _, file_row, batch in iter_batches(piece.path, schema, schema.names, groups):
+        yield file_row, batch
 
 
-def _only(batch: pa.RecordBatch, piece: FileSlice, schema: SeriesSchema, file_row: int) -> pa.RecordBatch:
-    names = asset_names(piece.path, batch.column(schema.asset), file_row)
-    return batch.filter(pc.equal(names, piece.asset))
-
-
-def _chunk(path: str, file_row: int, position: int, batch: pa.RecordBatch, schema: SeriesSchema, values: bool) -> Chunk:
-    time = read_ticks(path, batch.column(schema.time), schema.time_units, file_row)
+def _chunk(path: str, file_row: int | np.ndarray, position: int, batch: pa.RecordBatch, schema: SeriesSchema) -> Chunk:
+    first = file_row if isinstance(file_row, int) else int(file_row[0])
+    if schema.time is None:  # counted among the asset's rows, and not among those of the file
+        time = schema.time_units.rows(position, batch.num_rows)
+    else:
+        time = read_ticks(path, batch, schema, file_row)
     split = None
     if schema.split is not None:
         split = batch.column(schema.split)
@@ -107,41 +138,85 @@ def _chunk(path: str, file_row: int, position: int, batch: pa.RecordBatch, schem
             split = split.dictionary_decode()
         split = split.cast(pa.string())
     try:
-        packed = pack(batch, schema.features if values else ())
-        labels = tuple(read_label(batch.column(one.column), one) for one in schema.labels if values)
+        packed = pack(batch, schema.features)
+        labels = tuple(read_label(batch.column(one.column), one) for one in schema.labels)
     except pa.ArrowException as error:  # such as a number that no float32 can hold
-        raise BadInput(path, f"row {file_row}", f"cannot be read as numbers: {error}") from None
-    return Chunk(path, file_row, position, time, packed, split, labels)
+        raise BadInput(path, f"row {first}", f"cannot be read as numbers: {error}") from None
+    outside = clear_outside(packed, schema.ranges)
+    return Chunk(path, file_row, position, time, packed, outside, split, labels)
+
+
+def clear_outside(values: np.ndarray, ranges: Sequence[tuple[int, float, float]]) -> np.ndarray:
+    """Makes values out of their range missing, in place; returns how many, int64 [features].
+
+    Args:
+      values: float32 [n, features].
+      ranges: column, lowest and highest value.
+    """
+    outside = np.zeros(values.shape[1], np.int64)
+    for column, low, high in ranges:
+        bad = (values[:, column] < np.float32(low)) | (values[:, column] > np.float32(high))
+        outside[column] = bad.sum()
+        values[bad, column] = np.nan
+    return outside
+
+
+def sort_bytes(asset: SeriesAsset, schema: SeriesSchema) -> int:
+    """Memory that `read_sorted` takes at most: the rows once, their times and places, one batch; labels twice."""
+    labels = sum(label.row_bytes for label in schema.labels) + (24 if schema.split else 0)
+    return asset.end * (4 * len(schema.features) + 8 + 8 + 8 + 2 * labels)
 
 
 def read_sorted(asset: SeriesAsset, schema: SeriesSchema) -> Iterator[Chunk]:
-    """All rows of an asset in order of time, sorted in memory."""
-    chunks = list(read_chunks(asset, schema))
-    time = np.concatenate([chunk.time for chunk in chunks])
-    values = np.concatenate([chunk.values for chunk in chunks])
-    split = None
-    if schema.split is not None:
-        split = pa.chunked_array([chunk.split for chunk in chunks]).combine_chunks()
-    their = [chunk.labels for chunk in chunks]
-    labels = [pa.chunked_array(columns).combine_chunks() for columns in zip(*their, strict=True)]
-    del chunks, their
+    """All rows of an asset in order of time, sorted in memory; rows of one time stay in the order of the files."""
+    rows, features = asset.end, len(schema.features)
+    time, values = np.empty(rows, np.int64), np.empty((rows, features), np.float32)
+    file_row, part = np.empty(rows, np.int64), None
+    outside = np.zeros(features, np.int64)
+    splits, labels = [], []
+    for chunk in read_chunks(asset, schema):
+        here = slice(chunk.position, chunk.position + len(chunk))
+        time[here], values[here] = chunk.time, chunk.values
+        file_row[here] = np.arange(len(chunk)) + chunk.file_row if isinstance(chunk.file_row, int) else chunk.file_row
+        outside += chunk.outside
+        if chunk.part is not None:
+            part = np.empty(rows, np.int64) if part is None else part
+            part[here] = chunk.part
+        splits.append(chunk.split)
+        labels.append(chunk.labels)
+    split = None if schema.split is None else pa.chunked_array(splits).combine_chunks()
+    told = [pa.chunked_array(columns).combine_chunks() for columns in zip(*labels, strict=True)]
+    del splits, labels
     order = np.argsort(time, kind="stable")
-    for at in range(0, len(time), BATCH_ROWS):
-        rows = order[at : at + BATCH_ROWS]
-        picked = None if split is None else split.take(pa.array(rows))
-        told = tuple(column.take(pa.array(rows)) for column in labels)
-        yield Chunk(asset.files, at, at, time[rows], values[rows], picked, told)
+    step = batch_rows(features)
+    for at in range(0, rows, step):
+        picked = order[at : at + step]
+        yield Chunk(
+            asset.files,
+            file_row[picked],
+            at,
+            time[picked],
+            values[picked],
+            outside if at == 0 else np.zeros_like(outside),
+            None if split is None else split.take(pa.array(picked)),
+            tuple(column.take(pa.array(picked)) for column in told),
+            None if part is None else part[picked],
+        )
 
 
 def in_split(chunk: Chunk, asset: SeriesAsset, name: SplitName, split: Split) -> np.ndarray:
     """Which rows, bool [n]: those of a chunk that belong to the split `name`."""
     if asset.split is not None:
         return np.full(len(chunk), asset.split == name)
-    if asset.cuts is not None:
-        to_eval, to_test = asset.cuts
-        if name == "train":
-            return chunk.time < to_eval
-        return (to_eval <= chunk.time) & (chunk.time < to_test) if name == "eval" else chunk.time >= to_test
+    cuts, place = (asset.cuts, chunk.time) if asset.cuts is not None else (asset.row_cuts, None)
+    if cuts is not None:
+        place = np.arange(chunk.position, chunk.position + len(chunk)) if place is None else place
+        bounds = [-(2**63), *cuts, *([] if len(cuts) == 3 else [2**63 - 1])]
+        at = SPLITS.index(name)
+        return (bounds[at] <= place) & (place < bounds[at + 1])
+    if chunk.part is not None and asset.pieces[0].split is not None:
+        parts = [piece.number for piece in asset.pieces if piece.split == name]
+        return np.isin(chunk.part, parts)
     wanted = pc.is_in(chunk.split, value_set=pa.array(getattr(split, name), pa.string()))
     return pc.fill_null(wanted, False).to_numpy(zero_copy_only=False)
 
@@ -152,7 +227,7 @@ def to_rows(
 ) -> Iterator[Rows]:  # fmt: skip
     """The rows of one split, each marked where it does not continue the one before."""
     last_time: int | None = None
-    last_kept = False
+    last_kept, last_part = False, None
     for chunk in chunks:
         keep = in_split(chunk, asset, name, split)
         gap = np.zeros(len(chunk), bool)
@@ -160,6 +235,9 @@ def to_rows(
         if max_gap is not None:
             step = np.diff(chunk.time, prepend=chunk.time[0] if last_time is None else last_time)
             gap |= step > max_gap
+        if asset.apart and chunk.part is not None:
+            gap |= np.diff(chunk.part, prepend=chunk.part[0] if last_part is None else last_part) != 0
+            last_part = chunk.part[-1]
         gap[0] |= not last_kept
         gap[1:] |= ~keep[:-1]
         last_time, last_kept = int(chunk.time[-1]), bool(keep[-1])

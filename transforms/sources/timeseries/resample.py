@@ -1,6 +1,7 @@
 """Puts irregular rows onto a regular grid of time."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -8,9 +9,25 @@ import numpy as np
 from beamfeed.transforms.sources.timeseries.rows import Rows
 
 How = Literal["mean", "first", "last", "min", "max"]
+HELD_ROWS = 1 << 18  # of one step; more are taken together
 
 
-def resample(rows: Rows, every: int, how: How) -> Rows:
+@dataclass(frozen=True)
+class Begun:
+    """The rows of one step of the grid that were taken together already.
+
+    Attributes:
+      total: float64 [features], the sum of the values present.
+      count: int64 [features], how many there are.
+      gap: whether one of the rows has a gap before it.
+    """
+
+    total: np.ndarray
+    count: np.ndarray
+    gap: bool
+
+
+def resample(rows: Rows, every: int, how: How, begun: Begun | None = None) -> Rows:
     """One row for each step of the grid that has rows, labelled as its last one; the position is the step's number.
 
     Step k covers the times [k * every, (k + 1) * every). NaN counts for nothing; a
@@ -20,21 +37,34 @@ def resample(rows: Rows, every: int, how: How) -> Rows:
       rows: in order of time.
       every: the grid's step, in ticks.
       how: what becomes of the values of a step.
+      begun: further rows of the first step, with how: mean.
     """
     step = rows.time // every
     first = np.flatnonzero(np.diff(step, prepend=step[0] - 1))
     with np.errstate(invalid="ignore"):
-        values = _reduce(rows.values, first, how)
+        values = reduce_steps(rows.values, first, how, begun)
+    gap = np.logical_or.reduceat(rows.gap, first)
+    gap[0] |= begun is not None and begun.gap
     last = np.append(first[1:], len(rows)) - 1
-    return Rows(step[first], step[first] * every, values, np.logical_or.reduceat(rows.gap, first), rows.labels[last])
+    return Rows(step[first], step[first] * every, values, gap, rows.labels[last])
 
 
-def _reduce(values: np.ndarray, first: np.ndarray, how: How) -> np.ndarray:
-    """float32 [steps, features] of values [rows, features] whose steps start at the rows `first`."""
+def reduce_steps(values: np.ndarray, first: np.ndarray, how: How, begun: Begun | None = None) -> np.ndarray:
+    """float32 [steps, features] of values [rows, features] whose steps start at rows `first`. NaN counts for nothing.
+
+    Args:
+      values: in order of time.
+      first: int64 [steps], increasing from 0.
+      how: what becomes of the values of a step.
+      begun: further rows of the first step, with how: mean.
+    """
     present = ~np.isnan(values)
     if how == "mean":
         total = np.add.reduceat(np.where(present, values, 0).astype(np.float64), first)
         count = np.add.reduceat(present, first, dtype=np.int64)
+        if begun is not None:
+            total[0] += begun.total
+            count[0] += begun.count
         return np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
     if how in ("min", "max"):
         return (np.fmin if how == "min" else np.fmax).reduceat(values, first)
@@ -85,8 +115,12 @@ def fill_grid(rows: Rows, every: int, limit: int, last: Rows | None) -> Rows:
 
 
 def resample_stream(stream: Iterator[Rows], every: int, how: How, limit: int) -> Iterator[Rows]:
-    """`resample` and `fill_grid` of a stream; a step is done when the next one has begun."""
+    """`resample` and `fill_grid` of a stream; a step is done when the next one has begun.
+
+    Holds HELD_ROWS rows of a step and one chunk of the stream, however many rows a step has.
+    """
     held: list[Rows] = []
+    begun: Begun | None = None
     last: Rows | None = None
     for chunk in stream:
         if not len(chunk):
@@ -94,10 +128,27 @@ def resample_stream(stream: Iterator[Rows], every: int, how: How, limit: int) ->
         rows = Rows.concatenate([*held, chunk])
         open_step = rows.time[-1] // every
         cut = int(np.searchsorted(rows.time, open_step * every))
-        held = [rows.take(slice(cut, None))]
         if cut:
-            done = fill_grid(resample(rows.take(slice(0, cut)), every, how), every, limit, last)
-            last = done.take(slice(-1, None))
+            done = fill_grid(resample(rows.take(slice(0, cut)), every, how, begun), every, limit, last)
+            last, begun = done.take(slice(-1, None)), None
             yield done
-    if held and len(held[0]):
-        yield fill_grid(resample(held[0], every, how), every, limit, last)
+        rows = rows.take(slice(cut, None))
+        if len(rows) > HELD_ROWS:
+            rows, begun = _take_together(rows, every, how, begun)
+        held = [rows]
+    if held:
+        yield fill_grid(resample(held[0], every, how, begun), every, limit, last)
+
+
+def _take_together(rows: Rows, every: int, how: How, begun: Begun | None) -> tuple[Rows, Begun | None]:
+    """Rows of one step as a single row that stands for them; with how: mean as that many sums and the last row."""
+    if how != "mean":
+        one = resample(rows, every, how)
+        return Rows(one.position, rows.time[-1:], one.values, one.gap, one.labels), None
+    values = rows.values[:-1]
+    present = ~np.isnan(values)
+    total, count = np.where(present, values, 0).sum(axis=0, dtype=np.float64), present.sum(axis=0)
+    gap = bool(rows.gap[:-1].any())
+    if begun is not None:
+        total, count, gap = total + begun.total, count + begun.count, gap or begun.gap
+    return rows.take(slice(-1, None)), Begun(total, count, gap)

@@ -1,9 +1,11 @@
-"""Reads what planning needs of a file, and no more: of Parquet the footer, of CSV the time column.
+"""Reads what planning needs of a file, and no more: of Parquet the footer, of text the time column.
 
 Where a column names the assets, that column is read too.
 """
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -11,104 +13,142 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beamfeed.contract.config.sources.timeseries import AssetFrom
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.base import Piece
-from beamfeed.transforms.sources.readers import is_parquet, iter_batches, open_parquet
+from beamfeed.transforms.sources.readers import (
+    Group,
+    divides,
+    is_parquet,
+    iter_batches,
+    naming_the_file,
+    open_parquet,
+    place_of_row,
+    row_groups,
+)
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, path_columns
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
-from beamfeed.transforms.sources.timeseries.time_units import BadTime, TimeUnits
+from beamfeed.transforms.sources.timeseries.time_units import BadTime
 
 
 @dataclass(frozen=True)
 class FileSlice(Piece):
-    """The rows of one asset in one file, and when they are."""
+    """The rows of one asset in one file, and when they are.
 
-    first: int  # earliest time, in ticks
-    last: int  # latest time, in ticks
-    row_groups: tuple[int, ...]  # of Parquet: which to read
-    group_rows: tuple[int, ...]  # and how many of the rows each holds
-    whole: bool  # every row of the row groups is the asset's
+    Attributes:
+      first, last: the earliest and the latest time, in ticks.
+      groups: that hold these rows and no others; none where the file can only be read from its start.
+      copy: a file that holds the rows in their place, as the file itself mixes assets.
+      number: of the slice in its asset, in order of time.
+      split: with split: {by: column} of the path, where the files of an asset are in several.
+    """
 
-    @property
-    def can_seek(self) -> bool:
-        """Whether rows can be found without reading those before them."""
-        return self.whole and bool(self.row_groups)
+    first: int
+    last: int
+    groups: tuple[Group, ...]
+    copy: str | None = field(default=None, kw_only=True)
+    number: int = field(default=0, kw_only=True)
+    split: SplitName | None = field(default=None, kw_only=True)
 
 
-def scan_file(path: str, asset: AssetFrom, schema: SeriesSchema, split_column: str | None) -> list[FileSlice]:
+def scan_file(
+    file: FileStat, asset: AssetFrom, schema: SeriesSchema, split_column: str | None, scratch: str
+) -> list[FileSlice]:
     """The slices of a file, one for each asset in it.
 
     Args:
-      path: of the file, local or gs://
+      file: local or gs://
       asset: which rows belong to one asset.
       schema: what the file must hold.
       split_column: the column of the path that splits the assets, if one does.
+      scratch: a folder for a copy of a file that mixes assets.
 
     Raises:
       BadInput: if the file cannot be used at all.
     """
+    path = file.path
     split_value = path_columns(path, asset).get(split_column) if split_column else None
     if split_column and split_value is None:
-        raise BadInput(path, "path", f"source.asset.pattern finds no {split_column!r} in it")
+        raise BadInput(path, "path", f"names no {split_column!r}, which split.column is")
     if schema.asset is not None:
-        return _slices_by_column(path, schema, split_value)
+        from beamfeed.transforms.sources.timeseries.mixed import slices_by_column
+
+        return slices_by_column(file, schema, split_value, scratch)
     name = asset_of_path(path, asset)
     if name is None:
-        raise BadInput(path, "path", "source.asset.pattern finds no 'asset' in it")
-    if is_parquet(path):
-        return [_parquet_slice(path, name, schema, split_value)]
-    rows, lows, highs = 0, [], []
-    for batch in iter_batches(path, schema, [schema.time]):
-        if batch.num_rows:
-            ticks = read_ticks(path, batch.column(schema.time), schema.time_units, rows)
-            lows.append(int(ticks.min()))
-            highs.append(int(ticks.max()))
-            rows += batch.num_rows
-    if not rows:
-        raise BadInput(path, "file", "holds no rows")
-    return [FileSlice(name, path, rows, min(lows), max(highs), (), (), True, split_value=split_value)]
+        what = "source.asset.pattern finds no 'asset' in it" if asset.pattern else f"has no folder {asset.column}=..."
+        raise BadInput(path, "path", what)
+    groups, span = _parquet_span(path, schema) if is_parquet(path) else _read_span(path, schema)
+    rows = sum(group.rows for group in groups)
+    kept = groups if divides(path, schema) else ()
+    first, last = span if rows else (0, 0)
+    return [FileSlice(name, path, rows, first, last, tuple(kept), split_value=split_value, file=file)]
 
 
-def read_ticks(path: str, column: pa.Array, time_units: TimeUnits, row: int) -> np.ndarray:
-    """Ticks of a batch that starts at `row` of its file; a bad time becomes BadInput."""
+def read_ticks(path: str, batch: pa.RecordBatch, schema: SeriesSchema, row: int | np.ndarray) -> np.ndarray:
+    """Ticks of a batch; a bad time becomes BadInput.
+
+    Args:
+      path: of its file.
+      batch: that holds the columns of time.
+      schema: what the file must hold. Where rows count, they are numbered as in the file.
+      row: of the file that the batch starts with; or int64 [n], of each.
+    """
+    if schema.time is None:
+        return schema.time_units.rows(row if isinstance(row, int) else int(row[0]), batch.num_rows)
     try:
-        return time_units.ticks(column)
+        return schema.time_units.ticks(*(batch.column(name) for name in schema.time_columns))
     except BadTime as bad:
-        first, _, reason = str(bad).partition(": ")
-        raise BadInput(path, f"row {row + int(first.removeprefix('row '))}", reason) from None
+        at = row + bad.row if isinstance(row, int) else int(row[bad.row])
+        raise BadInput(path, place_of_row(path, at, schema), bad.what) from None
 
 
-def _parquet_slice(path: str, name: str, schema: SeriesSchema, split_value: str | None) -> FileSlice:
+def _parquet_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[int, int]]:
+    """The row groups, and the earliest and the latest time: by the footer, or else by the time column."""
     with open_parquet(path) as file:
         schema.check(path, file.schema_arrow)
-        metadata = file.metadata
-        if metadata.num_rows == 0:
-            raise BadInput(path, "file", "holds no rows")
-        groups = tuple(range(metadata.num_row_groups))
-        group_rows = tuple(metadata.row_group(i).num_rows for i in groups)
-        first, last = _time_range(path, file, schema)
-    return FileSlice(name, path, metadata.num_rows, first, last, groups, group_rows, True, split_value=split_value)
+        groups = row_groups(file)
+        if schema.time is None:
+            last = max((group.row + group.rows for group in groups), default=1) - 1
+            return groups, (0, int(schema.time_units.rows(last, 1)[0]))
+        if groups and (span := _span_of_footer(path, file, schema, groups)):
+            return groups, span
+    return _read_span(path, schema)
 
 
-def _time_range(path: str, file: pq.ParquetFile, schema: SeriesSchema) -> tuple[int, int]:
-    """The earliest and the latest time by the footer's statistics; by reading the column where there are none."""
+def _span_of_footer(
+    path: str, file: pq.ParquetFile, schema: SeriesSchema, groups: Iterable[Group]
+) -> tuple[int, int] | None:
+    if schema.clock is not None:
+        return None
     metadata, type_ = file.metadata, file.schema_arrow.field(schema.time).type
     leaf = file.schema_arrow.names.index(schema.time) if metadata.num_columns == len(file.schema_arrow) else None
     stored = _stored_type(type_)
-    if leaf is not None and stored is not None:
-        stats = [metadata.row_group(i).column(leaf).statistics for i in range(metadata.num_row_groups)]
-        if all(s is not None and s.has_min_max and s.physical_type in ("INT32", "INT64", "DOUBLE") for s in stats):
-            low, high = min(s.min_raw for s in stats), max(s.max_raw for s in stats)
-            ticks = read_ticks(path, pa.array([low, high], stored), schema.time_units, 0)
-            return int(ticks[0]), int(ticks[1])
-    lows, highs, row = [], [], 0
-    for batch in file.iter_batches(columns=[schema.time], use_threads=False):
-        if batch.num_rows:
-            ticks = read_ticks(path, batch.column(0), schema.time_units, row)
-            lows.append(int(ticks.min()))
-            highs.append(int(ticks.max()))
-            row += batch.num_rows
-    return min(lows), max(highs)
+    if leaf is None or stored is None:
+        return None
+    stats = [metadata.row_group(group.place).column(leaf).statistics for group in groups]
+    if not all(s is not None and s.has_min_max and s.physical_type in ("INT32", "INT64", "DOUBLE") for s in stats):
+        return None
+    low, high = min(s.min_raw for s in stats), max(s.max_raw for s in stats)
+    try:
+        ticks = schema.time_units.ticks(pa.array([low, high], stored))
+    except BadTime:  # the column says where
+        return None
+    return int(ticks[0]), int(ticks[1])
+
+
+def _read_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[int, int]]:
+    found: dict[int, Group] = {}
+    lows, highs = [], []
+    with naming_the_file(path):
+        for group, row, batch in iter_batches(path, schema, schema.time_columns or schema.features[:1]):
+            found[group.place] = group
+            if batch.num_rows:
+                ticks = read_ticks(path, batch, schema, row)
+                lows.append(int(ticks.min()))
+                highs.append(int(ticks.max()))
+    return list(found.values()), (min(lows, default=0), max(highs, default=0))
 
 
 def _stored_type(type_: pa.DataType) -> pa.DataType | None:
@@ -120,54 +160,22 @@ def _stored_type(type_: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def _slices_by_column(path: str, schema: SeriesSchema, split_value: str | None) -> list[FileSlice]:
-    """One piece for each value of the asset column, with the row groups that hold it."""
-    assert schema.asset is not None
-    groups: list[int | None] = [None]
-    if is_parquet(path):
-        with open_parquet(path) as file:
-            groups = list(range(file.metadata.num_row_groups))
-    found: dict[str, list[tuple[int | None, int, int, int]]] = {}
-    row = 0
-    for group in groups:
-        picked = None if group is None else [group]
-        for batch in iter_batches(path, schema, [schema.asset, schema.time], picked):
-            names = asset_names(path, batch.column(schema.asset), row)
-            ticks = read_ticks(path, batch.column(schema.time), schema.time_units, row)
-            encoded = names.dictionary_encode()
-            codes = encoded.indices.to_numpy()
-            for code, name in enumerate(encoded.dictionary.to_pylist()):
-                own = ticks[codes == code]
-                found.setdefault(name, []).append((group, len(own), int(own.min()), int(own.max())))
-            row += batch.num_rows
-    if not found:
-        raise BadInput(path, "file", "holds no rows")
-    return [_merge(path, name, pieces, split_value) for name, pieces in sorted(found.items())]
-
-
-def _merge(path: str, name: str, pieces: list[tuple[int | None, int, int, int]], split_value: str | None) -> FileSlice:
-    by_group: dict[int, int] = {}
-    for group, rows, _, _ in pieces:
-        if group is not None:
-            by_group[group] = by_group.get(group, 0) + rows
-    return FileSlice(
-        asset=name,
-        path=path,
-        rows=sum(piece[1] for piece in pieces),
-        first=min(piece[2] for piece in pieces),
-        last=max(piece[3] for piece in pieces),
-        row_groups=tuple(by_group),
-        group_rows=tuple(by_group.values()),
-        whole=False,
-        split_value=split_value,
-    )
-
-
-def asset_names(path: str, column: pa.Array, row: int) -> pa.StringArray:
-    """The asset column as strings; a missing name becomes BadInput."""
+def asset_names(path: str, column: pa.Array, schema: SeriesSchema, row: int) -> pa.StringArray:
+    """The asset column as strings; a missing name, or one that is not UTF-8, becomes BadInput."""
+    name = f"column {schema.asset}"
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        column = column.cast(column.type.value_type)
     if column.null_count:
         at = row + pc.index(column.is_null(), True).as_py()
-        raise BadInput(path, f"row {at}", "the asset is missing")
-    return column.cast(pa.string())
+        raise BadInput(path, place_of_row(path, at, schema), "the asset is missing")
+    try:
+        names = column.cast(pa.string())
+    except pa.ArrowException as error:
+        raise BadInput(path, name, f"is {column.type} and cannot be read as text: {error}") from None
+    try:
+        names.validate(full=True)
+    except pa.ArrowInvalid as error:
+        found = re.search(r"at string index (\d+)", str(error))
+        place = place_of_row(path, row + int(found[1]), schema) if found else name
+        raise BadInput(path, place, "the name of the asset is not UTF-8") from None
+    return names

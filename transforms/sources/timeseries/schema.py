@@ -1,68 +1,105 @@
-"""Which columns of the files a job reads, found out from a few files."""
+"""Which columns of the files a job reads, and what every file must hold."""
 
 import fnmatch
-from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.sources.timeseries import TimeseriesSource
-from beamfeed.contract.errors import UserError
-from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import read_schema, require_columns
-from beamfeed.transforms.sources.timeseries.assets import path_columns
-from beamfeed.transforms.sources.timeseries.columns import is_number
-from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn, resolve_labels
+from beamfeed.transforms.sources.readers import TextOptions, require_columns
+from beamfeed.transforms.sources.timeseries.columns import is_name, is_number
+from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn
 from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
-
-SAMPLE = 32  # files, spread evenly over the listing
 
 
 @dataclass(frozen=True)
 class SeriesSchema:
-    """The columns that every file of the job must hold."""
+    """The columns that every file of the job must hold.
 
-    time: str
-    time_type: pa.DataType  # as the sampled files have it; CSV is parsed with it
+    Attributes:
+      time: the column of times, or of dates; None where rows count.
+      time_type: as the sampled files have it.
+      time_units: what the times mean.
+      features: the columns to train on, in order.
+      asset: with asset: {column: ...} of the files.
+      split: with split: {by: column} of the files.
+      booleans: features that a CSV writes as true and false.
+      labels: the columns that labels come from.
+      ranges: of features, by their place: the lowest and highest value.
+      clock: the column of times of the day, where `time` holds dates alone.
+      lacking: whether a file may lack columns of features, whose values are missing then.
+      text: how texts are written.
+      remarks: what was found out of the files that the user did not say.
+    """
+
+    time: str | None
+    time_type: pa.DataType
     time_units: TimeUnits
     features: tuple[str, ...]
-    asset: str | None  # with asset: {column: ...}
-    split: str | None  # with split: {by: column} where the files hold the column
-    booleans: frozenset[str] = frozenset()  # features that a CSV writes as true and false
+    asset: str | None
+    split: str | None
+    booleans: frozenset[str] = frozenset()
     labels: tuple[LabelColumn, ...] = ()
+    ranges: tuple[tuple[int, float, float], ...] = ()
+    clock: str | None = field(default=None, kw_only=True)
+    lacking: bool = field(default=False, kw_only=True)
+    text: TextOptions = field(default=TextOptions(), kw_only=True)
+    remarks: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    def time_columns(self) -> list[str]:
+        """The columns that times are read from."""
+        return [name for name in (self.time, self.clock) if name is not None]
 
     @property
     def names(self) -> list[str]:
         """All of them, each once, in the order they are read."""
-        keys = [self.time, *(name for name in (self.asset, self.split) if name)]
+        keys = [*self.time_columns, *(name for name in (self.asset, self.split) if name)]
         return list(dict.fromkeys([*keys, *self.features, *(label.column for label in self.labels)]))
 
     @property
+    def optional(self) -> frozenset[str]:
+        """Columns that a file may lack."""
+        if not self.lacking:
+            return frozenset()
+        needed = {*self.time_columns, self.asset, self.split, *(label.column for label in self.labels)}
+        return frozenset(self.features) - needed
+
+    @property
     def csv_types(self) -> dict[str, pa.DataType]:
-        """The types that the columns of a CSV are parsed as."""
-        types = {self.time: self.time_type}
+        """The types that the columns of a text are parsed as."""
+        types = dict.fromkeys(self.time_columns, self._time_of_text)
         types.update({name: pa.string() for name in (self.asset, self.split) if name})
         classes = {label.column: label.type for label in self.labels if label.classes is not None}
         features = {name: pa.bool_() if name in self.booleans else pa.float32() for name in self.features}
         numbers = {label.column: label.type for label in self.labels}
         return {**numbers, **features, **classes, **types}  # what names something must not be rounded
 
+    @property
+    def _time_of_text(self) -> pa.DataType:
+        """Times that Arrow reads by itself; or text, which `time_units` reads."""
+        units = self.time_units
+        if units.kind != "timestamp":
+            return self.time_type
+        if self.clock is not None or units.text != "ymd" or units.aware is None:
+            return pa.string()
+        return pa.timestamp("ns", "UTC" if units.aware else None)
+
     def check(self, path: str, schema: pa.Schema) -> None:
         """Raises BadInput if a column is missing or of the wrong type."""
-        require_columns(path, self.names, schema.names)
-        type_ = schema.field(self.time).type
-        if not self.time_units.reads(type_):
-            raise BadInput(
-                path, f"column {self.time}", f"is {type_}, the other files have {self.time_type} for the time"
-            )
+        require_columns(path, self.names, schema.names, self.optional)
+        if self.time is not None:
+            clock = None if self.clock is None else schema.field(self.clock).type
+            if fault := self.time_units.fault(schema.field(self.time).type, clock):
+                told = "" if "zone" in fault else f", the other files have {self.time_type} for the time"
+                raise BadInput(path, f"column {self.time}", fault + told)
         for name in self.features:
-            if not is_number(schema.field(name).type):
+            if name in schema.names and not is_number(schema.field(name).type):
                 raise BadInput(path, f"column {name}", f"is {schema.field(name).type}, a number is needed")
+        for key in filter(None, (self.asset, self.split)):
+            if not is_name(schema.field(key).type):
+                raise BadInput(path, f"column {key}", f"is {schema.field(key).type}, text is needed")
         for label in self.labels:
             if fault := label.fault(schema.field(label.column).type):
                 raise BadInput(path, f"column {label.column}", fault)
@@ -75,90 +112,8 @@ def match_features(patterns: Sequence[str], names: Sequence[str], never: Sequenc
     """
     found: dict[str, None] = {}
     for pattern in patterns:
-        if any(c in pattern for c in "*?["):
-            found.update(dict.fromkeys(n for n in names if fnmatch.fnmatchcase(n, pattern) and n not in never))
-        elif pattern in names:
+        if pattern in names:  # also where it looks like a glob, as `Temp [C]` does
             found[pattern] = None
+        elif any(c in pattern for c in "*?["):
+            found.update(dict.fromkeys(n for n in names if fnmatch.fnmatchcase(n, pattern) and n not in never))
     return list(found)
-
-
-def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
-    """Resolves feature globs and the type of the time column from a sample of the files.
-
-    A glob takes the columns that more than half of the sampled files have, so
-    that a broken file cannot change what the dataset holds.
-
-    Raises:
-      UserError: if no feature or no time column is found, or no file can be read.
-    """
-    step = max(1, len(files) // SAMPLE)
-    with ThreadPoolExecutor(8) as pool:
-        read = list(pool.map(lambda stat: _schema_or_reason(stat.path), files[::step][:SAMPLE]))
-    schemas = [schema for schema in read if isinstance(schema, pa.Schema)]
-    if not schemas:
-        raise UserError(f"source.files: none of the sampled files can be read, such as {read[0]}")
-    source, split = job.source, job.split
-    assert isinstance(source, TimeseriesSource)
-    split_column = split.column if split.by == "column" else None
-    if split_column and split_column in path_columns(files[0].path, source.asset):
-        split_column = None  # a named group of the path
-    seen = {
-        name: [schema.field(name).type for schema in schemas if name in schema.names] for name in _common_names(schemas)
-    }
-    types = {name: _most_common(found) for name, found in seen.items()}
-    for key, name in (
-        ("source.time.column", source.time.column),
-        ("source.asset.column", source.asset.column),
-        ("split.column", split_column),
-    ):
-        if name is not None and name not in types:
-            raise UserError(f"{key}: {name!r} is not a column of the files (they have: {', '.join(types)})")
-    time_type = types[source.time.column]
-    time_units = TimeUnits.of(time_type, source.time.unit)
-    if time_units is None:
-        raise UserError(
-            f"source.time.column: {source.time.column!r} is {time_type}, it must be timestamp, integer or float"
-        )
-    labels = resolve_labels(job.label, seen)
-    for label in labels:
-        for key, name in (("source.asset.column", source.asset.column), ("split.column", split_column)):
-            if label.column == name:
-                raise UserError(f"label.column: {name!r} is also {key}; it cannot be both")
-    never = [name for name in (source.time.column, source.asset.column, split_column) if name]
-    never += [label.column for label in labels]
-    numeric = [name for name in types if is_number(types[name])]
-    for pattern in source.features:
-        if not match_features([pattern], list(types), never):
-            raise UserError(f"source.features: no column matches {pattern!r} (the files have: {', '.join(types)})")
-        if pattern in types and pattern not in numeric:
-            raise UserError(f"source.features: column {pattern!r} is {types[pattern]}, a number is needed")
-        if not match_features([pattern], numeric, never):
-            raise UserError(f"source.features: {pattern!r} matches no column of numbers")
-    features = match_features(source.features, numeric, never)
-    return SeriesSchema(
-        time=source.time.column,
-        time_type=time_type,
-        time_units=time_units,
-        features=tuple(features),
-        asset=source.asset.column,
-        split=split_column,
-        booleans=frozenset(name for name in features if pa.types.is_boolean(types[name])),
-        labels=labels,
-    )
-
-
-def _schema_or_reason(path: str) -> pa.Schema | str:
-    try:
-        return read_schema(path)
-    except BadInput as bad:
-        return f"{bad.file}: {bad.reason}"
-
-
-def _common_names(schemas: Sequence[pa.Schema]) -> list[str]:
-    """Columns that more than half of the schemas have, in the order of the first that has them."""
-    counts = Counter(name for schema in schemas for name in schema.names)
-    return [name for name in counts if 2 * counts[name] > len(schemas)]
-
-
-def _most_common(values: Any) -> Any:
-    return Counter(values).most_common(1)[0][0]

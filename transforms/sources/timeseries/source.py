@@ -1,6 +1,7 @@
 """Sensor series as a kind of source: which of the folder's steps does what."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import apache_beam as beam
@@ -12,19 +13,24 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.sources.base import Source, Unit, Work
+from beamfeed.transforms.sources.base import Source, Unit
 from beamfeed.transforms.sources.record_block import RecordBlock
-from beamfeed.transforms.sources.timeseries.assets import asset_of_path
-from beamfeed.transforms.sources.timeseries.classes import RejectUnseen, SeriesVerdict, check_most
-from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, gather
-from beamfeed.transforms.sources.timeseries.preprocess import preprocess_unit
+from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems
+from beamfeed.transforms.sources.timeseries.classes import RejectUnseen, check_most
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, gather, split_by_path
+from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork, preprocess_unit
 from beamfeed.transforms.sources.timeseries.records import check_names, record_fields
+from beamfeed.transforms.sources.timeseries.resolve import resolve_schema
+from beamfeed.transforms.sources.timeseries.sampling import scaling_of
 from beamfeed.transforms.sources.timeseries.scan import FileSlice, scan_file
-from beamfeed.transforms.sources.timeseries.schema import resolve_schema
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
-from beamfeed.transforms.sources.timeseries.validate import SeriesReport, SeriesStatistics, judge, validate_unit
+from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics
+from beamfeed.transforms.sources.timeseries.validate import SeriesReport, judge, validate_unit, why_empty
+from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, divide
+from beamfeed.transforms.splits import split_of_value
 from beamfeed.transforms.statistics.moments import Moments
-from beamfeed.transforms.statistics.scale import BuildTransform, Table, load_scaler
+from beamfeed.transforms.statistics.scale import BuildTransform, load_scaler
+from beamfeed.transforms.statistics.scaling import CountUnderFloor, Scaling
 
 
 class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
@@ -37,52 +43,65 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
     @classmethod
     def of(cls, job: Job, files: Sequence[FileStat]) -> "Timeseries":
         check_names(job.label)
+        assert isinstance(job.source, TimeseriesSource)
+        check_stems([stat.path for stat in files], job.source.asset)
         return cls(PreprocessSpec.of(job, resolve_schema(job, files)))
 
     @classmethod
     def asset_of_path(cls, path: str, job: Job) -> str | None:
         assert isinstance(job.source, TimeseriesSource)
-        return None if job.source.asset.column is not None else asset_of_path(path, job.source.asset)
+        return asset_of_path(path, job.source.asset)
 
-    def scan(self, path: str) -> Iterable[FileSlice]:
+    def scan(self, file: FileStat, scratch: str) -> Iterable[FileSlice]:
         split, schema = self.job.split, self._spec.schema
         by_path = split.column if split.by == "column" and schema.split is None else None
-        return scan_file(path, self._spec.source.asset, schema, by_path)
+        return scan_file(file, self._spec.source.asset, schema, by_path, scratch)
 
-    def gather(self, name: str, pieces: Sequence[FileSlice], split: SplitName | None) -> SeriesAsset | Reject:
-        return gather(name, pieces, split, self.job, self._spec.schema.time_units)
-
-    def plan(self, pieces: Iterable[FileSlice], rejects: Iterable[Reject]) -> tuple[list[SeriesAsset], list[Reject]]:
+    def gather(
+        self, name: str, pieces: Sequence[FileSlice], split: SplitName | None, lost: Sequence[Reject]
+    ) -> SeriesAsset | Reject:
         """As every kind does.
 
         Raises:
           JobFailed: where labels follow from the end of an asset, and a file that cannot be read may hold that of any.
         """
-        rejects = list(rejects)
         derived = [label for label in self.job.label if label.derive]
-        if derived and (lost := [reject for reject in rejects if reject.asset is None]):
+        if derived and lost:
             raise JobFailed(
                 f"label.derive: {derived[0].derive} needs all rows of each asset, and {lost[0].file} may hold the last "
                 f"ones of any: {lost[0].reason}; mend the file or leave it out"
             )
-        return super().plan(pieces, rejects)
+        return gather(name, pieces, split, self.job, self._spec.schema.time_units, apart=bool(lost))
+
+    def plan(self, name: str, pieces: Sequence[FileSlice], lost: Sequence[Reject] = ()) -> SeriesAsset | Reject | None:
+        """As every kind does; the files of an asset may be in several splits by their paths."""
+        values = {piece.split_value for piece in pieces}
+        if len({split_of_value(value, self.job.split) for value in values if value is not None}) < 2:
+            return super().plan(name, pieces, lost)
+        asset = self.gather(name, pieces, None, lost)
+        return asset if isinstance(asset, Reject) else split_by_path(asset, self.job.split)
+
+    def in_fleet(self, asset: SeriesAsset, rows: int) -> SeriesAsset:
+        return replace(asset, fleet_rows=rows) if self.job.prepare.scale.how == "robust" else asset
 
     def units(self, asset: SeriesAsset) -> Iterator[Unit[SeriesAsset]]:
         return cut_units(asset, self._spec.windowing, len(self._spec.schema.features))
 
     def size(self, unit: Unit[SeriesAsset]) -> int:
-        windowing, rows = self._spec.windowing, unit.rows * 4 * len(self._spec.schema.features)
-        return rows * windowing.length // windowing.stride if windowing.windows_per_segment == 1 else rows
+        return unit.rows * 4 * len(self._spec.schema.features)
 
     @property
     def zero(self) -> SeriesStatistics:
         return SeriesStatistics.zero(self._spec.schema)
 
     def validate(self, unit: Unit[SeriesAsset]) -> SeriesReport:
-        return validate_unit(unit, self._spec.schema, self.job)
+        return validate_unit(unit, self._spec)
 
-    def judge(self, reports: Iterable[SeriesReport]) -> SeriesVerdict:
-        return judge(reports, self._spec.schema, self.job)
+    def judge(self, asset: SeriesAsset, reports: Iterable[SeriesReport]) -> SeriesVerdict:
+        return judge(asset, reports, self._spec)
+
+    def works(self, verdict: SeriesVerdict) -> Iterator[tuple[SeriesWork, int]]:  # type: ignore[override]
+        return divide(verdict, self._spec)
 
     def review(self, verdicts: beam.PCollection) -> beam.PCollection:
         labels = self._spec.schema.labels
@@ -90,22 +109,32 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
 
     def learn(self, verdicts: beam.PCollection) -> tuple[beam.PCollection, tuple]:
         scale, features = self.job.prepare.scale, len(self._spec.schema.features)
-        fleet = self.add_up(verdicts) | "CheckClasses" >> beam.Map(self._checked)
-        by_asset = (
+        found = self.add_up(verdicts) | "CheckClasses" >> beam.Map(self._checked)
+        fleet = found | "ScaleOfFleet" >> beam.Map(lambda found: scaling_of(found.moments, found.sample, scale.how))
+        statistics = found | "DropSample" >> beam.Map(lambda found: replace(found, sample=None))
+        if scale.per == "fleet":
+            return statistics, fleet | "BuildTransform" >> BuildTransform(scale, features)
+        assets = (
             verdicts
-            | "Accepted" >> beam.Filter(lambda v: scale.per == "asset" and not v.rejects)
-            | "MomentsByAsset" >> beam.Map(lambda v: (v.asset.name, v.statistics.moments))
+            | "Accepted" >> beam.Filter(lambda verdict: verdict.accepted)
+            | "ScaleOfAsset" >> beam.Map(lambda verdict: (verdict.asset.name, self._own_scaling(verdict.statistics)))
         )
-        table = fleet | "MakeTable" >> beam.Map(
-            lambda found, assets: Table.of(found.moments, dict(assets), scale.how), beam.pvalue.AsList(by_asset)
+        under = assets | "CountUnderFloor" >> CountUnderFloor(fleet, scale.floor, features)
+        statistics = statistics | "NoteUnderFloor" >> beam.Map(
+            lambda found, under: replace(found, under_floor=under), beam.pvalue.AsSingleton(under)
         )
-        return fleet, table | "BuildTransform" >> BuildTransform(scale, features)
+        return statistics, fleet | "BuildTransform" >> BuildTransform(scale, features, assets)
+
+    def _own_scaling(self, statistics: SeriesStatistics) -> Scaling:
+        return scaling_of(statistics.moments, statistics.sample, self.job.prepare.scale.how, settled=True)
 
     def _checked(self, statistics: SeriesStatistics) -> SeriesStatistics:
         check_most(statistics.classes, self._spec.schema.labels)
         return statistics
 
-    def read(self, work: Work[SeriesAsset], transform: str, statistics: SeriesStatistics) -> Iterator[RecordBlock]:
+    def read(  # type: ignore[override]
+        self, work: SeriesWork, transform: str, statistics: SeriesStatistics
+    ) -> Iterator[RecordBlock]:
         scaler = load_scaler(transform, self.job.prepare.scale.per == "asset")
         return preprocess_unit(work, self._spec.with_classes(statistics.classes), scaler)
 
@@ -115,13 +144,13 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
 
     def stats(self, statistics: SeriesStatistics) -> dict[str, Any]:
         moments = statistics.moments
-        return {"rows": moments.rows, "features": feature_stats(moments, self._spec.schema.features)}
+        found = feature_stats(moments, self._spec.schema.features)
+        for name, assets in zip(found, statistics.under_floor, strict=False):
+            found[name]["assets_under_floor"] = assets
+        return {"rows": moments.rows, "features": found}
 
     def why_empty(self, asset: SeriesAsset) -> str:
-        ahead = self._spec.windowing.ahead
-        rows = f"{self.job.windows.length + ahead} rows in a row without a gap or a missing value"
-        label = f" (a window and its label at horizon {ahead})" if ahead else ""
-        return f"has no {rows}{label}" + (", or with no label that is known" if self.job.label else "")
+        return why_empty(self._spec)
 
 
 def feature_stats(moments: Moments, features: Sequence[str]) -> dict[str, dict[str, Any]]:

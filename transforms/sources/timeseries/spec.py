@@ -31,7 +31,7 @@ class PreprocessSpec:
 
     def last_position(self, asset: SeriesAsset) -> int:
         """Of the last row of an asset, or of the last step of its grid."""
-        return asset.rows - 1 if self.every is None else max(piece.last for piece in asset.pieces) // self.every
+        return asset.rows - 1 if self.every is None else asset.last // self.every
 
     @property
     def source(self) -> TimeseriesSource:

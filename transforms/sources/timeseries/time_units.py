@@ -1,10 +1,12 @@
-"""What the numbers of a time column mean: columns of any type as int64 ticks, and durations in the same ticks.
+"""What the values of a time column mean: columns of any type as int64 ticks, and durations in the same ticks.
 
-A tick is a nanosecond for timestamps and for numeric columns with a unit. For
-integers without a unit it is 1, for floats without a unit 1e-9.
+A tick is a nanosecond for timestamps, for times as text, and for numeric columns
+with a unit. For integers without a unit, and for numbers of rows, it is 1, for
+floats without a unit 1e-9.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import numpy as np
@@ -13,62 +15,185 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.config.duration import NANOSECONDS, parse_duration
 from beamfeed.contract.errors import UserError
+from beamfeed.transforms.sources.readers import A_ZONE, NO_ZONE, BadTime, pattern_of, read_times
+
+__all__ = ["BadTime", "TimeUnits", "check_format", "check_zone", "is_text"]
 
 FLOAT_TICKS = 1_000_000_000
 _LIMIT = 2**62  # differences of two times must fit an int64 too
 
 
-class BadTime(ValueError):
-    """A time that cannot be read; the message says why."""
-
-
 @dataclass(frozen=True)
 class TimeUnits:
-    """What a time column counts."""
+    """What a time column counts.
 
-    kind: Literal["timestamp", "integer", "float"]
-    unit: str | None = None  # of a numeric column
+    Attributes:
+      kind: of the column's type; row where there is no column and rows count.
+      unit: of numbers, or from one row to the next.
+      text: how times are written as text: a format, or the order of a date.
+      zone: of times that do not say theirs; times with a zone are made UTC in any case.
+      aware: whether times say their zone; None where it does not matter, as `zone` makes all of them one.
+    """
+
+    kind: Literal["timestamp", "integer", "float", "row"]
+    unit: str | None = None
+    text: str = "ymd"
+    zone: str | None = None
+    aware: bool | None = None
 
     @classmethod
-    def of(cls, type_: pa.DataType, unit: str | None) -> "TimeUnits | None":
-        """The units of a column's type; None where the type is no time."""
+    def of(
+        cls, type_: pa.DataType, unit: str | None, *, text: str | None = None, zone: str | None = None
+    ) -> "TimeUnits | None":
+        """The units of a column's type; None where the type is no time.
+
+        Args:
+          type_: of the column.
+          unit: of its numbers.
+          text: how its text is written, if it is known.
+          zone: of times that do not say theirs.
+        """
         if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
-            return cls("timestamp")
+            aware = pa.types.is_timestamp(type_) and type_.tz is not None
+            return cls("timestamp", text=text or "ymd", zone=zone, aware=None if zone else aware)
+        if text is not None and (is_text(type_) or pa.types.is_integer(type_)):
+            return cls("timestamp", text=text, zone=zone)
         if pa.types.is_integer(type_):
             return cls("integer", unit)
-        if pa.types.is_floating(type_):
+        if pa.types.is_floating(type_) or pa.types.is_decimal(type_):
             return cls("float", unit)
         return None
 
-    def reads(self, type_: pa.DataType) -> bool:
-        """Whether a column of this type can be read in these units: integers can where floats were expected."""
-        other = TimeUnits.of(type_, self.unit)
-        return other is not None and (other.kind == self.kind or (self.kind, other.kind) == ("float", "integer"))
+    def fault(self, type_: pa.DataType, clock: pa.DataType | None = None) -> str | None:
+        """What keeps a column of this type from being read in these units; None if it can be.
 
-    def ticks(self, column: pa.Array) -> np.ndarray:
-        """int64 [n] ticks of a column of n times.
+        Args:
+          type_: of the column.
+          clock: of the column of times of the day, where there is one.
+        """
+        if clock is not None and not (pa.types.is_time(clock) or is_text(clock)):
+            return f"has times of the day in a column that is {clock}"
+        if clock is not None and pa.types.is_integer(type_):
+            return None
+        if self.kind == "timestamp":
+            aware = pa.types.is_timestamp(type_) and type_.tz is not None
+            if not is_text(type_) and self.aware not in (None, aware):
+                return f"is {type_}: it {A_ZONE if aware else NO_ZONE}"
+            fits = pa.types.is_timestamp(type_) or pa.types.is_date(type_) or is_text(type_)
+            return None if fits or ("%" in self.text and pa.types.is_integer(type_)) else f"is {type_}"
+        other = TimeUnits.of(type_, self.unit)
+        fits = other is not None and (other.kind == self.kind or (self.kind, other.kind) == ("float", "integer"))
+        return None if fits else f"is {type_}"
+
+    def ticks(self, column: pa.Array, clock: pa.Array | None = None) -> np.ndarray:
+        """int64 [n] ticks of a column of n times, or of one of dates and one of times of the day.
 
         Raises:
-          BadTime: if a time is missing or out of range.
+          BadTime: if a time is missing, out of range, or cannot be read.
         """
-        if column.null_count:
-            row = pc.index(column.is_null(), True).as_py()
-            raise BadTime(f"row {row}: the time is missing")
+        for one in (column, clock):
+            if one is not None and one.null_count:
+                row = pc.index(one.is_null(), True).as_py()
+                raise BadTime(row, "the time is missing")
         if self.kind == "timestamp":
-            if pa.types.is_date(column.type):
-                column = column.cast(pa.timestamp("s"))
-            unit = column.type.unit
-            return _scaled(column.cast(pa.int64()).to_numpy(), NANOSECONDS[unit])
+            return _checked(self._nanoseconds(column) if clock is None else self._joined(column, clock))
         if self.kind == "integer":
-            factor = NANOSECONDS[self.unit] if self.unit else 1
-            return _scaled(column.cast(pa.int64()).to_numpy(), factor)
+            try:
+                values = column.cast(pa.int64()).to_numpy()
+            except pa.ArrowInvalid:
+                row = int(np.asarray(column.to_numpy(zero_copy_only=False) >= 2**63).argmax())
+                raise BadTime(row, f"the time {column[row]} is out of range") from None
+            return _scaled(values, NANOSECONDS[self.unit] if self.unit else 1)
         values = column.cast(pa.float64(), safe=False).to_numpy()
         bad = ~np.isfinite(values)
         if bad.any():
-            raise BadTime(f"row {int(bad.argmax())}: the time is {values[bad.argmax()]}")
-        scaled = np.round(values * (NANOSECONDS[self.unit] if self.unit else FLOAT_TICKS))
+            raise BadTime(int(bad.argmax()), f"the time is {values[bad.argmax()]}")
+        with np.errstate(over="ignore"):
+            scaled = np.round(values * (NANOSECONDS[self.unit] if self.unit else FLOAT_TICKS))
         _check_range(scaled, values)
         return scaled.astype(np.int64)
+
+    def rows(self, first: int, rows: int) -> np.ndarray:
+        """int64 [rows] ticks of rows that count themselves, from `first` on."""
+        return np.arange(first, first + rows) * (NANOSECONDS[self.unit] if self.unit else 1)
+
+    def _nanoseconds(self, column: pa.Array) -> np.ndarray:
+        """Of a column of timestamps, dates or text; a missing one of pandas stays the smallest number."""
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if pa.types.is_timestamp(column.type):
+            return self._in_utc(_scaled(column.cast(pa.int64()).to_numpy(), NANOSECONDS[column.type.unit]),
+                                aware=column.type.tz is not None)  # fmt: skip
+        if pa.types.is_date(column.type):
+            days = column.cast(pa.timestamp("s")).cast(pa.int64()).to_numpy()
+            return self._in_utc(_scaled(days, NANOSECONDS["s"]), aware=False)
+        text = column.cast(pa.string())
+        found = read_times(text, self.text)
+        if self.aware is not None and (found.aware != self.aware).any():
+            row = int((found.aware != self.aware).argmax())
+            raise BadTime(row, NO_ZONE if self.aware else A_ZONE, text[row].as_py())
+        ticks = found.local - found.offset
+        if self.zone is not None and not found.aware.all():
+            plain = np.flatnonzero(~found.aware)
+            ticks[plain] = self._in_utc(ticks[plain], aware=False, rows=plain)
+        return ticks
+
+    def _joined(self, date: pa.Array, clock: pa.Array) -> np.ndarray:
+        """Of a column of dates and one of times of the day."""
+        if pa.types.is_time(clock.type) and not is_text(date.type):
+            days = replace(self, zone=None, aware=None)._nanoseconds(date)
+            units = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[clock.type.unit]
+            whole = pa.int32() if pa.types.is_time32(clock.type) else pa.int64()
+            return self._in_utc(days + clock.cast(whole).cast(pa.int64()).to_numpy() * units, aware=False)
+        if pa.types.is_timestamp(date.type):  # as text it has a time of the day already
+            date = date.cast(pa.date32(), safe=False)
+        text, plain = self, "%" not in self.text
+        if plain and not is_text(date.type):
+            text = replace(self, text="ymd")
+        parts = (one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in (date, clock))
+        return text._nanoseconds(pc.binary_join_element_wise(*(part.cast(pa.string()) for part in parts), " "))
+
+    def _in_utc(self, local: np.ndarray, *, aware: bool, rows: np.ndarray | None = None) -> np.ndarray:
+        """Moves times of a clock in `zone` to UTC; an hour that the clock shows twice is taken for its first.
+
+        Args:
+          local: int64 [n] nanoseconds.
+          aware: whether they are in UTC already.
+          rows: int64 [n], which of a column's they are, for messages; None if they are all.
+        """
+        if aware or self.zone is None:
+            return local
+        clock = pa.array(_checked(local), pa.timestamp("ns"))
+        moved = pc.assume_timezone(clock, self.zone, ambiguous="earliest", nonexistent="earliest")
+        lost = pc.not_equal(pc.local_timestamp(moved), clock)
+        if pc.any(lost).as_py():
+            at = pc.index(lost, True).as_py()
+            when = str(local[at].astype("datetime64[ns]").astype("datetime64[s]")).replace("T", " ")
+            row = at if rows is None else rows[at]
+            raise BadTime(int(row), f"there is no {when} in {self.zone}, where clocks are put forward then")
+        return moved.cast(pa.int64()).to_numpy()
+
+    def instant(self, value: str | int | float, key: str) -> int:
+        """Ticks of a time that the job file gives under `key`.
+
+        Raises:
+          UserError: if it is no time of the column's kind.
+        """
+        if self.kind != "timestamp":
+            if isinstance(value, str):
+                raise UserError(f"{key}: {value!r} is not a number, and the time column holds numbers")
+            return round(value * (NANOSECONDS[self.unit] if self.unit else FLOAT_TICKS if self.kind == "float" else 1))
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            raise UserError(f"{key}: {value!r} is not a time such as 2024-01-31 or 2024-01-31T12:00:00") from None
+        aware = moment.tzinfo is not None
+        moment = moment if aware else moment.replace(tzinfo=UTC)
+        ticks = round((moment - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1)) * 1000
+        try:
+            return int(self._in_utc(np.array([ticks]), aware=aware)[0])
+        except BadTime as bad:
+            raise UserError(f"{key}: {bad.what}") from None
 
     def duration(self, value: str | int | float, key: str) -> int:
         """Ticks of a duration that the job file gives under `key`.
@@ -85,19 +210,51 @@ class TimeUnits:
                     f"{key}: {value!r} has a unit but the time column has none; "
                     "give source.time.unit, or a plain number here"
                 )
-            return max(1, round(number * (1 if self.kind == "integer" else FLOAT_TICKS)))
+            return max(1, round(number * (FLOAT_TICKS if self.kind == "float" else 1)))
         return max(1, round(number * NANOSECONDS[unit or self.unit or "s"]))
 
 
+def is_text(type_: pa.DataType) -> bool:
+    """Whether a column of this type holds text."""
+    if pa.types.is_dictionary(type_):
+        return is_text(type_.value_type)
+    return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
+
+
+def check_format(format_: str | None) -> None:
+    """Raises UserError if a time format of the job file does not tell a time."""
+    try:
+        if format_ is not None:
+            pattern_of(format_)
+    except ValueError as error:
+        raise UserError(f"source.time.format: {error}") from None
+
+
+def check_zone(zone: str | None) -> None:
+    """Raises UserError if this machine does not know a time zone."""
+    try:
+        if zone is not None:
+            pc.assume_timezone(pa.array([0], pa.timestamp("ns")), zone, ambiguous="earliest", nonexistent="earliest")
+    except pa.ArrowInvalid:
+        raise UserError(
+            f"source.time.zone: {zone!r} is not known on this machine (is its package tzdata there?)"
+        ) from None
+
+
 def _scaled(values: np.ndarray, factor: int) -> np.ndarray:
-    if factor == 1:
-        return values
-    _check_range(values.astype(np.float64) * factor, values)
-    return values * factor
+    _check_range(values if factor == 1 else values.astype(np.float64) * factor, values)
+    return values if factor == 1 else values * factor
+
+
+def _checked(ticks: np.ndarray) -> np.ndarray:
+    _check_range(ticks, ticks)
+    return ticks
 
 
 def _check_range(scaled: np.ndarray, values: np.ndarray) -> None:
-    bad = np.abs(scaled) >= _LIMIT
+    bad = (scaled >= _LIMIT) | (scaled <= -_LIMIT)  # and not by abs: that of the smallest number is itself
     if bad.any():
         row = int(bad.argmax())
-        raise BadTime(f"row {row}: the time {values[row]} is out of range; check source.time.unit")
+        if values.dtype == np.int64 and values[row] == np.iinfo(np.int64).min:
+            raise BadTime(row, "the time is missing (NaT)")
+        raise BadTime(row, f"the time {values[row]} is out of range; check source.time.unit")

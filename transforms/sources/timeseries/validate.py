@@ -1,179 +1,229 @@
-"""Reads every row once, before anything is written: what is broken, and the statistics of the rest."""
+"""Reads every row once, before anything is written: what is broken, where windows are, the statistics of the rest."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.split import SPLITS
+from beamfeed.contract.config.split import SplitName
+from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.base import Report, Unit
-from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, SeriesVerdict, add_names, see_classes
+from beamfeed.transforms.sources.timeseries.classes import SeenClasses
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
-from beamfeed.transforms.sources.timeseries.read import Chunk, in_split, read_chunks
-from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
-from beamfeed.transforms.statistics.moments import Moments
+from beamfeed.transforms.sources.timeseries.preprocess import find_all, in_order
+from beamfeed.transforms.sources.timeseries.read import Chunk, read_chunks, sort_bytes
+from beamfeed.transforms.sources.timeseries.sampling import settle
+from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
+from beamfeed.transforms.sources.timeseries.survey import Found, SeriesStatistics, Survey
+from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, UnitFacts
+from beamfeed.transforms.splits import wanted_splits
 
 
 @dataclass(frozen=True)
-class Disorder:
-    """The first place where time does not increase."""
-
-    decreases: bool  # False: two rows have one time
-    file: str
-    row: int
-
-
-@dataclass(frozen=True)
-class SeriesStatistics:
-    """What rows add up to.
+class SeriesReport(Report):
+    """What was found in one unit.
 
     Attributes:
-      moments: of the features of training rows; of an asset with a scale of its own, of its rows.
-      classes: for each label, the classes that training rows name.
+      facts: where it is, and where the rows of each split are in it.
+      found: what its rows add up to.
+      windows: the splits of which it holds a window.
+      looked: the splits of which all rows were looked at for that.
     """
 
-    moments: Moments
-    classes: Names
-
-    @classmethod
-    def zero(cls, schema: SeriesSchema) -> "SeriesStatistics":
-        """Of no rows."""
-        return cls(Moments.zero(len(schema.features)), SeenClasses.zero(schema.labels).training)
-
-    def __add__(self, other: "SeriesStatistics") -> "SeriesStatistics":
-        return SeriesStatistics(self.moments + other.moments, add_names(self.classes, other.classes))
+    facts: UnitFacts = field(kw_only=True)
+    found: Found = field(kw_only=True)
+    windows: frozenset[SplitName] = field(default=frozenset(), kw_only=True)
+    looked: frozenset[SplitName] = field(default=frozenset(), kw_only=True)
 
 
-@dataclass(frozen=True)
-class SeriesReport(Report[SeriesAsset]):
-    """What was found in one unit."""
-
-    first_time: int = 0
-    last_time: int = 0
-    decrease: Disorder | None = None
-    repeat: Disorder | None = None
-    seen: SeenClasses = field(kw_only=True)
-
-
-def validate_unit(unit: Unit[SeriesAsset], schema: SeriesSchema, job: Job) -> SeriesReport:
-    """Reads the rows of a unit and checks them; never raises for bad data."""
-    report = SeriesReport(unit, SeriesStatistics.zero(schema), seen=SeenClasses.zero(schema.labels))
-    last: int | None = None
-    moments, seen = report.statistics.moments, report.seen
+def validate_unit(unit: Unit[SeriesAsset], spec: PreprocessSpec) -> SeriesReport:
+    """Checks the rows of a unit; never raises for bad data."""
+    survey = Survey(unit.asset, spec.schema, spec.job)
+    windows, looked = frozenset[SplitName](), frozenset[SplitName]()
+    reject = None
     try:
-        for chunk in read_chunks(unit.asset, schema, unit.start, unit.end):
-            report = _check_order(report, chunk, last)
-            last = int(chunk.time[-1])
-            moments += Moments.of(_rows_for_statistics(chunk, unit.asset, job))
-            if schema.labels:
-                seen += _classes(chunk, unit.asset, schema, job)
+        chunks = read_chunks(unit.asset, spec.schema, unit.start, unit.end)
+        windows, looked = survey_rows(survey, chunks, unit.asset, spec, ends=unit.is_last)
     except BadInput as bad:
-        return replace(report, reject=bad.reject(unit.asset.name))
-    return replace(report, statistics=SeriesStatistics(moments, seen.training), seen=seen, last_time=last or 0)
+        reject = bad.reject(unit.asset.name)
+    found = survey.found
+    if unit.rows == unit.asset.rows:
+        found.sample = settle(found.sample, unit.asset, len(spec.schema.features), spec.job)
+    facts = UnitFacts(unit.start, unit.end, found.first_time, found.spans)
+    return SeriesReport(unit.index, None, reject=reject, facts=facts, found=found, windows=windows, looked=looked)
 
 
-def _classes(chunk: Chunk, asset: SeriesAsset, schema: SeriesSchema, job: Job) -> SeenClasses:
-    train, *others = (in_split(chunk, asset, name, job.split) for name in SPLITS)
-    place = chunk.path, chunk.file_row
-    return see_classes(chunk.labels, schema.labels, train, train | others[0] | others[1], place)
+def survey_rows(
+    survey: Survey, chunks: Iterator[Chunk], asset: SeriesAsset, spec: PreprocessSpec, *, ends: bool = True
+) -> tuple[frozenset[SplitName], frozenset[SplitName]]:
+    """Adds all rows up, and looks for a window of each split while they stream past.
 
+    A split's search ends at its first window, so that most rows are not looked at. The next one begins with the chunk
+    at which the one before ended.
 
-def _check_order(report: SeriesReport, chunk: Chunk, last: int | None) -> SeriesReport:
-    if last is None:
-        report = replace(report, first_time=int(chunk.time[0]))
-        last = int(chunk.time[0]) - 1
-    step = np.diff(chunk.time, prepend=last)
-    if report.decrease is None and (step < 0).any():
-        row = chunk.file_row + int((step < 0).argmax())
-        report = replace(report, decrease=Disorder(True, chunk.path, row))
-    if report.repeat is None and (step == 0).any():
-        row = chunk.file_row + int((step == 0).argmax())
-        report = replace(report, repeat=Disorder(False, chunk.path, row))
-    return report
+    Args:
+      survey: of the asset.
+      chunks: its rows, or those of a unit.
+      asset: whose rows.
+      spec: of the job.
+      ends: whether the asset ends with them; else their last step of the grid may not be whole.
 
-
-def _rows_for_statistics(chunk: Chunk, asset: SeriesAsset, job: Job) -> np.ndarray:
-    """Training rows; with scale.per: asset, all rows of an asset that is in one split as a whole.
-
-    An asset's own scale needs its own rows, also where it is there to test with.
+    Returns:
+      the splits with a window, and those of which every row was looked at.
     """
-    if asset.split is not None:
-        use_all = asset.split == "train" or job.prepare.scale.per == "asset"
-        return chunk.values if use_all else chunk.values[:0]
-    return chunk.values[in_split(chunk, asset, "train", job.split)]
+    stream = survey.watch(chunks)
+    last: list[Chunk] = []
+
+    def again() -> Iterator[Chunk]:
+        if last:
+            yield last[0]
+        for chunk in stream:
+            last[:] = [chunk]
+            if survey.found.decrease is not None or (survey.found.repeat is not None and spec.every is None):
+                return  # they will be put in order first
+            yield chunk
+
+    names = wanted_splits(spec.job.split) if asset.split is None else [asset.split]
+    windows, looked = set(), set()
+    for number, name in enumerate(names):
+        held = 0 if ends or spec.every is None else 1
+        if any(found.ends_before(held, spec.windowing) for found in find_all(again(), asset, name, spec)):
+            windows.add(name)
+        elif number == 0:
+            looked.add(name)
+    for _ in stream:
+        pass
+    return frozenset(windows), frozenset(looked)
 
 
-def judge(reports: Iterable[SeriesReport], schema: SeriesSchema, job: Job) -> SeriesVerdict:
+def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessSpec) -> SeriesVerdict:
     """Decides from the reports on all units of one asset.
 
-    Rows out of order are sorted if they fit in limits.sort_memory_mb; an asset with
-    two rows of one time is set aside, as nobody could say which one holds.
+    Rows out of order are sorted if they fit in limits.sort_memory_mb, rows of one time become one as
+    prepare.duplicates says, and an asset without a window is set aside: what remains is what will be written.
     """
-    ordered = sorted(reports, key=lambda report: report.unit.index)
-    asset = ordered[0].unit.asset
-    seen = sum((report.seen for report in ordered), SeenClasses.zero(schema.labels))
+    ordered = sorted(reports, key=lambda report: report.index)
+    founds = [report.found for report in ordered]
 
     def reject(*why: Reject) -> SeriesVerdict:
-        return SeriesVerdict(asset, SeriesStatistics.zero(schema), rejects=why, seen=seen)
+        seen = sum((found.seen for found in founds), SeenClasses.zero(spec.schema.labels))
+        return SeriesVerdict(asset, SeriesStatistics.zero(spec.schema), rejects=why, seen=seen)
 
-    broken = tuple(report.reject for report in ordered if report.reject is not None)
-    if broken:
+    if broken := [report.reject for report in ordered if report.reject is not None]:
         return reject(*broken)
-    decrease, repeat = _disorder(ordered)
+    decrease, repeat = _disorder(asset, ordered)
+    merges = spec.job.prepare.duplicates != "reject"
     if decrease is not None:
-        size = asset.rows * (4 * len(schema.features) + 8 + sum(label.row_bytes for label in schema.labels))
-        if size > job.limits.sort_memory_mb << 20:
-            reason = (
-                f"times decrease, and sorting {size / 2**20:.1f} MB is over "
-                f"limits.sort_memory_mb: {job.limits.sort_memory_mb}"
-            )
-            return reject(_reject(asset, decrease, reason))
-        repeat = _repeat_after_sorting(asset, schema)
+        size, most = sort_bytes(asset, spec.schema), spec.job.limits.sort_memory_mb
+        if size > most << 20:
+            reason = f"times decrease, and sorting takes {size / 2**20:.1f} MB, over limits.sort_memory_mb: {most}"
+            return reject(Reject(asset.name, *decrease, reason))
         asset = replace(asset, sort=True)
-    if repeat is not None:
-        return reject(_reject(asset, repeat, "has the time of another row of its asset"))
-    total = sum((report.statistics for report in ordered), SeriesStatistics.zero(schema))
-    return SeriesVerdict(asset, total, seen=seen)
-
-
-def _reject(asset: SeriesAsset, found: Disorder, reason: str) -> Reject:
-    return Reject(asset.name, found.file, f"row {found.row}", reason)
-
-
-def _disorder(ordered: list[SeriesReport]) -> tuple[Disorder | None, Disorder | None]:
-    """The first decrease and the first repeat, inside units and from one to the next."""
-    found: list[Disorder] = []
-    for i, report in enumerate(ordered):
-        if i and report.first_time <= ordered[i - 1].last_time:
-            piece = _slice_at(report.unit)
-            found.append(Disorder(report.first_time < ordered[i - 1].last_time, piece[0], piece[1]))
-        found.extend(d for d in (report.decrease, report.repeat) if d is not None)
-    return (
-        next((d for d in found if d.decreases), None),
-        next((d for d in found if not d.decreases), None),
+    elif repeat is not None and not merges:
+        return reject(Reject(asset.name, *repeat, "has the time of another row of its asset"))
+    # Rows of one time do no harm where they end in one step of the grid.
+    if (decrease is not None or repeat is not None) and merges and spec.every is None:
+        asset = replace(asset, merge=True)
+    if asset.sort or asset.merge:
+        survey = Survey(asset, spec.schema, spec.job)
+        try:
+            windows, looked = survey_rows(survey, in_order(asset, spec), asset, spec)
+        except BadInput as bad:
+            return reject(bad.reject(asset.name))
+        whole = survey.found
+        if whole.repeat is not None and not merges:
+            place = whole.repeat.file, f"row {whole.repeat.row}"
+            return reject(Reject(asset.name, *place, "has the time of another row of its asset"))
+        merged = asset.rows - whole.rows
+        asset = replace(asset, total=whole.rows)
+        facts, founds = [UnitFacts(0, asset.end, whole.first_time, whole.spans)], [whole]
+    else:
+        merged = 0
+        windows = frozenset().union(*(report.windows for report in ordered))
+        looked = ordered[0].looked if len(ordered) == 1 else frozenset[SplitName]()
+        facts = [report.facts for report in ordered]
+    windows |= _look_again(asset, facts, windows | looked, spec)
+    notes = [*_notes(asset, founds, merged, spec)]
+    values = frozenset().union(*(found.listed | set(found.unlisted) for found in founds))
+    if not any(fact.spans for fact in facts):  # all rows have values in no list of split
+        return replace(reject(), left_out=True, notes=tuple(notes), split_values=values)
+    if not windows:
+        return replace(reject(Reject(asset.name, asset.files, "file", why_empty(spec))), split_values=values)
+    wanted = wanted_splits(spec.job.split) if asset.split is None else [asset.split]
+    notes += [Note(f"without a window in {name}", asset.name) for name in wanted if name not in windows]
+    seen = sum((found.seen for found in founds), SeenClasses.zero(spec.schema.labels))
+    if "train" not in windows:
+        seen = replace(seen, training=SeenClasses.zero(spec.schema.labels).training)
+    statistics = sum((found.statistics for found in founds), SeriesStatistics.zero(spec.schema))
+    sample = founds[0].sample if len(founds) == 1 else statistics.sample  # a sum has nothing settled
+    statistics = replace(statistics, sample=settle(sample, asset, len(spec.schema.features), spec.job))
+    return SeriesVerdict(
+        asset, statistics, notes=tuple(notes), split_values=values, seen=seen, splits=windows, units=tuple(facts)
     )
 
 
-def _slice_at(unit: Unit[SeriesAsset]) -> tuple[str, int]:
-    """The file and its row that a unit starts at."""
+def why_empty(spec: PreprocessSpec) -> str:
+    """Why an asset gives no window."""
+    ahead = spec.windowing.ahead
+    rows = f"{spec.job.windows.length + ahead} rows in a row without a gap or a missing value"
+    label = f" (a window and its label at horizon {ahead})" if ahead else ""
+    return f"has no {rows}{label}" + (", or with no label that is known" if spec.job.label else "")
+
+
+def _look_again(
+    asset: SeriesAsset, facts: Sequence[UnitFacts], known: frozenset[SplitName], spec: PreprocessSpec
+) -> frozenset[SplitName]:
+    """The other splits that have a window, where one may reach from one unit into the next: all rows are read again."""
+    found = set()
+    for name in {name for fact in facts for name in fact.spans} - known:
+        spans = [fact.spans[name] for fact in facts if name in fact.spans]
+        if spec.every is None and sum(span.rows for span in spans) < spec.windowing.length + spec.windowing.ahead:
+            continue
+        chunks = in_order(asset, spec, spans[0].start, spans[-1].end)
+        if next(find_all(chunks, asset, name, spec), None) is not None:
+            found.add(name)
+    return frozenset(found)
+
+
+def _notes(asset: SeriesAsset, founds: Sequence[Found], merged: int, spec: PreprocessSpec) -> Iterator[Note]:
+    prepare, column = spec.job.prepare, spec.job.split.column
+    outside = sum((found.outside for found in founds), np.zeros(len(spec.schema.features), np.int64))
+    if merged:
+        yield Note(
+            f"rows of a time that another row has, made one (duplicates: {prepare.duplicates})", asset.name, merged
+        )
+    for place, low, high in spec.schema.ranges:
+        if outside[place]:
+            what = f"values of {spec.schema.features[place]} outside of [{low:g}, {high:g}], now missing"
+            yield Note(what, asset.name, int(outside[place]))
+    if asset.empty:
+        yield Note("files without rows", asset.name, asset.empty)
+    for value in sorted({value for found in founds for value in found.unlisted}):
+        count = sum(found.unlisted[value] for found in founds)
+        yield Note(f"rows left out, as {column} is {value!r}, in no list of split", asset.name, count)
+
+
+def _disorder(
+    asset: SeriesAsset, ordered: Sequence[SeriesReport]
+) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
+    """The file and row of the first decrease and of the first repeat, inside units and from one to the next."""
+    found = []
+    for i, report in enumerate(ordered):
+        if i and report.found.first_time <= (before := ordered[i - 1].found.last_time):
+            found.append((report.found.first_time < before, *_place_of(asset, report.facts.start)))
+        for one in (report.found.decrease, report.found.repeat):
+            if one is not None:
+                found.append((one.decreases, one.file, f"row {one.row}"))
+    places = [next(((file, row) for less, file, row in found if less is wanted), None) for wanted in (True, False)]
+    return places[0], places[1]
+
+
+def _place_of(asset: SeriesAsset, position: int) -> tuple[str, str]:
+    """The file and its row at a position."""
     offset = 0
-    for piece in unit.asset.pieces:
-        if unit.start < offset + piece.rows:
-            return piece.path, unit.start - offset
+    for piece in asset.pieces:
+        if position < offset + piece.rows:
+            return piece.path, f"row {position - offset}"
         offset += piece.rows
-    return unit.asset.pieces[-1].path, unit.asset.pieces[-1].rows
-
-
-def _repeat_after_sorting(asset: SeriesAsset, schema: SeriesSchema) -> Disorder | None:
-    """The first row whose time another row has, found by sorting the times alone."""
-    chunks = list(read_chunks(asset, schema, values=False))
-    time = np.concatenate([chunk.time for chunk in chunks])
-    order = np.argsort(time, kind="stable")
-    same = np.flatnonzero(np.diff(time[order]) == 0)
-    if not len(same):
-        return None
-    position = int(order[same + 1].min())
-    chunk = next(c for c in chunks if position < c.position + len(c))
-    return Disorder(False, chunk.path, chunk.file_row + position - chunk.position)
+    return asset.pieces[-1].path, f"row {asset.pieces[-1].rows}"

@@ -19,6 +19,9 @@ SEGMENT_BYTES = 64 << 10
 MAX_SEGMENT_BYTES = 4 << 20
 BLOCK_BYTES = 8 << 20  # of float32: what the kernels work on at a time
 
+Owned = tuple[int | None, int | None]  # positions [start, end) at which windows begin; None is open
+ALL: Owned = (None, None)
+
 
 @dataclass(frozen=True)
 class Windowing:
@@ -38,6 +41,16 @@ class Windowing:
     after: int
     resampled: bool = False
     ahead: int = 0
+
+    @property
+    def span(self) -> int:
+        """Rows between the beginnings of segments: only at multiples of it does a unit begin to own windows."""
+        return self.windows_per_segment * self.stride
+
+    @property
+    def context(self) -> int:
+        """How many rows around those that windows begin at are needed."""
+        return self.before + self.after
 
     @classmethod
     def of(
@@ -158,7 +171,7 @@ def cut_segments(runs: WindowRuns, windowing: Windowing) -> Segments:
 
 
 def iter_blocks(
-    stream: Iterator[Rows], windowing: Windowing, start: int | None
+    stream: Iterator[Rows], windowing: Windowing, owned: Owned = ALL
 ) -> Iterator[tuple[Rows, tuple[int, int]]]:
     """Regroups a stream of rows into blocks, each with the positions whose windows it owns.
 
@@ -167,8 +180,18 @@ def iter_blocks(
     Args:
       stream: rows of one asset and split, in order.
       windowing: the sizes of blocks.
-      start: the first position to own; rows before it are surroundings. None owns all.
+      owned: the positions [start, end) to own; rows around them are surroundings.
     """
+    start, end = owned
+    for block, (low, high) in _iter_blocks(stream, windowing, start):
+        if end is not None and low >= end:
+            return
+        yield block, (low if start is None else max(low, start), high if end is None else min(high, end))
+
+
+def _iter_blocks(
+    stream: Iterator[Rows], windowing: Windowing, start: int | None
+) -> Iterator[tuple[Rows, tuple[int, int]]]:
     held: list[Rows] = []
     number: int | None = None  # of the next block
     for chunk in stream:

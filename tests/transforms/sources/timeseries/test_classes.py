@@ -12,13 +12,13 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.transforms.sources.timeseries.classes import (
     RejectUnseen,
     SeenClasses,
-    SeriesVerdict,
     _set_aside,
     find_unseen,
     in_order,
 )
 from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn, class_names, resolve_labels
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
+from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict
 
 AUTO = (LabelColumn("state", pa.string(), (), auto=True),)
 

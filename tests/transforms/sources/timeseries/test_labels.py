@@ -81,7 +81,7 @@ def labelled_series(draw, columns: int) -> Rows:
 def windows_of(stream, labels, missing, windowing, end):
     """Each window of a stream: its position, rows and labels, cut as preprocessing cuts it."""
     found = {}
-    for block, own in iter_blocks(stream, windowing, None):
+    for block, own in iter_blocks(stream, windowing):
         _, valid = impute(block, missing)
         runs, told = label_windows(find_windows(block, valid, windowing, own), block, labels, windowing, end)
         segments = cut_segments(runs, windowing)

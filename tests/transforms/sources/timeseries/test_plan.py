@@ -1,53 +1,96 @@
+import re
 from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamfeed.contract.config.split import Split
+from beamfeed.contract.config.split import SPLITS, Split
+from beamfeed.contract.errors import UserError
 from beamfeed.transforms.records.shard_plan import deal
 from beamfeed.transforms.sources.base import Work
+from beamfeed.transforms.sources.readers import Group
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units
 from beamfeed.transforms.sources.timeseries.scan import FileSlice
 from beamfeed.transforms.sources.timeseries.windowing import Windowing
-from beamfeed.transforms.splits import assign_splits
+from beamfeed.transforms.splits import check_filled, cut_rows, first_names, split_of_asset
 
 FRAMING = Windowing(length=4, stride=2, windows_per_segment=5, block=100, before=0, after=3)
 
 
-def asset(name: str, rows: int, **options) -> SeriesAsset:
-    part = FileSlice(name, f"{name}.parquet", rows, 0, rows - 1, (0,), (rows,), True)
-    return SeriesAsset(name, (part,), "train", **options)
+def asset(name: str, rows: int, per_group: int = 100, **options) -> SeriesAsset:
+    starts = range(0, rows, per_group)
+    groups = tuple(Group(start, min(per_group, rows - start), place) for place, start in enumerate(starts))
+    part = FileSlice(name, f"{name}.parquet", rows, 0, rows - 1, groups)
+    return SeriesAsset(name, (part,), "train", total=rows, **options)
 
 
-def test_splits_do_not_depend_on_the_other_assets():
+def test_the_split_of_an_asset_depends_on_its_name_alone():
     names = [f"m{i}" for i in range(1000)]
-    some, more = assign_splits(names[:500], Split()), assign_splits(names, Split())
-    assert all(more[name] == split for name, split in some.items())
-    counts = Counter(more.values())
+    found = {name: split_of_asset(name, Split()) for name in names}
+    counts = Counter(found.values())
     assert counts["train"] == pytest.approx(800, abs=50)
     assert counts["eval"] == pytest.approx(100, abs=40)
-    assert assign_splits(names, Split(seed=8)) != more
+    assert found != {name: split_of_asset(name, Split(), seed=8) for name in names}
+    assert {split_of_asset(name, Split(train=0.9, eval=0.1, test=0)) for name in names} == {"train", "eval"}
+    assert {split_of_asset(name, Split(train=1, eval=0, test=0)) for name in names} == {"train"}
 
 
-@given(count=st.integers(1, 40), seed=st.integers(0, 200))
-@settings(max_examples=100, deadline=None)
-def test_no_split_that_is_asked_for_is_empty_if_there_are_enough_assets(count, seed):
-    names = [f"m{i}" for i in range(count)]
-    found = set(assign_splits(names, Split(seed=seed)).values())
-    assert len(found) >= min(count, 3)
-    assert set(assign_splits(names, Split(train=0.9, eval=0.1, test=0, seed=seed)).values()) <= {"train", "eval"}
-    assert set(assign_splits(names, Split(train=1, eval=0, test=0, seed=seed)).values()) == {"train"}
+@given(count=st.integers(1, 60), seed=st.integers(0, 200))
+@settings(max_examples=60, deadline=None)
+def test_a_split_that_would_stay_empty_is_refused_with_a_seed_that_fills_it(count, seed):
+    names, split = [f"m{i}" for i in range(count)], Split(seed=seed)
+    sizes = Counter(split_of_asset(name, split) for name in names)
+    if all(sizes[name] for name in SPLITS):
+        check_filled(sizes, names, split)
+        return
+    with pytest.raises(UserError) as told:
+        check_filled(sizes, names, split)
+    if count < 3:
+        assert "split by time" in str(told.value)
+        return
+    better = int(re.search(r"split.seed=(\d+) gives", str(told.value))[1])
+    assert {split_of_asset(name, split, better) for name in names} == set(SPLITS)
 
 
-def test_units_cover_an_asset_and_start_at_blocks(monkeypatch):
+@given(count=st.integers(1, 60), most=st.integers(1, 12), seed=st.integers(0, 50))
+@settings(max_examples=60, deadline=None)
+def test_a_smoke_test_has_an_asset_of_each_split_that_the_fleet_has(count, most, seed):
+    names, split = [f"m{i}" for i in range(count)], Split(seed=seed)
+    first = first_names(reversed(names), split, most)
+    assert len(first) == len(set(first)) == min(count, most)
+    assert set(first) <= set(names)
+    there = {split_of_asset(name, split) for name in names}
+    assert len({split_of_asset(name, split) for name in first}) == min(most, len(there))
+
+
+@pytest.mark.parametrize(
+    ("parts", "cuts"),
+    [
+        ({"train": 0.5, "eval": 0.3, "test": 0.2}, (50, 80, 100)),
+        ({"train": 40}, (40, 100, 100)),
+        ({"train": 40, "eval": 10}, (40, 50, 100)),
+        ({"train": 40, "eval": 10, "test": 20}, (40, 50, 70)),
+        ({"train": 40, "eval": 10, "test": 0}, (40, 50, 50)),
+        ({"train": 40, "eval": "rest"}, (40, 100, 100)),
+        ({"train": 40, "test": "rest", "eval": 0}, (40, 40, 100)),
+        ({"train": 400, "eval": 10}, (100, 100, 100)),
+    ],
+)
+def test_rows_are_cut_as_the_job_says(parts, cuts):
+    assert cut_rows(100, Split(by="rows", **parts)) == cuts
+
+
+def test_units_cover_an_asset_and_start_where_a_group_of_rows_does(monkeypatch):
     monkeypatch.setattr("beamfeed.transforms.sources.timeseries.plan.UNIT_BYTES", 4 * 3 * 250)
-    units = list(cut_units(asset("m", 1030), FRAMING, features=3))
-    assert [(unit.start, unit.end) for unit in units] == [
-        (0, 200), (200, 400), (400, 600), (600, 800), (800, 1000), (1000, 1030),
+    units = list(cut_units(asset("m", 1030, per_group=90), FRAMING, features=3))
+    assert [(unit.start, unit.end) for unit in units] == [(0, 270), (270, 540), (540, 810), (810, 1030)]
+    assert [unit.is_last for unit in units] == [False] * 3 + [True]
+    assert [(unit.asset.offset, [group.place for group in unit.asset.pieces[0].groups]) for unit in units] == [
+        (0, [0, 1, 2]), (270, [3, 4, 5]), (540, [6, 7, 8]), (810, [9, 10, 11]),
     ]  # fmt: skip
-    assert [unit.is_last for unit in units] == [False] * 5 + [True]
     assert len(list(cut_units(asset("m", 1030, sort=True), FRAMING, features=3))) == 1
+    assert len(list(cut_units(asset("m", 1030, per_group=1030), FRAMING, features=3))) == 1
 
 
 @given(st.lists(st.integers(1, 1000), max_size=60), st.integers(1, 9))

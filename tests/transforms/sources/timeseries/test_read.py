@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beamfeed.contract.config.split import SPLITS, Split
+from beamfeed.transforms.sources.readers import Group
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.read import Chunk, to_rows
 from beamfeed.transforms.sources.timeseries.rows import Rows
@@ -16,7 +17,7 @@ from beamfeed.transforms.sources.timeseries.scan import FileSlice
     seed=st.integers(0, 10_000),
     size=st.integers(1, 80),
     chunk=st.integers(1, 30),
-    by=st.sampled_from(["time", "column"]),
+    by=st.sampled_from(["time", "rows", "column"]),
     max_gap=st.sampled_from([None, 3]),
 )
 @settings(max_examples=200, deadline=None)
@@ -25,20 +26,31 @@ def test_splits_share_no_row_and_what_continues_was_adjacent(seed, size, chunk, 
     time = np.cumsum(rng.integers(1, 6, size))
     values = np.arange(size, dtype="f4")[:, None]
     labels = np.repeat(rng.choice(["a", "b", "c", "d"], size), rng.integers(1, 9, size))[:size]
-    part = FileSlice("m", "m.parquet", size, int(time[0]), int(time[-1]), (0,), (size,), True)
+    part = FileSlice("m", "m.parquet", size, int(time[0]), int(time[-1]), (Group(0, size, 0),))
     if by == "time":
         split = Split(by="time", train=0.5, eval=0.3, test=0.2)
         cuts = tuple(np.sort(rng.integers(0, time[-1] + 2, 2)).tolist())
-        asset = SeriesAsset("m", (part,), None, cuts)
+        asset = SeriesAsset("m", (part,), None, total=size, cuts=cuts)
         of_row = np.where(time < cuts[0], "train", np.where(time < cuts[1], "eval", "test"))
+    elif by == "rows":
+        split = Split(by="rows", train=0.5, eval=0.3, test=0.2)
+        row_cuts = tuple(np.sort(rng.integers(0, size + 2, 3)).tolist())
+        asset = SeriesAsset("m", (part,), None, total=size, row_cuts=row_cuts)
+        of_row = np.array([*SPLITS, "none"])[np.searchsorted(row_cuts, np.arange(size), "right")]
     else:
         split = Split(by="column", column="label", train=["a"], eval=["b"], test=["c"])
-        asset = SeriesAsset("m", (part,), None)
+        asset = SeriesAsset("m", (part,), None, total=size)
         of_row = np.select([labels == "a", labels == "b", labels == "c"], SPLITS, "none")
     for name in SPLITS:
         chunks = (
             Chunk(
-                "m.parquet", at, at, time[at : at + chunk], values[at : at + chunk], pa.array(labels[at : at + chunk])
+                "m.parquet",
+                at,
+                at,
+                time[at : at + chunk],
+                values[at : at + chunk],
+                np.zeros(1, np.int64),
+                pa.array(labels[at : at + chunk]),
             )
             for at in range(0, size, chunk)
         )

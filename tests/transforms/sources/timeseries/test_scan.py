@@ -7,6 +7,7 @@ import pytest
 from fleets import make_table
 
 from beamfeed.contract.config.sources.timeseries import AssetFrom
+from beamfeed.contract.storage import stat
 from beamfeed.transforms.sources.timeseries.scan import scan_file
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
@@ -45,16 +46,16 @@ def test_the_range_of_times(tmp_path, type_, tick, statistics):
                            if not pa.types.is_date(type_) else pa.array(times, pa.int32()).cast(type_))  # fmt: skip
     path = str(tmp_path / "m.parquet")
     pq.write_table(table, path, row_group_size=2, write_statistics=statistics)
-    (part,) = scan_file(path, PATH, columns(type_), None)
+    (part,) = scan_file(stat(path), PATH, columns(type_), None, scratch="")
     assert (part.first, part.last) == (3 * tick, 50 * tick)
-    assert (part.asset, part.rows, part.group_rows) == ("m", 5, (2, 2, 1))
+    assert (part.asset, part.rows, [group.rows for group in part.groups]) == ("m", 5, [2, 2, 1])
 
 
 def test_old_timestamps_of_twelve_bytes(tmp_path):
     times = pa.array([10**9, 5 * 10**9], pa.timestamp("ns"))
     path = str(tmp_path / "m.parquet")
     pq.write_table(make_table(2, features=1, t=times), path, use_deprecated_int96_timestamps=True)
-    (part,) = scan_file(path, PATH, columns(pa.timestamp("ns")), None)
+    (part,) = scan_file(stat(path), PATH, columns(pa.timestamp("ns")), None, scratch="")
     assert (part.first, part.last) == (10**9, 5 * 10**9)
 
 
@@ -63,5 +64,5 @@ def test_nested_columns_do_not_shift_the_time(tmp_path):
     table = pa.table({"s": nested, "t": [5, 6, 7], "x0": [1.0, 2.0, 3.0]})
     path = str(tmp_path / "m.parquet")
     pq.write_table(table, path)
-    (part,) = scan_file(path, PATH, columns(pa.int64()), None)
+    (part,) = scan_file(stat(path), PATH, columns(pa.int64()), None, scratch="")
     assert (part.first, part.last) == (5, 7)

@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.sources.timeseries.time_units import BadTime, TimeUnits
+from beamfeed.transforms.sources.timeseries.time_units import BadTime, TimeUnits, check_format, check_zone
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,118 @@ def test_durations_that_do_not_fit():
 
 
 def test_bad_times_name_their_row():
-    with pytest.raises(BadTime, match="row 1: the time is missing"):
+    with pytest.raises(BadTime, match=r"row 1: the time is missing"):
         TimeUnits("integer").ticks(pa.array([1, None]))
-    with pytest.raises(BadTime, match="row 2: the time is nan"):
+    with pytest.raises(BadTime, match=r"row 2: the time is nan"):
         TimeUnits("float").ticks(pa.array([1.0, 2.0, float("nan")]))
     with pytest.raises(BadTime, match=r"row 0: the time 17\d+ is out of range; check source.time.unit"):
         TimeUnits("integer", "s").ticks(pa.array([1_700_000_000_000]))
     assert TimeUnits.of(pa.string(), None) is None
-    assert TimeUnits("float").reads(pa.int64())
-    assert not TimeUnits("integer").reads(pa.float64())
+    assert TimeUnits("float").fault(pa.int64()) is None
+    assert TimeUnits("integer").fault(pa.float64()) == "is double"
+
+
+@pytest.mark.parametrize(
+    ("column", "units"),
+    [
+        (pa.array([0, -(2**63)]), TimeUnits("integer")),
+        (pa.array([0, -(2**63)]), TimeUnits("integer", "ns")),
+        (pa.array([0, -(2**63)], pa.timestamp("ns")), TimeUnits("timestamp")),
+        (pa.array([0, -(2**63)], pa.timestamp("us", "UTC")), TimeUnits("timestamp")),
+        (pa.array(["2024-01-01", " "]), TimeUnits("timestamp")),
+    ],
+)
+def test_a_missing_time_of_pandas_is_no_time(column, units):
+    with pytest.raises(BadTime, match=r"row 1: the time is missing"):
+        units.ticks(column)
+
+
+def test_times_out_of_range():
+    for column, unit in ((pa.array([0, 2**62]), None), (pa.array([0, 2**64 - 1], pa.uint64()), None),
+                         (pa.array([0.0, 1e300]), "s")):  # fmt: skip
+        with pytest.raises(BadTime, match=r"row 1: the time .* is out of range"):
+            TimeUnits.of(column.type, unit).ticks(column)
+
+
+NOON = 1_704_106_800_000_000_000  # 2024-01-01 11:00 UTC, noon in Berlin
+DAY = 86_400 * 10**9
+
+
+@pytest.mark.parametrize("type_", [pa.string(), pa.large_string(), pa.string_view(),
+                                   pa.dictionary(pa.int8(), pa.string())])  # fmt: skip
+def test_times_as_text_of_any_type(type_):
+    column = pa.array(["01.01.2024 11:00", "02.01.2024 11:00:00.5"]).cast(type_)
+    assert TimeUnits.of(type_, None, text="dmy").ticks(column).tolist() == [NOON, NOON + DAY + 5 * 10**8]
+
+
+@pytest.mark.parametrize(
+    ("column", "ticks"),
+    [
+        (pa.array(["2024-01-01 12:00", "2024-01-01 11:00Z"]), [NOON, NOON]),
+        (pa.array([NOON // 10**9 + 3600], pa.timestamp("s")), [NOON]),
+        (pa.array([NOON // 10**9], pa.timestamp("s", "America/New_York")), [NOON]),
+        (pa.array(["2024-07-01 12:00"]), [NOON + 182 * DAY - 3600 * 10**9]),
+        (pa.array([19_723], pa.date32()), [NOON - 12 * 3600 * 10**9]),
+        (pa.array([20240101]), [NOON - 12 * 3600 * 10**9]),
+    ],
+)
+def test_the_zone_of_times_that_do_not_say_theirs(column, ticks):
+    text = "%Y%m%d" if pa.types.is_integer(column.type) else "ymd"
+    units = TimeUnits.of(column.type, None, text=text, zone="Europe/Berlin")
+    assert units.ticks(column).tolist() == ticks
+
+
+def test_the_hours_of_a_clock_change():
+    units = TimeUnits("timestamp", zone="Europe/Berlin")
+    summer = units.ticks(pa.array(["2024-10-27 01:59", "2024-10-27 02:00", "2024-10-27 03:00"]))
+    assert np.diff(summer).tolist() == [60 * 10**9, 2 * 3600 * 10**9]
+    for column in (["2024-03-31 01:59", "2024-03-31 02:30:00"], ["2024-03-31 01:30:00Z", "2024-03-31 02:30"]):
+        with pytest.raises(BadTime, match=r"row 1: there is no 2024-03-31 02:30:00 in Europe/Berlin"):
+            units.ticks(pa.array(column))
+
+
+def test_times_with_and_without_a_zone_do_not_mix():
+    aware = TimeUnits.of(pa.timestamp("s", "UTC"), None)
+    plain = TimeUnits.of(pa.timestamp("s"), None)
+    assert "timestamp[ms]: it has no zone, other times of the files have one" in aware.fault(pa.timestamp("ms"))
+    assert "has no zone" in aware.fault(pa.date32())
+    assert "source.time.zone says which those are in" in plain.fault(pa.timestamp("ms", "UTC"))
+    assert aware.fault(pa.timestamp("ns", "Asia/Tokyo")) is None
+    assert aware.fault(pa.string()) is None
+    with pytest.raises(BadTime, match=r"row 1: '2024-01-01' has no zone, other times of the files have one"):
+        aware.ticks(pa.array(["2024-01-01 00:00Z", "2024-01-01"]))
+    with pytest.raises(BadTime, match=r"row 0: '2024-01-01 00:00\+01:00' has a zone, other times of the files have"):
+        plain.ticks(pa.array(["2024-01-01 00:00+01:00"]))
+    zone = TimeUnits.of(pa.timestamp("s"), None, zone="UTC")
+    assert zone.fault(pa.timestamp("ms", "UTC")) is None
+    assert zone.fault(pa.int64()) == "is int64"
+
+
+@pytest.mark.parametrize(
+    ("date", "clock", "text"),
+    [
+        (pa.array(["01.01.2024"]), pa.array(["11:00:00"]), "dmy"),
+        (pa.array(["01/01/2024"]), pa.array(["11:00 AM"]), "%m/%d/%Y %I:%M %p"),
+        (pa.array([19_723], pa.date32()), pa.array([39_600], pa.time32("s")), None),
+        (pa.array([19_723 * 86_400], pa.timestamp("s")), pa.array([39_600 * 10**9], pa.time64("ns")), None),
+        (pa.array([19_723 * 86_400], pa.timestamp("s")), pa.array(["11:00"]), None),
+        (pa.array(["2024-01-01"]), pa.array([39_600_000], pa.time32("ms")), "ymd"),
+    ],
+)
+def test_date_and_time_in_two_columns(date, clock, text):
+    units = TimeUnits.of(date.type, None, text=text)
+    assert units.ticks(date, clock).tolist() == [NOON]
+    berlin = TimeUnits.of(date.type, None, text=text, zone="Europe/Berlin")
+    assert berlin.ticks(date, clock).tolist() == [NOON - 3600 * 10**9]
+    with pytest.raises(BadTime, match=r"row 0: the time is missing"):
+        units.ticks(date, pa.nulls(1, clock.type))
+
+
+def test_a_zone_or_a_format_that_cannot_be():
+    check_zone("Europe/Berlin")
+    check_zone("+05:30")
+    check_format(None)
+    with pytest.raises(UserError, match=r"source.time.zone: 'Nowhere/Else' is not known on this machine"):
+        check_zone("Nowhere/Else")
+    with pytest.raises(UserError, match=r"source.time.format: '%H:%M' gives no date"):
+        check_format("%H:%M")

@@ -95,7 +95,7 @@ def test_blocks_fill_and_segments_give_the_windows_of_a_plain_loop(rows, length,
     )
     found = {}
     stream = (rows.take(slice(at, at + chunk)) for at in range(0, len(rows), chunk))
-    for block, own in iter_blocks(stream, windowing, None):
+    for block, own in iter_blocks(stream, windowing):
         assert len(block) <= windowing.block + windowing.before + windowing.after
         values, valid = impute(block, missing)
         segments = cut_segments(find_windows(block, valid, windowing, own), windowing)

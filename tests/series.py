@@ -1,0 +1,57 @@
+"""Files of series, read as a job reads them, but without a pipeline."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
+from beamfeed.transforms.sources.timeseries.read import read_chunks
+from beamfeed.transforms.sources.timeseries.resolve import resolve_schema
+from beamfeed.transforms.sources.timeseries.scan import scan_file
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
+
+
+@dataclass(frozen=True)
+class Read:
+    """What was read: int64 [n] ticks, float32 [n, features], and what was found out of the files."""
+
+    ticks: np.ndarray
+    values: np.ndarray
+    remarks: tuple[str, ...]
+
+
+def job_of(files: Path | Sequence[Path], time: object, **source: object) -> Job:
+    """A job on files; `time` is its section, or the column alone."""
+    time = time if isinstance(time, dict) else {"column": time}
+    paths = [str(path) for path in ([files] if isinstance(files, Path) else files)]
+    return Job.model_validate(
+        {
+            "name": "test",
+            "source": {"kind": "timeseries", "files": paths, "time": time, "features": ["x*"], **source},
+            "windows": {"length": 1},
+            "output": {"path": "/nowhere"},
+        }
+    )
+
+
+def schema_of(files: Path | Sequence[Path], time: object, **source: object) -> SeriesSchema:
+    """What a job finds out of its files."""
+    job = job_of(files, time, **source)
+    return resolve_schema(job, [storage.stat(path) for path in job.source.patterns])
+
+
+def read_file(path: Path, time: object, schema: SeriesSchema | None = None, **source: object) -> Read:
+    """All rows of a file that holds one asset; as the job of another file would, if its schema is given."""
+    schema = schema or schema_of(path, time, **source)
+    job = job_of(path, time, **source)
+    (piece,) = scan_file(storage.stat(str(path)), job.source.asset, schema, None, scratch="")
+    asset = SeriesAsset(piece.asset, (piece,), "train", total=piece.rows, last=piece.last)
+    chunks = list(read_chunks(asset, schema))
+    ticks = np.concatenate([chunk.time for chunk in chunks])
+    if schema.time is not None:
+        assert (piece.first, piece.last) == (ticks.min(), ticks.max())
+    return Read(ticks, np.concatenate([chunk.values for chunk in chunks]), schema.remarks)

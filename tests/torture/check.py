@@ -1,0 +1,190 @@
+"""Compares what a run left behind with what the oracle expects."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .oracle import SPLITS, Expected, Window
+from .reader import Dataset, read_dataset
+
+LIMIT_S = 60.0
+
+
+@dataclass
+class Outcome:
+    """What a run did.
+
+    Attributes:
+      code: the exit code; None where it ended in an exception, or did not end.
+      err: all of stderr.
+      raised: an exception's traceback.
+      seconds: how long it took.
+      output: the folder of the dataset.
+      temporary: the folder that was given for temporary files.
+    """
+
+    code: int | None
+    out: str
+    err: str
+    raised: str
+    seconds: float
+    output: Path
+    temporary: Path
+    process: bool
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """What is wrong, by kind, and the first case of it."""
+
+    kind: str
+    what: str
+
+
+def find_problems(outcome: Outcome, expected: Expected) -> list[Problem]:
+    """All that is wrong with a run; nothing where it is as expected."""
+    found = [*_manners(outcome)]
+    if any(problem.kind == "leftover" for problem in found):
+        expected.relies_on.add("tidy")
+    if outcome.code not in expected.exits:
+        said = (outcome.raised or outcome.err).strip().splitlines()
+        last = said[-1][:300] if said else ""
+        found.append(Problem("exit code", f"{outcome.code}, expected {sorted(expected.exits)}: {last}"))
+        return found
+    if outcome.code != 0:
+        if not re.search(expected.message, outcome.err):
+            found.append(Problem("message", f"{outcome.err.strip()[:300]!r} says nothing of {expected.message!r}"))
+        if (outcome.output / "manifest.json").exists():
+            found.append(Problem("published", "a job that failed published a dataset"))
+        return found
+    try:
+        dataset = read_dataset(outcome.output)
+    except Exception as error:
+        return [*found, Problem("unreadable", f"{type(error).__name__}: {error}")]
+    return [*found, *_data(dataset, expected)]
+
+
+def _manners(outcome: Outcome) -> list[Problem]:
+    """How it ended: in time, without a traceback, with one line, and nothing left behind."""
+    found = []
+    if outcome.seconds > LIMIT_S:
+        found.append(Problem("hang", f"{outcome.seconds:.0f} s"))
+    if outcome.raised:
+        found.append(Problem("traceback", outcome.raised.strip().splitlines()[-1][:300]))
+    elif "Traceback" in outcome.err + outcome.out:
+        found.append(Problem("traceback", (outcome.err + outcome.out).strip().splitlines()[-1][:300]))
+    lines = outcome.err.strip().splitlines()
+    if outcome.code in (1, 2) and len(lines) != 1:
+        found.append(Problem("lines", f"{len(lines)} lines on stderr: {outcome.err.strip()[:300]!r}"))
+    if outcome.code == 0 and outcome.process and lines:
+        found.append(Problem("lines", f"on success: {outcome.err.strip()[:300]!r}"))
+    if (outcome.output / "lock.json").exists():
+        found.append(Problem("leftover", "lock.json"))
+    for path in [*outcome.output.glob("data-*/tmp"), *outcome.output.glob("*.tmp-*"), *_left(outcome)]:
+        found.append(Problem("leftover", f"{path.name} after exit code {outcome.code}"))
+    return found
+
+
+def _left(outcome: Outcome) -> list[Path]:
+    """What is left among temporary files; TensorFlow's own go when its process ends."""
+    found = sorted(outcome.temporary.glob("*"))
+    return found if outcome.process else [path for path in found if "autograph_generated" not in path.name]
+
+
+def _data(dataset: Dataset, expected: Expected) -> list[Problem]:
+    found = [Problem("records", fault) for fault in dataset.faults[:1]]
+    for split in SPLITS:
+        found += _windows(split, dataset.windows[split], expected.windows[split], expected)
+    found += _rejects(dataset.rejects, expected)
+    counts = dataset.manifest["counts"]
+    told = {"assets": expected.assets, "rows_read": expected.rows_read,
+            "rejected_assets": len({r.asset for r in expected.rejects if r.asset is not None})}  # fmt: skip
+    for name, value in told.items():
+        if counts[name] != value:
+            found.append(Problem("counts", f"{name} is {counts[name]}, expected {value}"))
+    for split in SPLITS:
+        if dataset.manifest["splits"][split]["windows"] != len(dataset.windows[split]):
+            found.append(Problem("counts", f"the manifest counts other windows of {split} than its shards hold"))
+    return found + _statistics(dataset.stats, expected)
+
+
+def _windows(
+    split: str, seen: dict[tuple[str, int], Window], wanted: dict[tuple[str, int], Window], expected: Expected
+) -> list[Problem]:
+    found = []
+    missing, alien = sorted(wanted.keys() - seen.keys()), sorted(seen.keys() - wanted.keys())
+    if missing:
+        rejected = {reject.asset for reject in expected.rejects}
+        found.append(Problem("silent loss", f"{split}: {len(missing)} of {len(wanted)} windows are not there, "
+                             f"such as {missing[0]}{' of a reject' if missing[0][0] in rejected else ''}"))  # fmt: skip
+    if alien:
+        found.append(Problem("wrong window", f"{split}: {len(alien)} should not be there, such as {alien[0]}"))
+    for key in sorted(wanted.keys() & seen.keys()):
+        if fault := _differs(seen[key], wanted[key]):
+            found.append(Problem("wrong window", f"{split}: {key}: {fault}"))
+            break
+    return found
+
+
+def _differs(seen: Window, wanted: Window) -> str | None:
+    if seen.values.shape != wanted.values.shape:
+        return f"shape {seen.values.shape}, expected {wanted.values.shape}"
+    if not np.allclose(seen.values, wanted.values, rtol=2e-6, atol=2e-5):
+        row, column = np.argwhere(~np.isclose(seen.values, wanted.values, rtol=2e-6, atol=2e-5))[0]
+        return f"row {row}, feature {column}: {seen.values[row, column]}, expected {wanted.values[row, column]}"
+    for name in ("first_time", "last_time"):
+        if getattr(seen, name) not in (-1, getattr(wanted, name)):
+            return f"{name} {getattr(seen, name)}, expected {getattr(wanted, name)}"
+    if (seen.label is None) != (wanted.label is None) or (
+        seen.label is not None and not math.isclose(seen.label, wanted.label, rel_tol=1e-6, abs_tol=1e-6)
+    ):
+        return f"label {seen.label}, expected {wanted.label}"
+    return None
+
+
+def _rejects(seen: list[dict[str, Any]], expected: Expected) -> list[Problem]:
+    """Every reject is expected, every one that is expected is there, and each says asset, file, place and reason."""
+    found = []
+    for reject in seen:
+        if not all(isinstance(reject[key], str) and reject[key].strip() for key in ("file", "place", "reason")):
+            found.append(Problem("reject", f"says not all: {reject}"))
+    for wanted in expected.rejects:
+        own = [r for r in seen if r["asset"] == wanted.asset and (wanted.file is None or wanted.file in r["file"])]
+        if not own:
+            found.append(Problem("reject", f"{wanted} is not among {[(r['asset'], r['reason'][:60]) for r in seen]}"))
+        elif not any(re.search(wanted.reason, f"{r['place']}: {r['reason']}") for r in own):
+            found.append(Problem("reason", f"{own[0]['place']}: {own[0]['reason'][:200]}; expected {wanted.reason!r}"))
+    names = {wanted.asset for wanted in expected.rejects}
+    for reject in seen:
+        if reject["asset"] not in names:
+            found.append(Problem("reject", f"not expected: {str(reject)[:300]}"))
+            break
+    return found
+
+
+def _statistics(stats: dict[str, Any], expected: Expected) -> list[Problem]:
+    """Those of the training rows of accepted assets, and of nothing else."""
+    found = []
+    if stats["rows"] != len(expected.training):
+        found.append(Problem("statistics", f"of {stats['rows']} rows, expected {len(expected.training)}"))
+    for i, name in enumerate(expected.features):
+        if name not in stats["features"]:
+            found.append(Problem("statistics", f"{name} is not among {list(stats['features'])}"))
+            continue
+        column = expected.training[:, i].astype(np.float64)
+        there = column[np.isfinite(column)]
+        told = stats["features"][name]
+        wanted = {"count": len(there), "missing": len(column) - len(there)}
+        if len(there):
+            wanted |= {"mean": there.mean(), "std": there.std(), "min": there.min(), "max": there.max()}
+        for key, value in wanted.items():
+            if told[key] is None or not math.isclose(told[key], value, rel_tol=1e-6, abs_tol=1e-6):
+                found.append(Problem("statistics", f"{name}: {key} is {told[key]}, expected {value}"))
+                break
+    return found

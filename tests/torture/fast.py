@@ -1,0 +1,46 @@
+"""Makes thousands of small Beam jobs in one process cheaper: what Beam works out again for each step is kept.
+
+A job of a few rows spends its time in argparse and inspect. The results depend on classes and signatures alone, which
+do not change. A share of the fleets runs in processes of their own, without this.
+"""
+
+import copy
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+
+def keep_what_beam_works_out() -> None:
+    """Replaces two functions of Beam by ones that remember; once a process."""
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.transforms import core
+
+    if getattr(PipelineOptions.view_as, "remembers", False):
+        return
+    views: dict[tuple[type, tuple[str, ...]], Any] = {}
+    arguments: WeakKeyDictionary[Callable, Any] = WeakKeyDictionary()
+    work_out = core.get_function_args_defaults
+
+    def view_as(self: Any, cls: type) -> Any:
+        key = cls, tuple(self._flags or ())
+        if key not in views:
+            views[key] = cls(self._flags)
+        view = object.__new__(cls)
+        view.__dict__.update(views[key].__dict__)
+        view._visible_options = copy.deepcopy(view._visible_options)
+        for name in view._visible_option_list():
+            self._all_options.setdefault(name, getattr(view._visible_options, name))
+        view._all_options = self._all_options
+        return view
+
+    def args_defaults(function: Any) -> Any:
+        if not isinstance(function, MethodType):
+            return work_out(function)
+        if function.__func__ not in arguments:
+            arguments[function.__func__] = work_out(function)
+        return arguments[function.__func__]
+
+    view_as.remembers = True  # type: ignore[attr-defined]
+    PipelineOptions.view_as = view_as
+    core.get_function_args_defaults = args_defaults

@@ -1,0 +1,142 @@
+"""Kills preprocessing again and again, at random moments, and compares what a run that may end leaves behind.
+
+python -m tests.torture.kills --kills 100
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .fleet import Fleet, Plan, make_fleet
+from .one import ROOT, build
+from .write import write_fleet
+
+START_S = 120.0
+KILLS_A_ROUND = 10  # then a run may end
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """All that is in a dataset. The transform graph is traced anew in each run: of its files only the names."""
+    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    return {name: b"" if "/transform_fn/" in name else path.read_bytes() for name, path in found.items()}
+
+
+def start(job: Path) -> subprocess.Popen:
+    """Starts the command line on a job."""
+    command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(job)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+
+def wait_for_lock(process: subprocess.Popen, output: Path) -> None:
+    """Waits until a run holds its output."""
+    path, deadline = output / "lock.json", time.monotonic() + START_S
+    while not path.exists() or f'"pid": {process.pid},' not in path.read_text():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"the run did not start: {process.communicate()}")
+        time.sleep(0.002)
+
+
+def kill_again_and_again(folder: Path, fleet: Fleet, kills: int, seed: int) -> list[str]:
+    """Kills runs on a fleet; returns what is wrong.
+
+    Args:
+      folder: an empty one.
+      fleet: to preprocess.
+      kills: how often.
+      seed: of the moments.
+    """
+    write_fleet(fleet, folder / "fleet")
+    wanted, lasts = _undisturbed(folder, fleet)
+    output, job = folder / "data", _job(folder, fleet, "data")
+    chance, problems = random.Random(seed), []
+    for kill in range(kills):
+        process = start(job)
+        try:
+            wait_for_lock(process, output)
+            time.sleep(chance.uniform(0, lasts))
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        if (output / "manifest.json").exists():  # it was published whole: from the start again
+            if not files_of(output).items() >= wanted.items():
+                problems.append(f"kill {kill}: what was published differs")
+            (output / "manifest.json").unlink()
+        if (kill + 1) % KILLS_A_ROUND == 0 or kill + 1 == kills:
+            problems += _ends(job, output, wanted, kill)
+            print(f"{kill + 1}/{kills} kills, {len(problems)} problems", flush=True)
+            for name in ("manifest.json",):
+                (output / name).unlink(missing_ok=True)
+    return problems
+
+
+def _undisturbed(folder: Path, fleet: Fleet) -> tuple[dict[str, bytes], float]:
+    """What a run leaves that nobody kills, and how many seconds it holds its output."""
+    for name in ("first", "undisturbed"):  # the second finds all files of the environment in memory
+        process = start(_job(folder, fleet, name))
+        wait_for_lock(process, folder / name)
+        began = time.monotonic()
+        _, err = process.communicate()
+        if process.returncode != 0:
+            raise RuntimeError(err.decode())
+    return files_of(folder / "undisturbed"), time.monotonic() - began
+
+
+def _ends(job: Path, output: Path, wanted: dict[str, bytes], kill: int) -> list[str]:
+    process = start(job)
+    _, err = process.communicate()
+    if process.returncode != 0:
+        return [f"after kill {kill}: exit code {process.returncode}: {err.decode()[-300:]}"]
+    found = files_of(output)
+    if found != wanted:
+        names = [name for name in {*found, *wanted} if found.get(name) != wanted.get(name)]
+        return [f"after kill {kill}: other bytes: {sorted(names)[:5]}"]
+    extra = {path.name for path in output.iterdir()} - {"manifest.json"}
+    return [] if len(extra) == 1 else [f"after kill {kill}: left behind: {sorted(extra)}"]
+
+
+def _job(folder: Path, fleet: Fleet, name: str) -> Path:
+    job: dict[str, Any] = {**fleet.job, "source": {**fleet.job["source"], "files": str(folder / "fleet")}}
+    job["output"] = {**job["output"], "path": str(folder / name)}
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(job))
+    return path
+
+
+PLANS = [
+    Plan(seed=1, damages=("shuffled_rows", "truncated"), assets=8, rows=40_000, scale="standard", row_group=5000),
+    Plan(seed=2, format="csv", naming="pattern", files=3, assets=8, rows=20_000, resample="mean", scale="minmax",
+         per="asset", split="time"),
+]  # fmt: skip
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Returns 0 if all runs ended in the same bytes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args(argv)
+    problems = []
+    for number, plan in enumerate(PLANS):
+        with tempfile.TemporaryDirectory(prefix="kills-") as folder:
+            fleet = build(plan) if plan.damages else make_fleet(plan)
+            problems += kill_again_and_again(
+                Path(folder), fleet, arguments.kills // len(PLANS), arguments.seed + number
+            )
+    print(f"{arguments.kills} kills: {problems or 'the same bytes each time'}")
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,459 @@
+"""What must come out of a fleet, by loops as plain as possible. Imports nothing of the project.
+
+The rules are those of docs/data_model.md and of the job file's descriptions, written down a second time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from .fleet import Clock, Fleet, Part
+from .rows import Row, fill_missing, resample
+
+SPLITS = ("train", "eval", "test")
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """Something that must be set aside."""
+
+    asset: str | None
+    file: str | None  # a part of its path
+    reason: str  # a regular expression
+
+
+@dataclass(frozen=True)
+class Window:
+    """What a window holds."""
+
+    first_time: int
+    last_time: int
+    values: np.ndarray  # float32 [length, features]
+    label: float | None
+
+
+@dataclass
+class Expected:
+    """What must come out.
+
+    Attributes:
+      exits: exit codes that are right.
+      message: a regular expression of the line on stderr, where the exit code is not 0.
+      windows: by split, then by asset and position.
+      rejects: what must be set aside, and nothing else.
+      rows_read: rows of the accepted assets.
+      training: float32 [rows, features], what the statistics are of.
+      assets: how many there are, those rejected included.
+      scale: offset and divisor by asset, float32 [features] each; None is the fleet's.
+    """
+
+    exits: set[int] = field(default_factory=lambda: {0})
+    message: str = ""
+    windows: dict[str, dict[tuple[str, int], Window]] = field(default_factory=dict)
+    rejects: list[Rejected] = field(default_factory=list)
+    rows_read: int = 0
+    training: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.float32))
+    assets: int = 0
+    relies_on: set[str] = field(default_factory=set)
+    features: list[str] = field(default_factory=list)
+
+
+def split_by_hash(name: str, split: dict[str, Any]) -> str:
+    """The split of an asset: a number in [0, 1) by a hash of seed and name, cut at the fractions."""
+    text = f"{split['seed']}\x1fsplit\x1f{name}"
+    place = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2**64
+    if place < split["train"]:
+        return "train"
+    return "eval" if place < split["train"] + split["eval"] or not split["test"] else "test"
+
+
+def ticks_of(duration: Any, clock: Clock) -> int:
+    """A duration of the job file in ticks."""
+    if isinstance(duration, str):
+        number, unit = re.fullmatch(r"([\d.]+)(ms|s|m|h|d)", duration).groups()  # type: ignore[union-attr]
+        return round(float(number) * {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}[unit])
+    return round(duration * clock.tick)
+
+
+def expect(fleet: Fleet) -> Expected:
+    """What must come out of a fleet."""
+    found = Expected(relies_on=set(fleet.relies_on), features=fleet.features)
+    if fleet.mistake is not None:
+        found.exits, found.message = {2}, fleet.mistake
+        return found
+    if fleet.failure is not None:
+        found.exits, found.message = {1}, fleet.failure
+        return found
+    return _Oracle(fleet, found).run()
+
+
+class _Oracle:
+    def __init__(self, fleet: Fleet, found: Expected):
+        self.fleet, self.job, self.found = fleet, fleet.job, found
+        self.clock = fleet.clock
+        self.length, self.stride = self.job["windows"]["length"], self.job["windows"]["stride"]
+        self.label = self.job.get("label")
+        self.ahead = self.label.get("horizon", 0) if self.label else 0
+        self.mixed = "column" in self.job["source"].get("asset", {})
+        self.last: dict[str, Row] = {}  # of each asset, wherever splits cut it
+        self.rows: dict[str, int] = {}  # how many each asset has, without repeats
+        self.apart = False  # files are lost that may hold rows of any asset
+
+    def run(self) -> Expected:
+        """What must come out."""
+        found = self.found
+        series, broken = self._gather()
+        rejected = {reject.asset: reject for reject in reversed(broken) if reject.asset is not None}
+        found.rejects = [reject for reject in broken if reject.asset is None]
+        names = sorted(series.keys() | rejected.keys())
+        most = self.job["source"].get("max_assets")
+        if most is not None:
+            names = names[:most]
+        elif self._fails_at_once(names):
+            return found
+        rejected = {name: rejected[name] for name in names if name in rejected}
+        accepted: dict[str, dict[str, list[Row]]] = {}
+        for name in names:
+            answer = rejected.get(name) or self._asset(name, series[name])
+            if isinstance(answer, Rejected):
+                rejected[name] = answer
+            elif any(answer.values()):  # else the user left all its rows out
+                accepted[name] = answer
+        # An asset with no window is a reject, before statistics are taken and the limit is checked.
+        trains = set()
+        for name in list(accepted):
+            shapes = self._shape(name, accepted[name])
+            if shapes.get("train"):
+                trains.add(name)
+            if not any(shapes.values()):
+                rejected[name] = Rejected(name, None, r"has no \d+ rows|no row")
+                del accepted[name]
+        found.rejects += rejected.values()
+        found.assets = len(accepted) + len(rejected)
+        if self._too_many(len(accepted), len(rejected)):
+            return found
+        found.rows_read = sum(self.rows[name] for name in accepted)
+        if self.fleet.plan.clock == "epoch_float":
+            found.relies_on.add("exact float epochs")
+        self._finish(accepted, trains)
+        return found
+
+    def _fails_at_once(self, names: list[str]) -> bool:
+        """What ends the job before a row is looked at."""
+        found, split = self.found, self.job["split"]
+        if found.rejects and (self.label or {}).get("derive"):
+            found.exits, found.message = {1}, "label.derive"  # the file may hold the last row of any asset
+        if split["by"] == "asset" and names:
+            got = {split_by_hash(name, split) for name in names}
+            if empty := [name for name in SPLITS if split[name] and name not in got]:
+                found.exits = found.exits - {0} | {2}
+                found.message = "|".join(filter(None, [found.message, f"split.{empty[0]}"]))
+        return found.exits != {0}
+
+    def _too_many(self, accepted: int, rejected: int) -> bool:
+        """Whether more is set aside than the limit allows, or nothing is left."""
+        found, limit = self.found, self.job["limits"]["max_rejected_fraction"]
+        files = sum(part.listed for part in self.fleet.parts)
+        nameless = len({reject.file for reject in found.rejects if reject.asset is None})
+        if accepted and max(rejected / (accepted + rejected), nameless / files) <= limit:
+            return False
+        found.exits, found.message = {1}, "rejected|none of the|no asset"
+        if not accepted:
+            found.exits = {1, 2}  # where no file can be read, that is told before the job begins
+        return True
+
+    # From files to assets
+
+    def _gather(self) -> tuple[dict[str, list[Row]], list[Rejected]]:
+        """Rows of each asset in the order in which they are read, and what cannot be read."""
+        pieces: dict[str, list[tuple[int, str, list[Row]]]] = defaultdict(list)
+        broken: list[Rejected] = []
+        empty: dict[str, str] = {}
+        listed = sorted((part for part in self.fleet.parts if part.listed), key=lambda part: part.path)
+        for part in listed:
+            path_asset = self._asset_of(part)
+            if part.broken is not None:
+                broken.append(Rejected(path_asset, part.path, part.broken))
+                continue
+            if not len(part):
+                empty[path_asset or ""] = part.path
+                continue
+            rows = self._rows(part)
+            for name in dict.fromkeys(row.asset for row in rows):
+                own = [row for row in rows if row.asset == name]
+                pieces[name].append((min(row.time for row in own), part.path, own))
+        for name, path in empty.items():
+            if name and name not in pieces:
+                broken.append(Rejected(name, path, "holds no rows"))
+        broken += [Rejected(name, None, reason) for name, reason in self.fleet.rejected.items()]
+        series = {}
+        for name, found in pieces.items():
+            found.sort(key=lambda piece: piece[:2])
+            for number, (_, _, rows) in enumerate(found):
+                for row in rows:
+                    row.part = number
+            series[name] = [row for _, _, rows in found for row in rows]
+        # A file that is lost may hold rows of any asset, between any two of its files.
+        self.apart = any(reject.asset is None for reject in broken)
+        return series, broken
+
+    def _asset_of(self, part: Part) -> str | None:
+        """The asset that a path names; None where only the rows tell."""
+        asset = self.job["source"].get("asset", {})
+        if "column" in asset:
+            folder = re.search(rf"(?:^|/){asset['column']}=([^/]+)/", part.path)
+            return folder[1] if folder else None
+        if "pattern" in asset:
+            return re.search(asset["pattern"], part.path)["asset"]  # type: ignore[index]
+        return SUFFIX.sub("", part.path.rpartition("/")[2])
+
+    def _rows(self, part: Part) -> list[Row]:
+        split = self.job["split"]
+        told = None
+        if split["by"] == "column" and self.fleet.plan.split == "path":
+            told = re.search(self.job["source"]["asset"]["pattern"], part.path)["site"]  # type: ignore[index]
+        column = (self.label or {}).get("column")
+        name = self._asset_of(part)
+        rows = []
+        for i in range(len(part)):
+            value = told or (part.extra["phase"][i] if split["by"] == "column" else None)
+            label = part.extra[column][i] if column else None
+            values = np.where(np.isfinite(part.values[i]), part.values[i], np.float32(NAN))
+            rows.append(Row(name or part.asset[i], int(part.time[i]), values, self._number(label), value))
+        return rows
+
+    def _number(self, label: Any) -> float:
+        """A label of a row as a number; NaN is missing."""
+        if label is None:
+            return NAN
+        if isinstance(label, str):
+            names = self.label["classes"]  # type: ignore[index]
+            return float(names.index(label)) if label in names else NAN
+        return float(np.float32(label)) if math.isfinite(label) else NAN
+
+    # One asset
+
+    def _asset(self, name: str, rows: list[Row]) -> dict[str, list[Row]] | Rejected:
+        """Its rows by split, each marked where it does not continue the one before; or why it is set aside."""
+        resampled = self.job["prepare"].get("resample")
+        if not resampled and len(rows) < self.length + self.ahead:
+            return Rejected(name, None, "rows")
+        if self.fleet.plan.split == "path":
+            kept = self._by_path(name, rows)
+            if isinstance(kept, Rejected) or not kept:
+                return kept or {}
+            rows = kept
+        if any(after.time < before.time for before, after in pairwise(rows)):
+            if self.job["limits"].get("sort_memory_mb", 512) == 0:
+                return Rejected(name, None, "sort")
+            rows = sorted(rows, key=lambda row: row.time)
+        merged = self._without_repeats(name, rows)
+        if isinstance(merged, Rejected):
+            return merged
+        rows = merged
+        for place, row in enumerate(rows):
+            row.position = place
+        self.last[name], self.rows[name] = rows[-1], len(rows)
+        self._range(rows)
+        where = self._splits(name, rows)
+        max_gap = self.job["prepare"].get("max_gap")
+        longest = ticks_of(max_gap, self.clock) if max_gap is not None else None
+        found: dict[str, list[Row]] = {split: [] for split in SPLITS}
+        for i, row in enumerate(rows):
+            row.gap = (
+                i == 0
+                or where[i - 1] != where[i]
+                or (longest is not None and row.time - rows[i - 1].time > longest)
+                or (self.apart and row.part != rows[i - 1].part)
+            )
+            if where[i] is not None:
+                found[where[i]].append(row)
+        return found
+
+    def _by_path(self, name: str, rows: list[Row]) -> list[Row] | Rejected:
+        """With split.column of the path: the rows of files that a list names; the splits must not overlap in time."""
+        lists = {value: split for split in SPLITS for value in self.job["split"].get(split, [])}
+        kept = [row for row in rows if row.split in lists]
+        for before, after in pairwise(sorted({row.part for row in kept})):
+            one = [row for row in kept if row.part == before]
+            other = [row for row in kept if row.part == after]
+            differ = lists[one[0].split] != lists[other[0].split]  # type: ignore[index]
+            if differ and min(row.time for row in other) <= max(row.time for row in one):
+                return Rejected(name, None, "overlap")
+        return kept
+
+    def _range(self, rows: list[Row]) -> None:
+        """prepare.range: a value outside of it is missing."""
+        for name, (low, high) in self.job["prepare"].get("range", {}).items():
+            i = self.fleet.features.index(name)
+            for row in rows:
+                if (low is not None and row.values[i] < low) or (high is not None and row.values[i] > high):
+                    row.values[i] = NAN
+
+    def _without_repeats(self, name: str, rows: list[Row]) -> list[Row] | Rejected:
+        """prepare.duplicates: what becomes of rows of one time."""
+        if len({row.time for row in rows}) == len(rows):
+            return rows
+        how = self.job["prepare"].get("duplicates", "first")
+        if how == "reject":
+            return Rejected(name, None, "time of another row")
+        if self.job["prepare"].get("resample"):
+            return rows
+        by_time: dict[int, list[Row]] = {}
+        for row in rows:
+            by_time.setdefault(row.time, []).append(row)
+        kept = []
+        for same in by_time.values():
+            row = same[-1] if how == "last" else same[0]
+            if how == "mean":
+                with np.errstate(all="ignore"):
+                    for i in range(len(row.values)):
+                        there = [float(one.values[i]) for one in same if math.isfinite(one.values[i])]
+                        row.values[i] = np.float32(sum(there) / len(there)) if there else NAN
+            kept.append(row)
+        return kept
+
+    def _splits(self, name: str, rows: list[Row]) -> list[str | None]:
+        """The split of each row."""
+        split = self.job["split"]
+        if split["by"] == "asset":
+            return [split_by_hash(name, split)] * len(rows)
+        if split["by"] == "column":
+            lists = {value: name for name in SPLITS for value in split.get(name, [])}
+            return [lists.get(row.split) for row in rows]
+        if split["by"] == "rows":
+            cuts = [split["train"], split["train"] + split["eval"]]
+            return [_part(row.position, cuts) for row in rows]
+        if "eval_from" in split:
+            cuts = [int(np.datetime64(split[key]).astype("datetime64[ns]").astype(np.int64))
+                    for key in ("eval_from", "test_from")]  # fmt: skip
+            return [_part(row.time, cuts) for row in rows]
+        first, last = min(row.time for row in rows), max(row.time for row in rows)
+        cuts = [first + round((last - first + 1) * min(part, 1.0))
+                for part in (split["train"], split["train"] + split["eval"])]  # fmt: skip
+        if self.job["prepare"].get("resample"):
+            every = ticks_of(self.job["prepare"]["resample"]["every"], self.clock)
+            cuts = [-(-cut // every) * every for cut in cuts]
+        return [_part(row.time, cuts) for row in rows]
+
+    # From rows to windows
+
+    def _shape(self, name: str, by_split: dict[str, list[Row]]) -> dict[str, list[tuple[int, list[Row], float | None]]]:
+        """By split the windows of an asset: position, its rows (not scaled, but filled), label."""
+        return {split: self._windows(rows, self.last[name]) for split, rows in by_split.items()}
+
+    def _windows(self, rows: list[Row], last: Row) -> list[tuple[int, list[Row], float | None]]:
+        prepare = self.job["prepare"]
+        rows = [replace(row, values=row.values.copy()) for row in rows]
+        every = None
+        if prepare.get("resample"):
+            every = ticks_of(prepare["resample"]["every"], self.clock)
+            rows = resample(rows, every, prepare["resample"]["how"], prepare["missing"])
+        rows = fill_missing(rows, prepare["missing"])
+        end = last.position if every is None else last.time // every  # of the asset's last row, or of its last step
+        found = []
+        for i, row in enumerate(rows):
+            if row.position % self.stride:
+                continue
+            own = rows[i : i + self.length + self.ahead]
+            follow = all(after.position == before.position + 1 and not after.gap for before, after in pairwise(own))
+            if len(own) < self.length + self.ahead or not follow or any(np.isnan(one.values).any() for one in own):
+                continue
+            label = self._label(own, end)
+            if label is None or not math.isnan(label):
+                found.append((row.position, own[: self.length], label))
+        return found
+
+    def _label(self, own: list[Row], end: int) -> float | None:
+        label = self.label
+        if not label:
+            return None
+        if label.get("derive"):
+            value = float(end - own[self.length - 1].position)
+        elif label.get("at") == "any":
+            there = [row.label for row in own[: self.length] if not math.isnan(row.label)]
+            value = max(there) if there else NAN
+        else:
+            value = own[self.length - 1 + self.ahead].label
+        return min(value, label["cap"]) if "cap" in label and not math.isnan(value) else value
+
+    # The whole
+
+    def _finish(self, accepted: dict[str, dict[str, list[Row]]], trains: set[str]) -> None:
+        """Statistics, scaling, and the windows of all."""
+        found, scale, features = self.found, self.job["prepare"]["scale"], self.fleet.features
+
+        def values(rows: list[Row]) -> np.ndarray:
+            return np.array([row.values for row in rows], np.float32).reshape(-1, len(features))
+
+        # Training rows are those of assets with a window in train.
+        found.training = values([row for name in accepted if name in trains for row in accepted[name]["train"]])
+        fleet = scale_of(found.training, scale["how"])
+        for split in SPLITS:
+            found.windows[split] = {}
+        for name, by_split in accepted.items():
+            offset, divisor = fleet
+            if scale["per"] == "asset":
+                # Of an asset that is in one split as a whole, all rows, wherever it is.
+                whole = self.job["split"]["by"] == "asset" or self.fleet.plan.split == "path"
+                own = [row for rows in by_split.values() for row in rows]
+                own = own if whole and sum(map(bool, by_split.values())) == 1 else by_split["train"]
+                offset, divisor = scale_of(values(own), scale["how"])
+            for rows in by_split.values():
+                for row in rows:
+                    row.values = ((row.values - offset) / divisor).astype(np.float32)
+            for split, windows in self._shape(name, by_split).items():
+                for position, own, label in windows:
+                    held = np.array([row.values for row in own], np.float32)
+                    window = Window(own[0].time, own[-1].time, held, label)
+                    found.windows[split][name, position] = window
+        if not found.windows["train"]:
+            found.exits, found.message = {1}, "the train split has no window"
+            return
+        self._check_labels()
+
+    def _check_labels(self) -> None:
+        """A target that is constant over all training windows ends the job, and so does a class without a window."""
+        if not self.label:
+            return
+        seen = {np.float32(window.label) for window in self.found.windows["train"].values()}
+        if self.label.get("classes") and len(seen) < len(self.label["classes"]):
+            self.found.exits, self.found.message = {1}, "class"
+        elif len(seen) < 2:
+            self.found.exits, self.found.message = {1}, "every training window|class"
+
+
+def _part(place: int, cuts: list[int]) -> str:
+    return "train" if place < cuts[0] else "eval" if place < cuts[1] else "test"
+
+
+SUFFIX = re.compile(
+    r"\.(parquet|parq|pq|feather|arrow|ipc|(csv|tsv|txt|jsonl|ndjson)(\.(gz|bz2|zst))?)$", re.IGNORECASE
+)
+
+
+def scale_of(values: np.ndarray, how: str) -> tuple[np.ndarray, np.ndarray]:
+    """Offset and divisor, float32 [features] each, of rows [n, features]."""
+    features = values.shape[1]
+    offset, divisor = np.zeros(features, np.float32), np.ones(features, np.float32)
+    for i in range(features if how != "none" else 0):
+        there = values[np.isfinite(values[:, i]), i].astype(np.float64)
+        if not len(there):
+            continue
+        low, high = there.min(), there.max()
+        if how == "standard":
+            offset[i] = there.mean() if high > low else low
+            spread = np.float32(there.std()) if high > low else np.float32(0)
+        else:
+            offset[i], spread = low, np.float32(high - low)
+        divisor[i] = spread if spread > 0 else 1
+    return offset, divisor

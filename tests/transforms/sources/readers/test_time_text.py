@@ -1,0 +1,130 @@
+"""Times as text against Python's own datetime."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beamfeed.transforms.sources.readers.time_text import BadTime, Guess, guess_order, pattern_of, read_times
+
+
+def nanoseconds(*when: int, more: int = 0) -> int:
+    return int(datetime(*when, tzinfo=UTC).timestamp()) * 10**9 + more
+
+
+@pytest.mark.parametrize(
+    ("how", "text", "expected"),
+    [
+        ("ymd", "2024-02-29", nanoseconds(2024, 2, 29)),
+        ("ymd", "2024-02-29 13:14", nanoseconds(2024, 2, 29, 13, 14)),
+        ("ymd", "2024/2/9T13:14:15", nanoseconds(2024, 2, 9, 13, 14, 15)),
+        ("ymd", "2024-02-29T13:14:15.5", nanoseconds(2024, 2, 29, 13, 14, 15, more=500_000_000)),
+        ("ymd", "2024-02-29 13:14:15,123456789", nanoseconds(2024, 2, 29, 13, 14, 15, more=123_456_789)),
+        ("ymd", "2024-02-29 13:14:15.1234567891", nanoseconds(2024, 2, 29, 13, 14, 15, more=123_456_789)),
+        ("ymd", "20240229T131415", nanoseconds(2024, 2, 29, 13, 14, 15)),
+        ("ymd", "20240229131415", nanoseconds(2024, 2, 29, 13, 14, 15)),
+        ("ymd", "20240229", nanoseconds(2024, 2, 29)),
+        ("ymd", " 2024-02-29 24:00:00 ", nanoseconds(2024, 3, 1)),
+        ("dmy", "29.02.2024 13:14:15", nanoseconds(2024, 2, 29, 13, 14, 15)),
+        ("dmy", "9.2.24 3:04", nanoseconds(2024, 2, 9, 3, 4)),
+        ("dmy", "09-Feb-2024 03:04:05 PM", nanoseconds(2024, 2, 9, 15, 4, 5)),
+        ("dmy", "9 September 1999", nanoseconds(1999, 9, 9)),
+        ("mdy", "02/09/2024 12:04:05 AM", nanoseconds(2024, 2, 9, 0, 4, 5)),
+        ("mdy", "2/9/99 12:04 p.m.", nanoseconds(1999, 2, 9, 12, 4)),
+        ("mdy", "Feb 9, 2024, 3:04", nanoseconds(2024, 2, 9, 3, 4)),
+        ("%d.%m.%Y %H:%M:%S", "09.02.2024 03:04:05", nanoseconds(2024, 2, 9, 3, 4, 5)),
+        ("%d.%m.%Y %H:%M:%S", "09.02.2024 03:04:05.25", nanoseconds(2024, 2, 9, 3, 4, 5, more=250_000_000)),
+        ("%Y%m%d-%H%M%S,%f", "20240209-030405", nanoseconds(2024, 2, 9, 3, 4, 5)),
+        ("%D %I:%M %p", "02/09/24 03:04 pm", nanoseconds(2024, 2, 9, 15, 4)),
+        ("%Y-%j", "2024-366", nanoseconds(2024, 12, 31)),
+        ("%A, %d %B %Y %Hh%M", "Friday, 09 February 2024 03h04", nanoseconds(2024, 2, 9, 3, 4)),
+        ("%d/%m/%Y:%T:%f", "09/02/2024:03:04:05:007", nanoseconds(2024, 2, 9, 3, 4, 5, more=7_000_000)),
+        ("100%% %F", "100% 2024-02-09", nanoseconds(2024, 2, 9)),
+    ],
+)
+def test_times(how, text, expected):
+    found = read_times(pa.array([text, text]), how)
+    assert found.local.tolist() == [expected] * 2
+    assert found.local.dtype == np.int64
+    assert not found.aware.any()
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("Z", 0), (" UTC", 0), ("+01:00", 60), ("-0530", -330), ("+02", 120), (" +14:00", 840)],
+)
+def test_zones_that_are_written(text, minutes):
+    found = read_times(pa.array(["2024-02-29 13:14:15" + text, "2024-02-29 13:14:15"]), "ymd")
+    assert found.aware.tolist() == [True, False]
+    assert found.offset.tolist() == [minutes * 60 * 10**9, 0]
+    assert found.local.tolist() == [nanoseconds(2024, 2, 29, 13, 14, 15)] * 2
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        ("ymd", "2023-02-29"), ("ymd", "2024-13-01"), ("ymd", "2024-00-01"), ("ymd", "2024-01-01 24:00:01"),
+        ("ymd", "2024-01-01 12:60"), ("ymd", "2024-01-01x"), ("ymd", "2024-1"), ("ymd", "2024111"), ("ymd", "17"),
+        ("ymd", "2024-01-01 13:00 PM"), ("ymd", "2024-01-01 00:00 AM"), ("ymd", "2024-01-01 12:00+15:00"),
+        ("ymd", "9999-12-31"), ("ymd", "0001-01-01"), ("dmy", "31.04.2024"), ("dmy", "13.13.2024"), ("dmy", "1.1.024"),
+        ("mdy", "13/01/2024"), ("mdy", "Foo 9, 2024"), ("%d.%m.%Y", "01.02.2024 10:00"), ("%Y-%j", "2023-366"),
+        ("%d.%m.%Y %H:%M", "01.02.2024 10:00:00"), ("dmy", "1.234,5"), ("%Y.%m", "2024x02"),
+    ],
+)  # fmt: skip
+def test_what_is_no_time(how, text):
+    if how == "%Y.%m":
+        with pytest.raises(ValueError, match="gives no date"):
+            pattern_of(how)
+        return
+    good = {"ymd": "2024-01-01", "dmy": "1.1.2024", "mdy": "1/1/2024", "%d.%m.%Y": "1.1.2024", "%Y-%j": "2024-001",
+            "%d.%m.%Y %H:%M": "1.1.2024 1:00"}[how]  # fmt: skip
+    with pytest.raises(BadTime) as error:
+        read_times(pa.array([good, text, text]), how)
+    assert str(error.value).startswith(f"row 1: {text!r} is not a time ")
+
+
+def test_times_of_any_year_are_pythons():
+    rng = np.random.default_rng(3)
+    start = datetime(1900, 1, 1, tzinfo=UTC)
+    whens = [start + timedelta(microseconds=int(n)) for n in rng.integers(0, 200 * 365 * 86_400 * 10**6, 2000)]
+    zones = [timezone(timedelta(minutes=int(n))) for n in rng.integers(-12 * 60, 14 * 60, 2000)]
+    exact = [(when - start) // timedelta(microseconds=1) * 1000 + int(start.timestamp()) * 10**9 for when in whens]
+    for how, format_ in {
+        "ymd": "%Y-%m-%dT%H:%M:%S.%f",
+        "dmy": "%d %b %Y %I:%M:%S.%f %p",
+        "mdy": "%m/%d/%Y %H:%M:%S.%f",
+        "%j in %Y, %M past %H and %S.%f": "%j in %Y, %M past %H and %S.%f",
+    }.items():
+        assert read_times(pa.array([when.strftime(format_) for when in whens]), how).local.tolist() == exact
+    aware = [when.astimezone(zone).isoformat() for when, zone in zip(whens, zones, strict=True)]
+    found = read_times(pa.array(aware), "ymd")
+    assert (found.local - found.offset).tolist() == exact
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["2024-01-02", "", "2024-01-02 10:00:00Z"], Guess("ymd")),
+        (["01.02.2024 10:00", "13.02.2024 10:00"], Guess("dmy")),
+        (["01.02.2024 10:00", "05.02.2024 10:00"], Guess("dmy")),
+        (["01/02/2024 10:00", "05/02/2024 10:00"], Guess(None, "05/02/2024 10:00")),
+        (["01/02/2024 10:00", "01/13/2024 10:00"], Guess("mdy")),
+        (["01/02/2024 10:00", "31/12/2024 10:00"], Guess("dmy")),
+        (["13/01/2024", "01/13/2024"], Guess(None)),
+        (["02-Jan-2024 10:00:00 PM"], Guess("dmy")),
+        (["Jan 2, 2024"], Guess("mdy")),
+        (["pump", "2024-01-02"], Guess(None)),
+        (["12.5", "13.5"], Guess(None)),
+        ([], Guess(None)),
+    ],
+)
+def test_the_order_of_a_date_is_told_by_numbers_above_12(values, expected):
+    assert guess_order(values) == expected
+
+
+def test_a_format_that_cannot_be():
+    with pytest.raises(ValueError, match="gives the day twice"):
+        pattern_of("%d.%d.%Y")
+    with pytest.raises(ValueError, match="gives no date"):
+        pattern_of("%H:%M:%S")

@@ -1,0 +1,174 @@
+"""Reads files as Arrow record batches; the only place that knows file formats.
+
+Whatever a broken file makes Arrow raise becomes a BadInput with file, place and
+reason.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers.arrow_file import arrow_schema, divides_arrow, iter_arrow
+from beamfeed.transforms.sources.readers.cells import Unsure
+from beamfeed.transforms.sources.readers.dialect import Dialect, Numbers
+from beamfeed.transforms.sources.readers.expected import (
+    BATCH_ROWS,
+    Expected,
+    Group,
+    TextOptions,
+    batch_rows,
+    require_columns,
+)
+from beamfeed.transforms.sources.readers.formats import format_of, packed_by
+from beamfeed.transforms.sources.readers.glimpse import peek, place_of_row
+from beamfeed.transforms.sources.readers.json_lines import iter_json, look_at_json
+from beamfeed.transforms.sources.readers.parquet import iter_parquet, open_parquet, row_groups
+from beamfeed.transforms.sources.readers.text import divides_text, find_bad_number, iter_text, look_at_text
+from beamfeed.transforms.sources.readers.time_text import (
+    A_ZONE,
+    NO_ZONE,
+    BadTime,
+    guess_order,
+    pattern_of,
+    read_times,
+)
+from beamfeed.transforms.sources.readers.trouble import naming_the_file
+
+__all__ = [
+    "A_ZONE",
+    "BATCH_ROWS",
+    "NO_ZONE",
+    "BadTime",
+    "Expected",
+    "Group",
+    "Look",
+    "Numbers",
+    "TextOptions",
+    "Unsure",
+    "batch_rows",
+    "divides",
+    "find_bad_number",
+    "guess_order",
+    "is_parquet",
+    "iter_batches",
+    "look_at",
+    "naming_the_file",
+    "open_parquet",
+    "pattern_of",
+    "peek",
+    "place_of_row",
+    "read_schema",
+    "read_times",
+    "require_columns",
+    "row_groups",
+]
+
+_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+_ITERATORS = {"parquet": iter_parquet, "arrow": iter_arrow, "json": iter_json, "csv": iter_text}
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a path is that of a Parquet file."""
+    return format_of(path) == "parquet"
+
+
+def divides(path: str, expected: Expected) -> bool:
+    """Whether the groups of a file can be read each by itself."""
+    with naming_the_file(path):
+        match format_of(path):
+            case "csv":
+                return divides_text(path, expected.text)
+            case "json":
+                return packed_by(path) is None
+            case "arrow":
+                return divides_arrow(path)
+            case "parquet":
+                return True
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the beginning of a file tells.
+
+    Attributes:
+      schema: the names and types of its columns.
+      dialect: how it is written, if it is a CSV.
+    """
+
+    schema: pa.Schema
+    dialect: Dialect | None = None
+
+
+def look_at(path: str, text: TextOptions = TextOptions()) -> Look:
+    """What the beginning of a file tells of it.
+
+    Raises:
+      BadInput: if it cannot be read.
+      Unsure: if its numbers could be read in two ways.
+    """
+    with naming_the_file(path):
+        match format_of(path):
+            case "csv":
+                return Look(*look_at_text(path, text))
+            case "json":
+                return Look(look_at_json(path))
+            case "arrow":
+                return Look(arrow_schema(path))
+            case "parquet":
+                with open_parquet(path) as file:
+                    return Look(file.schema_arrow)
+
+
+def read_schema(path: str, text: TextOptions = TextOptions()) -> pa.Schema:
+    """The names and types of a file's columns; of a text, as its beginning suggests them.
+
+    Raises:
+      BadInput: if it cannot be read.
+    """
+    try:
+        return look_at(path, text).schema
+    except Unsure as unsure:
+        raise BadInput(path, "file", str(unsure)) from None
+
+
+def iter_batches(
+    path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None = None
+) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
+    """Streams the columns `names` of a file, some megabytes at a time, in the file's order.
+
+    A column that the file may lack, and lacks, is one of missing values.
+
+    Args:
+      path: the file, local or gs://
+      expected: what every file must hold.
+      names: of the columns to read.
+      groups: which to read, of a file that divides; None reads all.
+
+    Yields:
+      the group, the file's row that the batch starts with, and the batch.
+
+    Raises:
+      BadInput: at the place where the file breaks.
+      JobFailed: if the machine fails.
+    """
+    names = list(dict.fromkeys(names))
+    with naming_the_file(path):
+        for group, row, batch in _ITERATORS[format_of(path)](path, expected, names, groups):
+            yield group, row, _complete(batch, names)
+
+
+def _complete(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """The columns `names`; those that are not there hold nothing, and views become what they are views of."""
+    there = batch.schema.names
+    if there == list(names) and not any(map(_is_view, batch.schema.types)):
+        return batch
+    none = pa.nulls(batch.num_rows, pa.float32())
+    columns = [batch.column(name) if name in there else none for name in names]
+    plain = [column.cast(_VIEWS[column.type]) if _is_view(column.type) else column for column in columns]
+    return pa.RecordBatch.from_arrays(plain, names=list(names))
+
+
+def _is_view(type_: pa.DataType) -> bool:
+    return type_ in _VIEWS

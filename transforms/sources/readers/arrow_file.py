@@ -1,0 +1,85 @@
+"""Arrow's own files, with Feather's: record batches are the groups of rows. One that is a stream does not divide."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from beamfeed.contract import storage
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers.expected import Group, batch_rows
+
+_MAGIC = b"ARROW1"
+
+
+class Checks(Protocol):
+    """What a file's schema must be."""
+
+    def check(self, path: str, schema: pa.Schema) -> None:
+        """Raises BadInput if it is not."""
+
+
+@contextmanager
+def _open(path: str, names: Sequence[str] | None = None) -> Iterator[tuple[pa.Schema, Any, bool]]:
+    """The schema, a reader of the columns `names`, and whether batches can be read in any order."""
+    with storage.open_input(path) as source:
+        if source.size() == 0:
+            raise BadInput(path, "file", "the file is empty")
+        start = source.read(8)
+        source.seek(0)
+        if start.startswith(b"FEA1"):
+            raise BadInput(path, "file", "is Feather of version 1, which is not read; write it anew")
+        seekable = start.startswith(_MAGIC)
+        open_ = pa.ipc.open_file if seekable else pa.ipc.open_stream
+        with open_(source) as reader:
+            schema = reader.schema
+            if names is None:
+                yield schema, reader, seekable
+                return
+        source.seek(0)
+        places = [schema.names.index(name) for name in names]
+        with open_(source, options=pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)) as reader:
+            yield schema, reader, seekable
+
+
+def arrow_schema(path: str) -> pa.Schema:
+    """The names and types of the columns."""
+    with _open(path) as (schema, _, _):
+        return schema
+
+
+def divides_arrow(path: str) -> bool:
+    """Whether a record batch can be read without those before it."""
+    with _open(path) as (_, _, seekable):
+        return seekable
+
+
+def iter_arrow(
+    path: str, expected: Checks, names: Sequence[str], groups: Sequence[Group] | None
+) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
+    """Streams columns of record batches, see `iter_batches`."""
+    schema = arrow_schema(path)
+    expected.check(path, schema)
+    names = [name for name in names if name in schema.names]
+    with _open(path, names) as (_, reader, seekable):
+        row = 0
+        if not seekable:
+            for place, batch in enumerate(reader):
+                yield from _cut(Group(row, batch.num_rows, place), batch.select(names))
+                row += batch.num_rows
+            return
+        wanted = {group.place: group for group in groups or ()}
+        for place in range(reader.num_record_batches) if groups is None else wanted:
+            batch = reader.get_batch(place).select(names)
+            group = wanted.get(place) or Group(row, batch.num_rows, place)
+            if group.rows != batch.num_rows:
+                raise BadInput(path, "file", "has other record batches than when it was planned")
+            yield from _cut(group, batch)
+            row += batch.num_rows
+
+
+def _cut(group: Group, batch: pa.RecordBatch) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
+    rows = batch_rows(batch.num_columns)
+    for at in range(0, batch.num_rows, rows):
+        yield group, group.row + at, batch.slice(at, rows)

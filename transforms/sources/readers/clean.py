@@ -1,0 +1,103 @@
+"""Makes the bytes of a text such that Arrow can read them: UTF-8 rows and nothing else. By functions of whole blocks.
+
+A line that is no row becomes an empty one, which Arrow passes over, so that lines keep their numbers.
+"""
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from beamfeed.transforms.sources.readers.dialect import Dialect
+from beamfeed.transforms.sources.readers.encoding import BadText
+
+
+def to_lines(pieces: Iterable[bytes], dialect: Dialect, *, whole: bool = True) -> Iterator[bytes]:
+    """The pieces of a text whose bytes cannot be cut into lines (`by_lines`), as UTF-8 with usual ends of lines.
+
+    Args:
+      pieces: all bytes of the file, in order, cut anywhere.
+      dialect: of the file.
+      whole: whether the last piece ends the file; else a character may be cut off.
+
+    Raises:
+      BadText: if they are not of its encoding.
+    """
+    decoder = codecs.getincrementaldecoder(dialect.encoding)()
+    skip = dialect.bom
+    for piece in chain(pieces, [None]):
+        data = b"" if piece is None else piece[skip:]
+        skip = 0
+        try:
+            text = decoder.decode(data, final=piece is None and whole)
+        except UnicodeError as error:
+            raise BadText(f"is not {dialect.encoding}: {error}; see source.csv.encoding") from None
+        yield (text.replace("\r", "\n") if dialect.newline == "\r" else text).encode()
+
+
+def clean(block: bytes, dialect: Dialect, *, first: bool) -> bytes:
+    """Rows that Arrow can parse, from whole lines of a text.
+
+    Args:
+      block: whole lines; of a text that is not `by_lines`, as `to_lines` gives them.
+      dialect: of the file.
+      first: whether the file begins with them.
+
+    Raises:
+      BadText: if they are not of the encoding of the file.
+    """
+    if first:
+        block = _without_lines(block[dialect.bom :] if dialect.by_lines else block, dialect.first_line)
+    if dialect.by_lines and dialect.encoding not in ("utf-8", "ascii"):
+        try:
+            block = block.decode(dialect.encoding).encode()
+        except UnicodeDecodeError as error:
+            reason = f"is not {dialect.encoding}: byte 0x{block[error.start]:02x}; see source.csv.encoding"
+            raise BadText(reason, block[: error.start].count(b"\n") + 1) from None
+    if dialect.comment is not None and (mark := dialect.comment.encode()) in block:
+        block = re.sub(rb"(?m)^[ \t]*%b[^\n]*" % re.escape(mark), b"", block)
+    if dialect.delimiter == " ":
+        return _single_spaces(block)
+    return _without_empty_rows(block, dialect.delimiter.encode(), len(dialect.names))
+
+
+def end_of_rows(tail: bytes, lines: int) -> int:
+    """Where the last `lines` lines begin that are not empty; 0 if there are no more.
+
+    Args:
+      tail: the end of a text.
+      lines: how many are no rows.
+    """
+    end = len(tail)
+    while lines:
+        end = len(tail[:end].rstrip(b"\r\n \t"))
+        end = tail.rfind(b"\n", 0, end) + 1
+        if not end:
+            return 0
+        lines -= 1
+    return end
+
+
+def _without_lines(block: bytes, lines: int) -> bytes:
+    at = 0
+    for _ in range(lines):
+        at = block.find(b"\n", at) + 1
+        if not at:
+            return b""
+    return block[at:]
+
+
+def _without_empty_rows(block: bytes, delimiter: bytes, columns: int) -> bytes:
+    """Spreadsheets end with rows of delimiters alone."""
+    row = delimiter * (columns - 1)
+    if not row or not (block.startswith(row) or b"\n" + row in block):
+        return block
+    return re.sub(rb"(?m)^%b(?=\r?$)" % re.escape(row), b"", block)
+
+
+def _single_spaces(block: bytes) -> bytes:
+    block = block.replace(b"\t", b" ").replace(b"\r", b"")
+    while b"  " in block:
+        block = block.replace(b"  ", b" ")
+    block = block.replace(b" \n", b"\n").replace(b"\n ", b"\n")
+    return block.strip(b" ")

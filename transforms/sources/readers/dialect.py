@@ -1,0 +1,104 @@
+"""How a text file is written. What finds it out is in sniff.py, what reads by it in parse.py."""
+
+from dataclasses import dataclass
+
+# Words that stand for a missing value: those of Arrow and pandas, of spreadsheets and loggers, and German ones.
+NULL_WORDS = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA", "NULL",
+    "NaN", "n/a", "nan", "null", "<NA>", "NAN", "None", "none", "Null", "N.A.", "n.a.", "k.A.", "-", "--", "---", "?",
+    "NaT", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!", "#WERT!", "#BEZUG!", "#ZAHL!", "#NV",
+    "\\N", "nil",
+)  # fmt: skip
+TRUE_WORDS = ("1", "True", "TRUE", "true")
+FALSE_WORDS = ("0", "False", "FALSE", "false")
+_NAMED = {"\t": "tab", " ": "white space"}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """How numbers are written."""
+
+    decimal: str
+    thousands: str | None = None
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one text file is written.
+
+    Attributes:
+      names: of its columns, as many as a row has values; "" where one has none.
+      delimiter: between two values; a space stands for any white space.
+      quote: around a value that holds a delimiter.
+      escape: before a character that is to be taken as it is.
+      decimal: before the decimals of a number.
+      thousands: between groups of three digits.
+      encoding: Python's name of it.
+      bom: bytes before the text.
+      newline: at the end of a line; before it a carriage return may stand.
+      first_line: of the rows, counted from 0.
+      header_line: that holds the names; None where none does.
+      skip_last: lines at the end that are no rows.
+      comment: what a line begins with that is no row.
+      null_words: for missing values.
+      padded: white space stands around values.
+      proven: values of the file say which `decimal` and `thousands` it has.
+    """
+
+    names: tuple[str, ...]
+    delimiter: str = ","
+    quote: str | None = '"'
+    escape: str | None = None
+    decimal: str = "."
+    thousands: str | None = None
+    encoding: str = "utf-8"
+    bom: int = 0
+    newline: str = "\n"
+    first_line: int = 1
+    header_line: int | None = 0
+    skip_last: int = 0
+    comment: str | None = None
+    null_words: tuple[str, ...] = NULL_WORDS
+    padded: bool = False
+    proven: bool = False
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether the byte of a line feed and nothing else ends a line, so that whole lines can be read alone."""
+        return self.newline == "\n" and not self.encoding.startswith(("utf-16", "utf-32"))
+
+    @property
+    def as_text(self) -> bool:
+        """Whether Arrow cannot read the numbers, so that they are taken as text first."""
+        return self.thousands is not None
+
+    @property
+    def numbers(self) -> Numbers:
+        """How its numbers are written."""
+        return Numbers(self.decimal, self.thousands)
+
+    def describe(self) -> str:
+        """What differs from a plain CSV, in a few words; "" if nothing does."""
+        found = []
+        if self.delimiter != ",":
+            found.append(f"delimiter {_NAMED.get(self.delimiter) or repr(self.delimiter)}")
+        if self.decimal != ".":
+            found.append(f"decimal {self.decimal!r}")
+        if self.thousands is not None:
+            found.append(f"thousands {self.thousands!r}")
+        if self.encoding != "utf-8":
+            found.append(f"encoding {self.encoding}")
+        if self.header_line is None:
+            found.append("no line of names")
+            found += [_lines(self.first_line, "before the rows")] if self.first_line else []
+        else:
+            found += [_lines(self.header_line, "before the names")] if self.header_line else []
+            after = self.first_line - self.header_line - 1
+            found += [_lines(after, "between the names and the rows")] if after > 0 else []
+        if self.comment is not None:
+            found.append(f"comments after {self.comment!r}")
+        return ", ".join(found)
+
+
+def _lines(number: int, where: str) -> str:
+    return f"{number} line{'s' if number > 1 else ''} {where}"

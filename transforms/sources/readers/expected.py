@@ -1,0 +1,106 @@
+"""What a reader is told of the files of a job, and the runs of rows that they divide into."""
+
+import fnmatch
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from beamfeed.contract.config.sources.csv import Csv
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers.dialect import Numbers
+
+BATCH_ROWS = 65_536
+BATCH_BYTES = 8 << 20  # of a batch, by four bytes a value
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that can be read without those before them: a row group of Parquet, a block of text.
+
+    Attributes:
+      row: the file's row that it starts with.
+      rows: how many there are.
+      place: where it is: the number of a row group, or the byte that a block starts at.
+      size: bytes of a block of text.
+    """
+
+    row: int
+    rows: int
+    place: int
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """What is known of how the text files of a job are written.
+
+    Attributes:
+      keys: what the user says.
+      wanted: names of columns that the job needs; a line with some of them names the columns.
+      features: names and globs of the columns whose numbers tell how numbers are written; without any, all do.
+      numbers: how they are written in the other files, for a file that does not tell.
+    """
+
+    keys: Csv = field(default_factory=Csv)
+    wanted: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    numbers: Numbers | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.keys.model_dump_json(), self.wanted, self.features, self.numbers))
+
+    def is_feature(self, name: str) -> bool:
+        """Whether the numbers of a column tell how numbers are written."""
+        return not self.features or any(name == one or fnmatch.fnmatchcase(name, one) for one in self.features)
+
+
+class Expected(Protocol):
+    """What every file of a job must hold."""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns, each once, in the order they are read."""
+
+    @property
+    def optional(self) -> Collection[str]:
+        """Those of them that a file may lack: their values are missing then."""
+
+    @property
+    def csv_types(self) -> dict[str, pa.DataType]:
+        """The types that the columns of a text are parsed as."""
+
+    @property
+    def text(self) -> TextOptions:
+        """How texts are written."""
+
+    def check(self, path: str, schema: pa.Schema) -> None:
+        """Raises BadInput if a column is missing or of the wrong type."""
+
+
+def require_columns(
+    path: str, names: Sequence[str], found: Sequence[str], optional: Collection[str] = (), hint: str = ""
+) -> None:
+    """Raises BadInput if a file lacks one of the columns, or has one of them twice.
+
+    Args:
+      path: of the file.
+      names: of the columns.
+      found: of all columns of the file.
+      optional: which of them it may lack.
+      hint: how the file was read, where that may be the reason.
+    """
+    counts = Counter(found)
+    for name in names:
+        if counts[name] > 1:
+            raise BadInput(path, f"column {name}", f"is there {counts[name]} times")
+        if not counts[name] and name not in optional:
+            has = ", ".join(one for one in found if one)[:200]
+            raise BadInput(path, f"column {name}", f"is missing; the file has {has}{f' ({hint})' if hint else ''}")
+
+
+def batch_rows(columns: int) -> int:
+    """How many rows of so many columns are read at a time, so that a batch's memory does not grow with its width."""
+    return max(1, min(BATCH_ROWS, BATCH_BYTES // (4 * max(1, columns))))

@@ -1,0 +1,199 @@
+"""Where the names and the rows of a text are, once it is split into values."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from beamfeed.contract.config.sources.csv import Csv
+from beamfeed.transforms.sources.readers.cells import Kind, kind_of
+from beamfeed.transforms.sources.readers.encoding import BadText
+
+_AFTER_NAMES = 3  # lines of units and the like, at most
+_CELLS = 3000  # that tell what columns hold
+
+
+@dataclass(frozen=True)
+class Table:
+    """Lines of a text, split into values.
+
+    Attributes:
+      delimiter: that they are split at.
+      rows: the number of the line that each begins with, from 0, and its values; of lines that are not empty.
+      comments: the same of lines that are comments, without what makes them ones.
+      comment: what these begin with; None where there are none.
+      width: values of a row.
+    """
+
+    delimiter: str
+    rows: list[tuple[int, list[str]]]
+    comments: list[tuple[int, list[str]]]
+    comment: str | None
+    width: int
+
+
+def find_width(rows: Sequence[tuple[int, list[str]]], names: Sequence[str], wanted: Collection[str]) -> int:
+    """How many values a row has: as many as most; of two numbers, that of the first row, or the greater one.
+
+    Args:
+      rows: with the numbers of their lines.
+      names: of the columns, as the user says.
+      wanted: names that the job needs; what stands before a row that has some of them does not count.
+    """
+    hits = [names_in(cells, wanted) for _, cells in rows]
+    best = max(hits, default=0)
+    behind = rows[hits.index(best) :] if best else rows
+    counts = Counter(len(cells) for _, cells in behind[1:] or behind)
+    if len(names) in counts:
+        return len(names)
+    first = len(behind[0][1]) if behind else 0
+    return max(counts, key=lambda size: (counts[size], size == first, size), default=0)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the names and the rows are.
+
+    Attributes:
+      names: one for each value of a row, "" where it has none.
+      header_line: that holds the names, from 0; None if none does.
+      first_line: of the rows.
+      data: the rows among those that were looked at.
+      kinds: of the columns.
+      padded: white space stands around values.
+    """
+
+    names: tuple[str, ...]
+    header_line: int | None
+    first_line: int
+    data: list[list[str]]
+    kinds: tuple[Kind, ...]
+    padded: bool
+
+
+def lay_out(table: Table, keys: Csv, wanted: Collection[str]) -> Layout:
+    """Finds the names and the rows.
+
+    Args:
+      table: the first lines.
+      keys: what the user says.
+      wanted: names of columns that the job needs: where a line has some of them, it names the columns.
+
+    Raises:
+      BadText: if there are not as many names as values.
+    """
+    rows, width = table.rows, table.width
+    kinds = column_kinds(table, keys.null_words)
+    at = _header(table, keys, wanted, kinds)
+    first = _first_row(table, keys, kinds, at)
+    header: tuple[int, list[str]] | None = None if at is None else rows[at]
+    if at is None and keys.header == "auto" and not keys.names:
+        header = _header_in_comments(table, first, wanted)
+    data = [cells for line, cells in rows if line >= first]
+    raw = keys.names or (header[1] if header is not None else [f"f{i}" for i in range(width)])
+    names = [name.strip() for name in raw]
+    if len(names) > width and not any(names[width:]):
+        names = names[:width]
+    if len(names) == width - 1 and all(not cells[-1].strip() for cells in data if len(cells) == width):
+        names.append("")
+    if data and len(names) != width:
+        where = "source.csv.names" if keys.names or header is None else f"line {header[0] + 1}"
+        line = next(line for line, cells in rows if line >= first) + 1
+        raise BadText(
+            f"has {width} values, and {where} {len(names)} names; see source.csv.names and source.csv.delimiter", line
+        )
+    padded = table.delimiter != " " and any(cell != cell.strip() for cells in (raw, *data[:20]) for cell in cells)
+    return Layout(tuple(names), None if header is None else header[0], first, data, kinds, padded)
+
+
+def column_kinds(table: Table, null_words: Sequence[str]) -> tuple[Kind, ...]:
+    """What the values of each column look like in most of the rows that are not at the beginning."""
+    width = table.width
+    full = [cells for _, cells in table.rows if len(cells) == width]
+    full = full[len(full) // 3 if len(full) > 6 else 2 * len(full) // 3 :]
+    full = full[-max(3, _CELLS // max(1, width)) :]
+    found: list[Kind] = []
+    for column in zip(*full, strict=True):
+        counts = Counter(kind_of(cell, null_words) for cell in column)
+        del counts["null"]
+        found.append(counts.most_common(1)[0][0] if counts.total() else "null")
+    return tuple(found)
+
+
+def _fits(cells: Sequence[str], kinds: Sequence[Kind], null_words: Sequence[str]) -> tuple[int, int]:
+    """Of the columns of numbers and times: how many values are such, and how many are there."""
+    own = [
+        kind_of(cell, null_words) == kind
+        for cell, kind in zip(cells, kinds, strict=False)
+        if kind in ("number", "time") and kind_of(cell, null_words) != "null"
+    ]
+    return sum(own), len(own)
+
+
+def _header(table: Table, keys: Csv, wanted: Collection[str], kinds: Sequence[Kind]) -> int | None:
+    """Which row holds the names; None if none does."""
+    if keys.header is False:
+        return None
+    rows, width = table.rows, table.width
+    near = [i for i, (_, cells) in enumerate(rows) if may_name(cells, width)]
+    if isinstance(keys.skip_lines, int):  # then it is here or nowhere
+        near = [0]
+    hits = {i: names_in(rows[i][1], wanted) for i in near}
+    best = max(hits, key=lambda i: hits[i], default=None)
+    if best is not None and hits[best]:
+        return best
+    first = _first_of_data(table, keys, kinds)
+    before = [i for i in near if i < first]
+    if not any(kind in ("number", "time") for kind in kinds):  # all is text
+        return near[0] if near and (keys.header is True or not keys.names) else None
+    if not before:
+        return near[0] if near and keys.header is True else None
+    if keys.names and keys.header == "auto":
+        return None  # what is before the rows is skipped, whether it holds names or not
+    return max(before, key=lambda i: (sum(bool(cell.strip()) for cell in rows[i][1]), -i))
+
+
+def names_in(cells: Sequence[str], wanted: Collection[str]) -> int:
+    """How many of the names that are looked for are among some values."""
+    return len({cell.strip() for cell in cells}.intersection(wanted))
+
+
+def may_name(cells: Sequence[str], width: int) -> bool:
+    """Whether a row may name columns: it has as many values, one less, or empty ones behind."""
+    return len(cells) in (width, width - 1) or (len(cells) > width and not any(c.strip() for c in cells[width:]))
+
+
+def _first_of_data(table: Table, keys: Csv, kinds: Sequence[Kind]) -> int:
+    """The first row that most columns of numbers and times say is one."""
+    for i, (_, cells) in enumerate(table.rows):
+        good, there = _fits(cells, kinds, keys.null_words)
+        if len(cells) == table.width and good and 2 * good >= there:
+            return i
+    return 0
+
+
+def _first_row(table: Table, keys: Csv, kinds: Sequence[Kind], header: int | None) -> int:
+    """The line that the rows begin with."""
+    rows = table.rows
+    if header is None:
+        if isinstance(keys.skip_lines, int):
+            return rows[0][0] if rows else 0
+        typed = any(kind in ("number", "time") for kind in kinds)
+        return rows[_first_of_data(table, keys, kinds)][0] if typed else rows[0][0]
+    line = rows[header][0]
+    if isinstance(keys.skip_after_header, int):
+        return line + 1 + keys.skip_after_header
+    for i in range(header + 1, min(header + 2 + _AFTER_NAMES, len(rows))):
+        if len(rows[i][1]) == table.width and _fits(rows[i][1], kinds, keys.null_words)[0]:
+            return rows[i][0]
+    return line + 1
+
+
+def _header_in_comments(table: Table, first: int, wanted: Collection[str]) -> tuple[int, list[str]] | None:
+    """The comment that names the columns, as those of NumPy do: the last one before the rows, if it has as many."""
+    before = [(line, cells) for line, cells in table.comments if line < first and len(cells) == table.width]
+    if not before:
+        return None
+    known = [one for one in before if names_in(one[1], wanted)]
+    line, cells = (known or before)[-1]
+    good = known or all(kind_of(cell) == "text" for cell in cells)
+    return (line, cells) if good else None

@@ -1,0 +1,98 @@
+"""Parquet: the footer, and batches of rows from row groups, in memory that does not grow with the width."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from beamfeed.contract import storage
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers.expected import Expected, Group, batch_rows
+from beamfeed.transforms.sources.readers.trouble import naming_the_file
+
+DECODE_BYTES = 256 << 20  # that the pages of a row group's columns may take while they are decoded
+_PAGES_BYTES = 2 << 20  # of one column at most: a page of values and one of its dictionary, as writers make them
+_SLAB = 64  # columns that are decoded together where there are too many
+
+
+@contextmanager
+def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
+    """Opens a Parquet file; what is wrong with it becomes BadInput."""
+    remote = storage.is_remote(path)
+    with naming_the_file(path), storage.open_input(path) as source:
+        if source.size() == 0:
+            raise BadInput(path, "file", "the file is empty")
+        # A bucket is asked for all columns of a row group at once; a disk is read as columns are decoded.
+        options = {} if remote else {"pre_buffer": False, "buffer_size": 256 << 10}
+        with pq.ParquetFile(source, **options) as file:
+            yield file
+
+
+def row_groups(file: pq.ParquetFile) -> list[Group]:
+    """The row groups that hold rows."""
+    found, row = [], 0
+    for place in range(file.num_row_groups):
+        rows = file.metadata.row_group(place).num_rows
+        if rows:
+            found.append(Group(row, rows, place))
+        row += rows
+    return found
+
+
+def iter_parquet(
+    path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None
+) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
+    """Streams columns of row groups, see `iter_batches`."""
+    with open_parquet(path) as file:
+        expected.check(path, file.schema_arrow)
+        names = [name for name in names if name in file.schema_arrow.names]
+        known = {group.place: group for group in row_groups(file)}
+        for group in known.values() if groups is None else groups:
+            if known.get(group.place) != group:
+                raise BadInput(path, "file", "has other row groups than when it was planned")
+            row = group.row
+            for batch in _batches(file, group, names):
+                yield group, row, batch
+                row += batch.num_rows
+
+
+def _batches(file: pq.ParquetFile, group: Group, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    wide = len(names) > _SLAB and _decode_bytes(file, group.place, names) > DECODE_BYTES
+    yield from _spooled(file, group, names) if wide else _decoded(file, group, names, batch_rows(len(names)))
+
+
+def _decoded(file: pq.ParquetFile, group: Group, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    return file.iter_batches(rows, row_groups=[group.place], columns=list(names), use_threads=False)
+
+
+def _decode_bytes(file: pq.ParquetFile, place: int, names: Sequence[str]) -> int:
+    """At most how much memory the pages of columns take at a time: each column holds one, and its dictionary."""
+    metadata = file.metadata.row_group(place)
+    wanted = set(names)
+    sizes = (metadata.column(i) for i in range(metadata.num_columns))
+    return sum(
+        min(column.total_uncompressed_size, _PAGES_BYTES)
+        for column in sizes
+        if column.path_in_schema.partition(".")[0] in wanted
+    )
+
+
+def _spooled(file: pq.ParquetFile, group: Group, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Rows of very many columns: some columns at a time are decoded into a temporary file, then joined row by row."""
+    rows = batch_rows(len(names))
+    slabs = [names[at : at + _SLAB] for at in range(0, len(names), _SLAB)]
+    with ExitStack() as stack:
+        streams = []
+        for slab in slabs:
+            spool = stack.enter_context(tempfile.TemporaryFile())
+            schema = pa.schema([file.schema_arrow.field(name) for name in slab])
+            with pa.ipc.new_stream(pa.PythonFile(spool), schema) as writer:
+                for batch in _decoded(file, group, slab, rows):
+                    writer.write_batch(batch.select(list(slab)))
+            spool.seek(0)
+            streams.append(pa.ipc.open_stream(pa.PythonFile(spool, "r")))
+        for parts in zip(*streams, strict=True):
+            columns = {name: part.column(name) for part, slab in zip(parts, slabs, strict=True) for name in slab}
+            yield pa.RecordBatch.from_pydict(columns)

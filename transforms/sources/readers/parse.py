@@ -1,0 +1,147 @@
+"""Parses whole lines of a text into columns: by Arrow, and where it does not take a value, by way of text."""
+
+import csv
+import io
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+
+import pyarrow as pa
+import pyarrow.csv
+
+from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect
+from beamfeed.transforms.sources.readers.encoding import BadText
+from beamfeed.transforms.sources.readers.values import BadValue, convert
+
+
+def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Columns of a block of rows.
+
+    Args:
+      block: whole lines, as `clean` gives them.
+      dialect: of the file.
+      types: of the columns that are read, which the file has once each.
+
+    Raises:
+      BadText: at the first line or value that cannot be read; lines are those of the block, from 1.
+    """
+    if not block.strip():
+        return pa.table({name: pa.array([], type_) for name, type_ in types.items()})
+    places = {name: dialect.names.index(name) for name in types}
+    if not dialect.as_text:
+        try:
+            return _read(block, dialect, {places[name]: type_ for name, type_ in types.items()}).rename_columns(
+                list(types)
+            )
+        except pa.ArrowInvalid:
+            pass  # which line or value it is, or whether it is one at all, is found out by way of text
+    table = _read_text(block, dialect, list(places.values()))
+    columns = {}
+    for i, (name, type_) in enumerate(types.items()):
+        try:
+            columns[name] = convert(table.column(i).combine_chunks(), type_, dialect)
+        except BadValue as bad:
+            line = line_of_row(block, dialect, bad.row)
+            raise BadText(f"{bad.value!r} {bad.reason}", line, name) from None
+    return pa.table(columns)
+
+
+def infer(block: bytes, dialect: Dialect) -> pa.Schema:
+    """The names and types of all columns, as some rows suggest them; of no rows, types are null.
+
+    Args:
+      block: whole lines, as `clean` gives them.
+      dialect: of the file.
+
+    Raises:
+      BadText: at a line that cannot be read.
+    """
+    if not block.strip():
+        return pa.schema([(name, pa.null()) for name in dialect.names])
+    try:
+        table = _read(block, dialect, None)
+    except pa.ArrowInvalid:
+        table = _read_text(block, dialect, list(range(len(dialect.names))))
+    types = []
+    for column in table.columns:
+        type_ = column.type
+        if pa.types.is_string(type_) or pa.types.is_binary(type_):  # may be numbers that Arrow does not take
+            text = column.combine_chunks().cast(pa.string(), safe=False)
+            with suppress(BadValue):
+                type_ = pa.float64() if convert(text, pa.float64(), dialect).null_count < len(text) else pa.null()
+        types.append(type_)
+    return pa.schema(list(zip(dialect.names, types, strict=True)))
+
+
+def _read(block: bytes, dialect: Dialect, types: Mapping[int, pa.DataType] | None) -> pa.Table:
+    """Columns by their places, all without `types`; their names are the places, as a file may have a name twice."""
+    types = types or {}
+    return pa.csv.read_csv(
+        pa.py_buffer(block),
+        read_options=pa.csv.ReadOptions(
+            use_threads=False,
+            block_size=len(block) + 1,
+            column_names=[str(i) for i in range(len(dialect.names))],
+        ),
+        parse_options=pa.csv.ParseOptions(
+            delimiter=dialect.delimiter,
+            quote_char=dialect.quote or False,
+            escape_char=dialect.escape or False,
+            newlines_in_values=dialect.quote is not None and dialect.quote.encode() in block,
+        ),
+        convert_options=pa.csv.ConvertOptions(
+            column_types={str(place): type_ for place, type_ in types.items()},
+            include_columns=[str(place) for place in types],
+            null_values=dialect.null_words,
+            true_values=TRUE_WORDS,
+            false_values=FALSE_WORDS,
+            decimal_point=dialect.decimal,
+        ),
+    )
+
+
+def _read_text(block: bytes, dialect: Dialect, places: list[int]) -> pa.Table:
+    """Columns as they are written.
+
+    Raises:
+      BadText: at the first row that has too many or too few values, or is not UTF-8.
+    """
+    try:
+        return _read(block, dialect, dict.fromkeys(places, pa.string()))
+    except pa.ArrowInvalid as error:
+        message = " ".join(str(error).split())
+    if found := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+): ?(.*)", message):
+        row, expected, got, text = found.groups()
+        line = line_of_row(block, dialect, int(row) - 1)
+        text = text if len(text) <= 100 else f"{text[:100]}..."
+        raise BadText(f"expected {expected} columns, got {got}: {text}", line)
+    if found := re.search(r"column #(\d+): .*invalid UTF8", message):
+        for number, content in enumerate(block.split(b"\n"), 1):
+            try:
+                content.decode()
+            except UnicodeDecodeError as error:
+                reason = f"is not UTF-8 text: byte 0x{content[error.start]:02x}; see source.csv.encoding"
+                raise BadText(reason, number) from None
+    raise BadText(f"cannot be read: {message[:300]}")
+
+
+def line_of_row(block: bytes, dialect: Dialect, row: int) -> int:
+    """The line of a block, from 1, that one of its rows begins with; empty lines are no rows, as Arrow has it."""
+    reader = csv.reader(
+        io.StringIO(block.decode("utf-8", "replace"), newline=""),
+        delimiter=dialect.delimiter,
+        quotechar=dialect.quote or '"',
+        quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
+        escapechar=dialect.escape,
+    )
+    line = found = 0
+    try:
+        for cells in reader:
+            if cells:
+                if found == row:
+                    return line + 1
+                found += 1
+            line = reader.line_num
+    except csv.Error:  # such as a value of more than 128 KB
+        pass
+    return line + 1

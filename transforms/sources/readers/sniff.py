@@ -1,0 +1,226 @@
+"""Finds out how a text file is written, from its beginning and from what the job file says of it.
+
+Nothing is guessed that the user gave. What could be read in two ways is refused, with the key that decides.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
+
+from beamfeed.contract.config.sources.csv import Csv
+from beamfeed.transforms.sources.readers.cells import Unsure, find_numbers, is_float, kind_of
+from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers
+from beamfeed.transforms.sources.readers.encoding import BadText, decode, find_encoding
+from beamfeed.transforms.sources.readers.layout import Layout, Table, find_width, lay_out, may_name, names_in
+
+DELIMITERS = (",", ";", "\t", "|", " ")
+_FEW, _MANY = 60, 1000  # lines that are looked at: at first, and where those do not tell
+_CELLS = 30_000  # values that are looked at, at most
+_SCORED = 2000  # that say how well a delimiter fits
+
+
+def sniff(
+    start: bytes,
+    keys: Csv,
+    wanted: Collection[str] = (),
+    *,
+    whole: bool = True,
+    is_feature: Callable[[str], bool] | None = None,
+    numbers: Numbers | None = None,
+) -> Dialect:
+    """How a text file is written.
+
+    Args:
+      start: its first bytes.
+      keys: what the user says of it.
+      wanted: names of columns that the job needs: the line that has them names the columns.
+      whole: whether `start` is all of the file.
+      is_feature: the columns whose numbers tell how numbers are written; all, where none is one.
+      numbers: how they are written in the other files, for a file that does not tell.
+
+    Raises:
+      BadText: if it is not text, or not as the user says.
+      Unsure: if its numbers could be read in two ways.
+    """
+    encoding, bom = find_encoding(start, keys.encoding)
+    text = decode(start[bom:], encoding)
+    newline = "\r" if "\r" in text and "\n" not in text else "\n"
+    end = len(text) if whole else text.rfind(newline) + 1 or len(text)  # the last line may be cut off
+    *lines, rest = text[:end].split(newline, _MANY)
+    lines = [line.removesuffix("\r") for line in (*lines, rest.partition(newline)[0])]
+    table = split(lines, keys, wanted)
+    if not table.rows:
+        raise BadText("holds no rows")
+    layout = lay_out(table, keys, wanted)
+    found = _find_numbers(table, layout, text, keys, is_feature, known=numbers is not None)
+    written = found or numbers or _given(keys)
+    return Dialect(
+        names=layout.names,
+        delimiter=table.delimiter,
+        quote=keys.quote,
+        escape=keys.escape,
+        decimal=written.decimal,
+        thousands=written.thousands,
+        encoding=encoding,
+        bom=bom,
+        newline=newline,
+        first_line=layout.first_line,
+        header_line=layout.header_line,
+        skip_last=keys.skip_last,
+        comment=table.comment,
+        null_words=(*NULL_WORDS, *keys.null_words),
+        padded=layout.padded,
+        proven=found is not None,
+    )
+
+
+def split(lines: Sequence[str], keys: Csv, wanted: Collection[str]) -> Table:
+    """Splits the first lines of a text into values, at the delimiter that the user gave or that fits best."""
+    skipped = keys.skip_lines if isinstance(keys.skip_lines, int) else 0
+    said = re.fullmatch(r'"?sep=(.)"?', lines[0].strip()) if lines else None  # as Excel writes it
+    if said:
+        skipped = max(skipped, 1)
+    comment = keys.comment
+    if comment == "auto":
+        comment = "#" if any(line.lstrip().startswith("#") for line in lines[skipped:_MANY]) else None
+    if keys.delimiter != "auto" or said:
+        given = said[1] if said and keys.delimiter == "auto" else keys.delimiter
+        return _split_at(given, lines, keys, wanted, skipped, comment, _FEW)
+    for number in (_FEW, _MANY):
+        found: list[tuple[tuple[int, float], Table]] = []
+        for delimiter in DELIMITERS:
+            table = _split_at(delimiter, lines, keys, wanted, skipped, comment, number)
+            score = _score(table, keys, wanted)
+            if delimiter == "," and wanted and score == (len(wanted), 1.0):
+                return table  # a plain one; no need to look at others
+            if delimiter == " " and max(found, key=lambda one: one[0])[0] > (0, 0.5):
+                break  # spaces also stand in values: between dates and times, and in names
+            found.append((score, table))
+        best = max(found, key=lambda one: one[0])  # the first of equals
+        if best[0] > (0, 0.5):
+            return best[1]
+    return best[1] if best[0] > (0, 0.0) else found[0][1]
+
+
+def _split_at(
+    delimiter: str,
+    lines: Sequence[str],
+    keys: Csv,
+    wanted: Collection[str],
+    skipped: int,
+    comment: str | None,
+    number: int,
+) -> Table:
+    width = max((line.count(delimiter) for line in lines[skipped : skipped + 20]), default=0) + 1
+    lines = lines[: skipped + max(8, min(number, _CELLS // width))]
+    is_comment = [comment is not None and line.lstrip().startswith(comment) for line in lines]
+    kept = ["" if i < skipped or is_comment[i] else line for i, line in enumerate(lines)]
+    told = [line.lstrip().removeprefix(comment or "").strip() if is_comment[i] and i >= skipped else ""
+            for i, line in enumerate(lines)]  # fmt: skip
+    rows = list(_values(kept, delimiter, keys))
+    return Table(
+        delimiter,
+        rows,
+        list(_values(told, delimiter, keys)),
+        comment if keys.comment != "auto" or any(is_comment[skipped:]) else None,
+        find_width(rows, keys.names, wanted),
+    )
+
+
+def _values(lines: Sequence[str], delimiter: str, keys: Csv) -> Iterator[tuple[int, list[str]]]:
+    if delimiter == " ":
+        lines = [" ".join(line.split()) for line in lines]
+    reader = csv.reader(
+        lines,
+        delimiter=delimiter,
+        quotechar=keys.quote or '"',
+        quoting=csv.QUOTE_MINIMAL if keys.quote else csv.QUOTE_NONE,
+        escapechar=keys.escape,
+    )
+    line = 0
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield line, cells
+            line = reader.line_num
+    except csv.Error:  # a quote that never ends
+        return
+
+
+def _score(table: Table, keys: Csv, wanted: Collection[str]) -> tuple[int, float]:
+    """How well a delimiter fits: names that are found in one line, and the share of values that look like ones."""
+    width = table.width
+    hits = max((names_in(cells, wanted) for _, cells in table.rows if may_name(cells, width)), default=0)
+    hits = max([hits, *(names_in(cells, wanted) for _, cells in table.comments if len(cells) == width)])
+    full = [cells for _, cells in table.rows if len(cells) == width]
+    if width < 2 and not hits:
+        return 0, 0.0
+    if table.delimiter == " " and not hits and len(full) < len(table.rows):
+        return 0, 0.0  # words of a text, and not values
+    if len(full) < 2:
+        return hits, 0.0 if width < 2 else 0.1
+    cells = [cell for row in full[1:] for cell in row[: _SCORED // 4]][:_SCORED]
+    typed = sum(kind_of(cell, keys.null_words) != "text" for cell in cells) / len(cells)
+    if hits and hits == len(wanted) and len(full) == len(table.rows) and typed:
+        return hits, 1.0
+    return hits, len(full) / len(table.rows) * (0.1 + 0.9 * typed)
+
+
+def _find_numbers(
+    table: Table, layout: Layout, text: str, keys: Csv, is_feature: Callable[[str], bool] | None, *, known: bool
+) -> Numbers | None:
+    """How numbers are written: by the first rows, or where they do not tell by rows from all over the sample."""
+    unsure = None
+    commas = keys.decimal == keys.thousands == "auto" and table.delimiter == ","
+    plain = (is_float(cell) or not cell.strip() for cell in _numbers_in(layout.data, layout, is_feature))
+    if commas and not _is_quoted(text, keys.quote or '"', layout.first_line) and all(plain):
+        return Numbers(".")  # as a comma would end the value
+    for rows in (layout.data, chain(layout.data, _more_rows(table, text, layout, keys))):
+        try:
+            cells = _numbers_in(rows, layout, is_feature)
+            if found := find_numbers(cells, table.delimiter, keys.decimal, keys.thousands):
+                return found
+        except Unsure as error:
+            unsure = error
+            if unsure.contradicts:
+                break
+    if unsure is not None and not known:
+        raise unsure
+    return None
+
+
+def _more_rows(table: Table, text: str, layout: Layout, keys: Csv) -> Iterator[list[str]]:
+    """Rows from all over a text; of a comma-separated one those alone that could tell more."""
+    lines = text.splitlines()[layout.first_line :]
+    if table.delimiter == ",":
+        lines = [line for line in lines if (keys.quote or '"') in line]
+    step = max(1, len(lines) * max(1, len(layout.names)) // _CELLS)
+    for _, cells in _values(lines[::step], table.delimiter, keys):
+        if len(cells) == len(layout.names):
+            yield cells
+
+
+def _numbers_in(rows: Iterable[list[str]], layout: Layout,
+                is_feature: Callable[[str], bool] | None) -> Iterator[str]:  # fmt: skip
+    columns = [i for i, kind in enumerate(layout.kinds) if kind in ("number", "null")]
+    if is_feature is not None:
+        columns = [i for i in columns if i < len(layout.names) and is_feature(layout.names[i])] or columns
+    for cells in rows:
+        for i in columns:
+            if i < len(cells) and not cells[i].isdigit():
+                yield cells[i]
+
+
+def _given(keys: Csv) -> Numbers:
+    decimal = "." if keys.decimal == "auto" else keys.decimal
+    thousands = None if keys.thousands in ("auto", decimal) else keys.thousands
+    return Numbers("," if decimal == thousands else decimal, thousands)
+
+
+def _is_quoted(text: str, quote: str, first_line: int) -> bool:
+    """Whether a quote stands in the rows."""
+    at = 0
+    for _ in range(first_line):
+        at = text.find("\n", at) + 1
+    return text.find(quote, at) >= 0

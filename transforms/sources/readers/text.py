@@ -1,0 +1,170 @@
+"""CSV and its like: how a file is written is found out from its beginning, then its blocks are parsed by that."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.csv
+
+from beamfeed.contract import storage
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers.blocks import (
+    blocks_at,
+    lines_before,
+    pieces_of,
+    read_start,
+    whole_lines,
+)
+from beamfeed.transforms.sources.readers.cells import Unsure
+from beamfeed.transforms.sources.readers.clean import clean, end_of_rows, to_lines
+from beamfeed.transforms.sources.readers.dialect import Dialect
+from beamfeed.transforms.sources.readers.encoding import BadText
+from beamfeed.transforms.sources.readers.expected import Expected, Group, TextOptions, batch_rows, require_columns
+from beamfeed.transforms.sources.readers.formats import packed_by
+from beamfeed.transforms.sources.readers.parse import infer, parse
+from beamfeed.transforms.sources.readers.sniff import sniff
+
+_TAIL_BYTES = 4 << 20  # that hold the lines at the end which are no rows
+
+
+@contextmanager
+def naming_the_place(path: str, lines: int = 0) -> Iterator[None]:
+    """Turns BadText into BadInput; so many lines of the file stand before."""
+    try:
+        yield
+    except BadText as bad:
+        bad = bad.after(lines)
+        raise BadInput(path, bad.place, bad.reason) from None
+
+
+def find_dialect(path: str, options: TextOptions) -> Dialect:
+    """How a file is written.
+
+    Raises:
+      BadInput: if it is not text, or its numbers could be read in two ways.
+    """
+    with storage.open_input(path) as source:
+        size = source.size()
+    try:
+        return _dialect(path, size, options)
+    except Unsure as unsure:
+        raise BadInput(path, "file", str(unsure)) from None
+
+
+@lru_cache(64)
+def _dialect(path: str, size: int, options: TextOptions) -> Dialect:
+    start, whole = read_start(path)
+    return _sniff(path, start, whole, options)
+
+
+def _sniff(path: str, start: bytes, whole: bool, options: TextOptions) -> Dialect:
+    with naming_the_place(path):
+        return sniff(
+            start,
+            options.keys,
+            options.wanted,
+            whole=whole,
+            is_feature=options.is_feature,
+            numbers=options.numbers,
+        )
+
+
+def divides_text(path: str, options: TextOptions) -> bool:
+    """Whether a block can be read without what is before it."""
+    return packed_by(path) is None and find_dialect(path, options).by_lines
+
+
+def look_at_text(path: str, options: TextOptions) -> tuple[pa.Schema, Dialect]:
+    """The names and types of the columns, as the first rows suggest them, and how the file is written.
+
+    Raises:
+      BadInput: if it cannot be read.
+      Unsure: if its numbers could be read in two ways.
+    """
+    start, whole = read_start(path)
+    dialect = _sniff(path, start, whole, options)
+    with naming_the_place(path, dialect.first_line):
+        return infer(_first_rows(start, whole, dialect), dialect), dialect
+
+
+def peek_at_text(path: str, names: Sequence[str], options: TextOptions) -> pa.Table:
+    """Columns of the first rows, as they are written."""
+    start, whole = read_start(path)
+    dialect = _sniff(path, start, whole, options)
+    with naming_the_place(path, dialect.first_line):
+        return parse(_first_rows(start, whole, dialect), dialect, dict.fromkeys(names, pa.string()))
+
+
+def find_bad_number(path: str, name: str, options: TextOptions) -> BadText | None:
+    """The first value of a column that is no number, among the first rows of a file."""
+    start, whole = read_start(path)
+    dialect = _sniff(path, start, whole, options)
+    try:
+        parse(_first_rows(start, whole, dialect), dialect, {name: pa.float32()})
+    except BadText as bad:
+        return bad.after(dialect.first_line)
+    return None
+
+
+def _first_rows(start: bytes, whole: bool, dialect: Dialect) -> bytes:
+    """The rows in the first bytes of a file."""
+    lines = start if dialect.by_lines else b"".join(to_lines([start], dialect, whole=whole))
+    if not whole:
+        lines = lines[: lines.rfind(b"\n") + 1]
+    elif dialect.skip_last:
+        lines = lines[: end_of_rows(lines, dialect.skip_last)]
+    return clean(lines, dialect, first=True)
+
+
+def iter_text(
+    path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None
+) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
+    """Streams columns of blocks, see `iter_batches`."""
+    dialect = find_dialect(path, expected.text)
+    require_columns(path, expected.names, dialect.names, expected.optional, dialect.describe())
+    types = {name: expected.csv_types[name] for name in names if name in dialect.names}
+    rows, lines = 0, 0
+    for place, block in _blocks(path, dialect) if groups is None else blocks_at(path, groups):
+        first = place == 0
+        try:
+            table = parse(clean(block, dialect, first=first), dialect, types)
+        except BadText as bad:
+            before = lines if groups is None else lines_before(path, place)
+            bad = bad.after(before + (dialect.first_line if first else 0))
+            raise BadInput(path, bad.place, bad.reason) from None
+        row = rows if groups is None else next(group.row for group in groups if group.place == place)
+        group = Group(row, table.num_rows, place, len(block))
+        for batch in table.to_batches(max_chunksize=batch_rows(len(names))):
+            yield group, row, batch
+            row += batch.num_rows
+        rows, lines = row, lines + block.count(b"\n")
+
+
+def _blocks(path: str, dialect: Dialect) -> Iterator[tuple[int, bytes]]:
+    """All rows of a text in blocks of whole lines, each with the byte that it starts at."""
+    pieces = pieces_of(path)
+    if not dialect.by_lines:
+        with naming_the_place(path):
+            yield from _without_last(whole_lines(path, to_lines(pieces, dialect), dialect.quote), dialect.skip_last)
+        return
+    yield from _without_last(whole_lines(path, pieces, dialect.quote), dialect.skip_last)
+
+
+def _without_last(blocks: Iterator[tuple[int, bytes]], lines: int) -> Iterator[tuple[int, bytes]]:
+    """The blocks without the last lines of the last one; a block is held back, as the last may have too few."""
+    if not lines:
+        yield from blocks
+        return
+    held: tuple[int, bytes] | None = None
+    for place, block in blocks:
+        if held is not None and len(block) < _TAIL_BYTES:
+            place, block = held[0], held[1] + block
+        elif held is not None:
+            yield held
+        held = place, block
+    if held is not None:
+        place, block = held
+        end = end_of_rows(block, lines)
+        if end:
+            yield place, block[:end]

@@ -1,0 +1,261 @@
+"""Times as text: how they are written, and the nanoseconds that they stand for.
+
+A way of writing is a format such as `%d.%m.%Y %H:%M`, or one of the three orders of a date: `ymd`, `dmy` and `mdy`.
+An order takes dates with `-`, `.` or `/`, months as numbers or English names, and after them nothing, hours and
+minutes, seconds, any number of decimals, AM or PM, and a zone such as Z or +01:00.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+ORDERS = ("ymd", "dmy", "mdy")
+NANOSECONDS_A_DAY = 86_400 * 10**9
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\.?"
+_DATES = {
+    "ymd": r"(?P<Y>\d{4})(?:[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})|(?P<m_>\d\d)(?P<d_>\d\d))",
+    "dmy": rf"(?P<d>\d{{1,2}})(?:[-/.](?P<m>\d{{1,2}})[-/.]|[-/. ]?(?P<b>{_MONTH})[-/., ]+)(?P<Y>\d{{4}}|\d\d)",
+    "mdy": rf"(?:(?P<m>\d{{1,2}})[-/.](?P<d>\d{{1,2}})[-/.]|(?P<b>{_MONTH}) +(?P<d_>\d{{1,2}}),? +)(?P<Y>\d{{4}}|\d\d)",
+}
+_CLOCK = r"(?P<H>\d{1,2}):(?P<M>\d\d)(?::(?P<S>\d\d)(?:[.,](?P<f>\d+))?)? ?(?P<p>[ap]\.?m\.?)?"
+_COMPACT = r"(?P<H_>\d\d)(?P<M_>\d\d)(?P<S_>\d\d)(?:[.,](?P<f_>\d+))?"
+_ZONE = r"(?P<z>z|utc|gmt|[+-]\d\d(?::?\d\d)?)"
+_LETTERS = {
+    "Y": r"(?P<Y>\d{4})", "y": r"(?P<Y>\d\d)", "m": r"(?P<m>\d{1,2})", "d": r"(?P<d>\d{1,2})", "e": r" ?(?P<d>\d{1,2})",
+    "H": r"(?P<H>\d{1,2})", "I": r"(?P<H>\d{1,2})", "M": r"(?P<M>\d{1,2})", "S": r"(?P<S>\d{1,2})", "f": r"(?P<f>\d+)",
+    "p": r"(?P<p>[ap]\.?m\.?)", "b": rf"(?P<b>{_MONTH})", "B": rf"(?P<b>{_MONTH})", "h": rf"(?P<b>{_MONTH})",
+    "j": r"(?P<j>\d{1,3})", "z": _ZONE, "a": r"\pL+\.?", "A": r"\pL+\.?", "%": "%",
+}  # fmt: skip
+_SHORT = {"T": "%H:%M:%S", "R": "%H:%M", "F": "%Y-%m-%d", "D": "%m/%d/%y"}
+
+
+NO_ZONE = "has no zone, other times of the files have one; source.time.zone says which it is in"
+A_ZONE = "has a zone, other times of the files have none; source.time.zone says which those are in"
+
+
+class BadTime(ValueError):
+    """A time that cannot be read.
+
+    Attributes:
+      row: its place in the column.
+      reason: why; it follows on `value`, where there is one.
+      value: as it is written.
+    """
+
+    def __init__(self, row: int, reason: str, value: str | None = None):
+        super().__init__(row, reason, value)
+        self.row, self.reason, self.value = row, reason, value
+
+    @property
+    def what(self) -> str:
+        """What is wrong, without the place."""
+        return self.reason if self.value is None else f"{self.value!r} {self.reason}"
+
+    def __str__(self) -> str:
+        return f"row {self.row}: {self.what}"
+
+
+@dataclass(frozen=True)
+class TextTimes:
+    """n times that were read.
+
+    Attributes:
+      local: int64 [n] nanoseconds since 1970, as the clock shows it.
+      offset: int64 [n] nanoseconds that the clock is ahead of UTC; 0 where no zone is written.
+      aware: bool [n], whether a zone is written.
+    """
+
+    local: np.ndarray
+    offset: np.ndarray
+    aware: np.ndarray
+
+
+@lru_cache
+def pattern_of(how: str) -> str:
+    """The regular expression (RE2) of a way of writing times.
+
+    Raises:
+      ValueError: if a format says something twice, or gives no date.
+    """
+    if how in ORDERS:
+        compact = f"|[T ]?{_COMPACT}" if how == "ymd" else ""
+        return rf"(?i)^\s*{_DATES[how]}(?:(?:[T ,]+{_CLOCK}{compact}) ?{_ZONE}?)?\s*$"
+    text = re.sub(r"%([TRFD])", lambda found: _SHORT[found[1]], how)
+    # Files whose seconds are whole and files whose seconds have decimals are written by one and the same program.
+    text = re.sub(r"%S[.,]%f", "%S", text)
+    letters = _LETTERS if "%f" in text else {**_LETTERS, "S": r"(?P<S>\d{1,2})(?:[.,](?P<f>\d+))?"}
+    found = "".join(
+        letters[part[1]] if part[0] == "%" else r"\s+" if part.isspace() else re.sub(r"([^\w\s])", r"\\\1", part)
+        for part in re.findall(r"%.|\s+|[^%\s]+", text)
+    )
+    groups = re.findall(r"\?P<(\w)>", found)
+    if twice := [group for group in groups if groups.count(group) > 1]:
+        raise ValueError(f"{how!r} gives the {_WORDS[twice[0]]} twice")
+    if not {"Y", "d"} <= {*groups} | ({"d"} if "j" in groups else set()):
+        raise ValueError(f"{how!r} gives no date: it needs a year and a day")
+    return rf"(?i)^\s*{found}\s*$"
+
+
+_WORDS = {"Y": "year", "m": "month", "b": "month", "d": "day", "j": "day", "H": "hour", "M": "minute", "S": "second",
+          "f": "decimals of the second", "p": "half of the day", "z": "zone"}  # fmt: skip
+
+
+def read_times(column: pa.Array, how: str) -> TextTimes:
+    """Reads a column of text, n values, none of them null.
+
+    Args:
+      column: string [n].
+      how: a format, or an order of a date.
+
+    Raises:
+      BadTime: at the first value that is not such a time; 31 February is none.
+    """
+    parts = pc.extract_regex(column, pattern_of(how))
+    if parts.null_count:
+        raise _bad(column, parts.is_null().to_numpy(zero_copy_only=False), how)
+    known = {field.name: parts.field(field.name) for field in parts.type}
+    half = _text(known, "p")
+    hour = _number(known, "H")
+    fine = np.ones(len(column), bool)
+    if half is not None:
+        named, after = pc.not_equal(half, "").to_numpy(zero_copy_only=False), _starts(half, "p")
+        fine &= ~named | ((hour >= 1) & (hour <= 12))
+        hour = np.where(named, hour % 12 + 12 * after, hour)
+    day, valid = _days(known)
+    minute, second = _number(known, "M"), _number(known, "S")
+    fine &= valid & (minute < 60) & (second <= 60) & ((hour < 24) | ((hour == 24) & (minute == 0) & (second == 0)))
+    offset, aware, known_zone = _zone(known, len(column))
+    fine &= known_zone
+    if not fine.all():
+        raise _bad(column, ~fine, how)
+    seconds = day * 86_400 + hour * 3600 + minute * 60 + second
+    return TextTimes(seconds * 10**9 + _fraction(known, len(column)), offset, aware)
+
+
+def _text(known: dict[str, pa.Array], name: str) -> pa.Array | None:
+    """What stands for a part; of two places where it may stand, one is empty."""
+    first, second = known.get(name), known.get(f"{name}_")
+    if first is None or second is None:
+        return second if first is None else first
+    return pc.binary_join_element_wise(first, second, "")
+
+
+def _number(known: dict[str, pa.Array], name: str) -> np.ndarray:
+    text = _text(known, name)
+    if text is None:
+        return np.zeros(1, np.int64)
+    return pc.if_else(pc.equal(text, ""), "0", text).cast(pa.int64()).to_numpy(zero_copy_only=False)
+
+
+def _starts(column: pa.Array, letter: str) -> np.ndarray:
+    return pc.starts_with(column, letter, ignore_case=True).to_numpy(zero_copy_only=False)
+
+
+def _days(known: dict[str, pa.Array]) -> tuple[np.ndarray, np.ndarray]:
+    """Days since 1970, int64 [n], and which of them exist."""
+    written = _text(known, "Y")
+    year = _number(known, "Y")
+    short = pc.equal(pc.utf8_length(written), 2).to_numpy(zero_copy_only=False)
+    year = np.where(short, year + np.where(year < 69, 2000, 1900), year)
+    day, month = _number(known, "d"), _number(known, "m")
+    if (name := _text(known, "b")) is not None:
+        begun = pc.utf8_lower(pc.utf8_slice_codeunits(name, 0, 3))
+        named = pc.fill_null(pc.index_in(begun, value_set=pa.array(_MONTHS)), -1).to_numpy(zero_copy_only=False) + 1
+        month = np.where(named > 0, named, month)
+    # Nanoseconds since 1970 that fit twice into an int64: 1823 to 2116.
+    valid = (year > 1823) & (year < 2116)
+    year = np.where(valid, year, 1970)
+    if "j" in known:
+        first = (year - 1970).astype("datetime64[Y]")
+        number = _number(known, "j")
+        valid &= (number >= 1) & (first.astype("datetime64[D]") + (number - 1) < (first + 1).astype("datetime64[D]"))
+        return first.astype("datetime64[D]").astype(np.int64) + number - 1, valid
+    valid &= (month >= 1) & (month <= 12) & (day >= 1)
+    first = ((year - 1970) * 12 + np.where(valid, month, 1) - 1).astype("datetime64[M]")
+    valid &= first.astype("datetime64[D]") + (day - 1) < (first + 1).astype("datetime64[D]")
+    return first.astype("datetime64[D]").astype(np.int64) + day - 1, valid
+
+
+def _fraction(known: dict[str, pa.Array], rows: int) -> np.ndarray:
+    text = _text(known, "f")
+    if text is None:
+        return np.zeros(rows, np.int64)
+    digits = pc.utf8_slice_codeunits(pc.utf8_rpad(text, 9, "0"), 0, 9)
+    return digits.cast(pa.int64()).to_numpy(zero_copy_only=False)
+
+
+def _zone(known: dict[str, pa.Array], rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Nanoseconds ahead of UTC int64 [n], whether a zone is written, and whether there is such a one."""
+    text = known.get("z")
+    if text is None:
+        return np.zeros(rows, np.int64), np.zeros(rows, bool), np.ones(rows, bool)
+    aware = pc.not_equal(text, "").to_numpy(zero_copy_only=False)
+    number = pc.replace_substring_regex(text, r"[^0-9]", "")
+    number = pc.utf8_slice_codeunits(pc.utf8_rpad(number, 4, "0"), 0, 4).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    minutes = (number // 100 * 60 + number % 100) * np.where(_starts(text, "-"), -1, 1)
+    return minutes * 60 * 10**9, aware, (number % 100 < 60) & (number <= 1400)
+
+
+def _bad(column: pa.Array, wrong: np.ndarray, how: str) -> BadTime:
+    row = int(wrong.argmax())
+    value = column[row].as_py()
+    if not value.strip():
+        return BadTime(row, "the time is missing")
+    if how in ORDERS:
+        order = {"ymd": "year-month-day", "dmy": "day.month.year", "mdy": "month/day/year"}[how]
+        return BadTime(row, f"is not a time with {order}; source.time.format says how times are written", value)
+    return BadTime(row, f"is not a time of source.time.format: {how!r}", value)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What some values tell of how times are written.
+
+    Attributes:
+      how: an order of a date; None where they do not tell.
+      unsure: a value that could be read in two ways, where nothing decides.
+    """
+
+    how: str | None
+    unsure: str | None = None
+
+
+def guess_order(values: Iterable[str]) -> Guess:
+    """The order of the dates that some values are written in: days and months are told apart by numbers above 12.
+
+    Where a point stands between them, the day comes first unless a number says otherwise. Some values may be no times.
+    """
+    found: set[str] = set()
+    unsure = None
+    dotted = True
+    seen = wrong = 0
+    for value in values:
+        if not value or value.isspace():
+            continue
+        seen += 1
+        fits = [order for order in ORDERS if re.search(pattern_of(order).replace(r"\pL", r"[^\W\d_]"), value)]
+        if not fits:
+            wrong += 1
+            continue
+        numbers = re.match(r"\s*(\d{1,2})([-/.])(\d{1,2})\2", value)
+        if "ymd" in fits or numbers is None:
+            found.add(fits[0])
+            continue
+        first, second = int(numbers[1]), int(numbers[3])
+        if first > 12 or second > 12:
+            found.add("dmy" if first > 12 else "mdy")
+        else:
+            unsure, dotted = value, dotted and numbers[2] == "."
+    if len(found) > 1 or 2 * wrong >= max(1, seen):
+        return Guess(None)
+    if found:
+        return Guess(found.pop())
+    if unsure is not None and dotted:
+        return Guess("dmy")
+    return Guess(None, unsure)

@@ -1,0 +1,111 @@
+"""Columns of text as numbers: what Arrow's own CSV reader does not take, and which value it was that it did not."""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect
+from beamfeed.transforms.sources.readers.time_text import A_ZONE, NO_ZONE, BadTime, read_times
+
+_EXPONENT = r"(?:[eE][+-]?\d+)?"
+_NOT_FINITE = r"[+-]?(?:[iI]nf(?:inity)?|INF|[nN]a[nN])"
+_GROUPS = {" ": "[ \u00a0\u202f\u2009]", "'": "['\u2019]"}
+
+
+class BadValue(ValueError):
+    """A value that its column cannot hold.
+
+    Attributes:
+      row: its place in the column.
+      value: as it is written.
+      reason: why.
+    """
+
+    def __init__(self, row: int, value: str, reason: str):
+        super().__init__(row, value, reason)
+        self.row, self.value, self.reason = row, value, reason
+
+
+def convert(column: pa.StringArray, type_: pa.DataType, dialect: Dialect) -> pa.Array:
+    """A column of text as one of `type_`: text, bools, numbers, or timestamps of nanoseconds.
+
+    White space around values counts for nothing, but around text only where the file pads all of its values.
+
+    Raises:
+      BadValue: at the first value that is none.
+    """
+    if pa.types.is_string(type_):
+        return pc.utf8_trim_whitespace(column) if dialect.padded else column
+    text = pc.utf8_trim_whitespace(column)
+    missing = pc.is_in(text, value_set=pa.array(dialect.null_words, pa.string()))
+    text = pc.if_else(missing, pa.scalar(None, pa.string()), text)
+    if pa.types.is_boolean(type_):
+        return _bools(text)
+    if pa.types.is_timestamp(type_):
+        return _timestamps(text, type_)
+    plain = _plain(text, dialect)
+    try:
+        return plain.cast(type_)
+    except pa.ArrowInvalid:
+        whole = pa.types.is_integer(type_)
+        pattern = r"^[+-]?\d{1,18}$" if whole else rf"^(?:[+-]?(?:\d+\.?\d*|\.\d+){_EXPONENT}|{_NOT_FINITE})$"
+        fits = pc.fill_null(pc.match_substring_regex(plain, pattern), True)
+        row = max(0, pc.index(fits, False).as_py())
+        raise BadValue(row, text[row].as_py(), _reason(text[row].as_py(), whole, dialect)) from None
+
+
+def _timestamps(text: pa.StringArray, type_: pa.TimestampType) -> pa.Array:
+    """Times that begin with the year; those of a type with a zone need one of their own."""
+    there = pc.is_valid(text).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(there)
+    try:
+        found = read_times(text.drop_null(), "ymd")
+    except BadTime as bad:
+        raise BadValue(int(rows[bad.row]), text[int(rows[bad.row])].as_py(), bad.reason) from None
+    aware = type_.tz is not None
+    if (wrong := found.aware != aware).any():
+        row = int(rows[wrong.argmax()])
+        raise BadValue(row, text[row].as_py(), NO_ZONE if aware else A_ZONE)
+    ticks = np.zeros(len(text), np.int64)
+    ticks[there] = found.local - found.offset
+    return pa.array(ticks, pa.timestamp("ns", type_.tz), mask=~there)
+
+
+def _plain(text: pa.StringArray, dialect: Dialect) -> pa.StringArray:
+    """Numbers with a point and without groups; what is no number of the dialect becomes none at all."""
+    valid = None
+    if dialect.thousands is not None:
+        group = _GROUPS.get(dialect.thousands, re.escape(dialect.thousands))
+        if pc.any(pc.match_substring_regex(text, group)).as_py():
+            pattern = rf"^[+-]?\d{{1,3}}(?:{group}\d{{3}})+(?:{re.escape(dialect.decimal)}\d*)?{_EXPONENT}$"
+            valid = pc.match_substring_regex(text, pattern)
+            text = pc.if_else(valid, pc.replace_substring_regex(text, group, ""), text)
+    if dialect.decimal == ".":
+        return text
+    plain = pc.invert(pc.match_substring(text, "."))  # a point is no part of a number, but for one between groups
+    return pc.if_else(plain, pc.replace_substring(text, dialect.decimal, "."), "no number")
+
+
+def _bools(text: pa.StringArray) -> pa.BooleanArray:
+    yes = pc.is_in(text, value_set=pa.array(TRUE_WORDS))
+    known = pc.or_(pc.is_null(text), pc.or_(yes, pc.is_in(text, value_set=pa.array(FALSE_WORDS))))
+    if not pc.all(known).as_py():
+        row = pc.index(known, False).as_py()
+        raise BadValue(row, text[row].as_py(), "is neither true nor false")
+    return pc.if_else(pc.is_null(text), pa.scalar(None, pa.bool_()), yes)
+
+
+def _reason(value: str, whole: bool, dialect: Dialect) -> str:
+    reason = "is not a whole number" if whole else "is not a number"
+    if re.search(r"\d[.,' \u00a0\u202f]\d", value) and not (whole and value.count(dialect.decimal) == 1):
+        reason += f"; source.csv.decimal is {dialect.decimal!r}"
+        if (
+            value.count(".") + value.count(",") + value.count("'") + value.count(" ") > 1
+            or dialect.decimal not in value
+        ):
+            reason += f", thousands {'null' if dialect.thousands is None else repr(dialect.thousands)}"
+    elif re.fullmatch(r"[^\d]{1,12}", value):
+        reason += "; source.csv.null_words names words for missing values"
+    return reason

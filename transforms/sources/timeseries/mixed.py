@@ -1,0 +1,168 @@
+"""Files that mix assets: their rows are put together by asset once, on disk, so that each is read no more than once.
+
+A file whose row groups hold one asset each is left as it is.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.contract import storage
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.sources.readers import Group, batch_rows, divides, iter_batches, naming_the_file
+from beamfeed.transforms.sources.timeseries.scan import FileSlice, asset_names, read_ticks
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
+
+RUN_BYTES = 64 << 20  # of rows that are put in order in memory
+ROW = "\x00row"  # the column of a copy that says which row of the file one was
+
+
+@dataclass
+class _Seen:
+    """What was seen of an asset in a file."""
+
+    rows: int = 0
+    first: int = 2**63 - 1
+    last: int = -(2**63)
+    groups: dict[int, Group] = field(default_factory=dict)
+
+
+def slices_by_column(file: FileStat, schema: SeriesSchema, split_value: str | None, scratch: str) -> list[FileSlice]:
+    """One slice for each value of the asset column.
+
+    Args:
+      file: local or gs://
+      schema: what it must hold.
+      split_value: as the path tells it.
+      scratch: a folder for the copy.
+
+    Raises:
+      BadInput: if the file cannot be used at all.
+    """
+    path, seen, pure = file.path, *_look(file.path, schema)
+    copies: dict[str, list[Group]] = {}
+    copy = None
+    if not pure:
+        copy = storage.join(scratch, hashlib.blake2b(path.encode(), digest_size=16).hexdigest() + ".arrow")
+        copies = _copy_in_order(path, schema, sorted(seen), copy)
+    found = []
+    for name, one in sorted(seen.items()):
+        groups = copies.get(name) or (list(one.groups.values()) if divides(path, schema) else [])
+        found.append(
+            FileSlice(name, path, one.rows, one.first, one.last, tuple(groups), copy=copy, split_value=split_value,
+                      file=None if copy else file)
+        )  # fmt: skip
+    return found
+
+
+def _look(path: str, schema: SeriesSchema) -> tuple[dict[str, _Seen], bool]:
+    """What the asset and time columns hold; and whether no group of rows mixes assets."""
+    assert schema.asset is not None
+    seen: dict[str, _Seen] = {}
+    owner: dict[int, str] = {}
+    pure = True
+    with naming_the_file(path):
+        for group, row, batch in iter_batches(path, schema, [schema.asset, *schema.time_columns]):
+            if not batch.num_rows:
+                continue
+            names = asset_names(path, batch.column(schema.asset), schema, row).dictionary_encode()
+            ticks = read_ticks(path, batch, schema, row)
+            codes = names.indices.to_numpy()
+            order = np.argsort(codes, kind="stable")
+            starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+            rows = np.diff(starts, append=len(codes))
+            lows, highs = np.minimum.reduceat(ticks[order], starts), np.maximum.reduceat(ticks[order], starts)
+            for name, count, low, high in zip(names.dictionary.to_pylist(), rows, lows, highs, strict=True):
+                one = seen.setdefault(name, _Seen())
+                one.rows += int(count)
+                one.first, one.last = min(one.first, int(low)), max(one.last, int(high))
+                one.groups[group.place] = group
+                place = group.place if divides(path, schema) else 0
+                pure &= owner.setdefault(place, name) == name
+    return seen, pure
+
+
+def _copy_in_order(path: str, schema: SeriesSchema, names: Sequence[str], copy: str) -> dict[str, list[Group]]:
+    """Writes the rows of a file by asset, each in the file's order; returns where the rows of each are.
+
+    The rows of a run are put in order in memory; where there are several runs, they wait in temporary files.
+    """
+    found: dict[str, list[Group]] = {name: [] for name in names}
+    with ExitStack() as stack:
+        runs = []
+        for table, is_only in _tables(path, schema):
+            run = _put_together(path, table, schema, names)
+            runs.append(run if is_only else _Run(_to_disk(run.table, stack), run.starts))
+        target = stack.enter_context(storage.open_output(copy))
+        target.write(runs[0].table.schema.serialize())
+        for code, name in enumerate(names):
+            row = 0
+            for batch in (
+                pa.concat_tables([run.rows_of(code) for run in runs])
+                .combine_chunks()
+                .to_batches(max_chunksize=batch_rows(runs[0].table.num_columns))
+            ):
+                place, message = target.tell(), batch.serialize()
+                target.write(message)
+                found[name].append(Group(row, batch.num_rows, place, message.size))
+                row += batch.num_rows
+    return found
+
+
+def _tables(path: str, schema: SeriesSchema) -> Iterator[tuple[pa.Table, bool]]:
+    """The rows of a file in tables of about RUN_BYTES, each with whether it is the only one."""
+    held: list[pa.RecordBatch] = []
+    size, is_only = 0, True
+    for _, row, batch in iter_batches(path, schema, schema.names):
+        plain = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch]
+        rows = pa.array(np.arange(row, row + batch.num_rows))
+        held.append(pa.RecordBatch.from_arrays([*plain, rows], names=[*batch.schema.names, ROW]))
+        size += held[-1].nbytes
+        if size >= RUN_BYTES:
+            is_only = False
+            yield pa.Table.from_batches(held), is_only
+            held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held), is_only
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Some rows, put together by asset: asset k has the rows [starts[k], starts[k + 1])."""
+
+    table: pa.Table
+    starts: np.ndarray
+
+    def rows_of(self, code: int) -> pa.Table:
+        return self.table.slice(int(self.starts[code]), int(self.starts[code + 1] - self.starts[code]))
+
+
+def _put_together(path: str, table: pa.Table, schema: SeriesSchema, names: Sequence[str]) -> _Run:
+    column = asset_names(path, table.column(schema.asset).combine_chunks(), schema, 0)
+    codes = pc.index_in(column, value_set=pa.array(names, pa.string())).to_numpy()
+    order = np.argsort(codes, kind="stable")
+    return _Run(table.take(pa.array(order)), np.searchsorted(codes[order], np.arange(len(names) + 1)))
+
+
+def _to_disk(table: pa.Table, stack: ExitStack) -> pa.Table:
+    """The same table in a temporary file, of which memory holds what is being read."""
+    file = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".arrow"))  # noqa: SIM115
+    with pa.OSFile(file.name, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return pa.ipc.open_file(stack.enter_context(pa.memory_map(file.name))).read_all()
+
+
+def iter_copy(copy: str, names: Sequence[str], groups: Sequence[Group]) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+    """Columns of some rows of a copy, and int64 [n]: which rows of the file they were."""
+    with storage.open_input(copy) as file:
+        schema = pa.ipc.read_schema(file)
+        for group in groups:
+            message = pa.ipc.read_message(pa.py_buffer(file.read_at(group.size, group.place)))
+            batch = pa.ipc.read_record_batch(message, schema)
+            yield batch.select(list(names)), batch.column(ROW).to_numpy()

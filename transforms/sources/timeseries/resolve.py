@@ -1,0 +1,217 @@
+"""Finds out from a few files which columns a job reads, and how the files are written."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.section import near_miss
+from beamfeed.contract.config.sources.timeseries import TimeseriesSource
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers import Look, TextOptions, Unsure, find_bad_number, look_at
+from beamfeed.transforms.sources.timeseries.assets import path_columns
+from beamfeed.transforms.sources.timeseries.columns import is_number
+from beamfeed.transforms.sources.timeseries.label_columns import resolve_labels
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema, match_features
+from beamfeed.transforms.sources.timeseries.times import resolve_time
+
+SAMPLE = 32  # files, spread evenly over the listing
+
+
+def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
+    """Resolves feature globs, the type of the time column and how texts are written from a sample of the files.
+
+    A glob takes the columns that more than half of the sampled files have, so
+    that a broken file cannot change what the dataset holds.
+
+    Raises:
+      UserError: if no feature or no time column is found, no file can be read, or one can be read in two ways.
+    """
+    source, split = job.source, job.split
+    assert isinstance(source, TimeseriesSource)
+    of_path = path_columns(files[0].path, source.asset)
+    asset_column = None if source.asset.column in of_path else source.asset.column
+    split_column = split.column if split.by == "column" and split.column not in of_path else None
+    keys = {
+        **dict.fromkeys(source.time.columns, "source.time.column"),
+        **({asset_column: "source.asset.column"} if asset_column else {}),
+        **({split_column: "split.column"} if split_column else {}),
+    }
+    named = [name for name in source.features if not any(c in name for c in "*?")]
+    wanted = dict.fromkeys([*keys, *named, *(label.column for label in job.label if label.column)])
+    looks, text = look_at_sample(job, files, TextOptions(source.csv, tuple(wanted), tuple(source.features)))
+    seen = column_types([look.schema for look in looks.values()])
+    types = {name: _most_common(found) for name, found in seen.items()}
+    has = f"{', '.join(types)}{_read_with(looks)}"
+    for name, key in keys.items():
+        if name not in types:
+            raise UserError(
+                f"{key}: {name!r} is not a column of the files{near_miss(name, list(types))} (they have: {has})"
+            )
+    labels = resolve_labels(job.label, seen)
+    for label in labels:
+        if label.column in keys and keys[label.column] != "source.time.column":
+            raise UserError(f"label.column: {label.column!r} is also {keys[label.column]}; it cannot be both")
+    never = [*keys, *(label.column for label in labels)]
+    features = resolve_features(source.features, types, never, has, lambda name: _example(looks, name, text))
+    _check_once(looks, [*keys, *features, *(label.column for label in labels)])
+    time = resolve_time(source.time, types, looks, text)
+    remarks = [f"source.csv: {line}" for line in _described(looks)] + list(time.remarks)
+    return SeriesSchema(
+        time=source.time.columns[0] if source.time.columns else None,
+        time_type=time.type,
+        time_units=time.units,
+        features=tuple(features),
+        asset=asset_column,
+        split=split_column,
+        booleans=frozenset(name for name in features if pa.types.is_boolean(types[name])),
+        labels=labels,
+        ranges=resolve_ranges(job.prepare.range, features),
+        clock=source.time.columns[1] if len(source.time.columns) > 1 else None,
+        lacking=source.missing_columns == "missing",
+        text=text,
+        remarks=tuple(remarks),
+    )
+
+
+def look_at_sample(job: Job, files: Sequence[FileStat], text: TextOptions) -> tuple[dict[str, Look], TextOptions]:
+    """What a sample of the files tells, by their paths; and how numbers are written where a file does not tell.
+
+    Raises:
+      UserError: if none can be read, or one can be read in two ways and no other says in which.
+    """
+    places = np.unique(np.linspace(0, len(files) - 1, min(SAMPLE, len(files))).round().astype(int))
+    paths = [files[place].path for place in places]
+    with ThreadPoolExecutor(8) as pool:
+        read = dict(zip(paths, pool.map(lambda path: _look_or_reason(path, text), paths), strict=True))
+        proven = Counter(
+            look.dialect.numbers
+            for look in read.values()
+            if isinstance(look, Look) and look.dialect and look.dialect.proven
+        )
+        if proven:
+            text = replace(text, numbers=proven.most_common(1)[0][0])
+            open_ = [path for path, look in read.items() if not _tells_numbers(look)]
+            read.update(zip(open_, pool.map(lambda path: _look_or_reason(path, text), open_), strict=True))
+    for path, look in read.items():
+        if isinstance(look, Unsure):
+            raise UserError(f"source.files: {path}: {look}")
+    looks = {path: look for path, look in read.items() if isinstance(look, Look)}
+    if not looks:
+        raise UserError(f"source.files: none of the sampled files can be read, such as {next(iter(read.values()))}")
+    return looks, text
+
+
+def _tells_numbers(look: Look | Unsure | str) -> bool:
+    if isinstance(look, Look):
+        return look.dialect is None or look.dialect.proven
+    return not isinstance(look, Unsure)
+
+
+def _look_or_reason(path: str, text: TextOptions) -> Look | Unsure | str:
+    try:
+        return look_at(path, text)
+    except Unsure as unsure:
+        return unsure
+    except BadInput as bad:
+        return f"{bad.file}: {'' if bad.place == 'file' else f'{bad.place}: '}{bad.reason}"
+
+
+def column_types(schemas: Sequence[pa.Schema]) -> dict[str, list[pa.DataType]]:
+    """Of the columns that more than half of the schemas have, in the order of the first that has them: their types."""
+    found: dict[str, list[pa.DataType]] = {}
+    for schema in schemas:
+        for name in dict.fromkeys(name for name in schema.names if name):
+            found.setdefault(name, []).append(schema.field(schema.get_all_field_indices(name)[0]).type)
+    return {name: types for name, types in found.items() if 2 * len(types) > len(schemas)}
+
+
+def resolve_features(
+    patterns: Sequence[str], types: Mapping[str, pa.DataType], never: Sequence[str], has: str, example: Any
+) -> list[str]:
+    """The columns that `source.features` asks for.
+
+    Args:
+      patterns: names and globs.
+      types: of the files' columns.
+      never: columns that a glob does not take.
+      has: the columns of the files, for messages.
+      example: of a column of text, gives such as a value.
+
+    Raises:
+      UserError: if one asks for nothing, or for what is no number.
+    """
+    numeric = [name for name in types if is_number(types[name])]
+    for pattern in patterns:
+        if not match_features([pattern], list(types), never):
+            near = near_miss(pattern, list(types))
+            raise UserError(f"source.features: no column matches {pattern!r}{near} (the files have: {has})")
+        if pattern in types and pattern not in numeric:
+            raise UserError(
+                f"source.features: column {pattern!r} is {types[pattern]}{example(pattern)}, a number is needed"
+            )
+        if not match_features([pattern], numeric, never):
+            raise UserError(f"source.features: {pattern!r} matches no column of numbers")
+    return match_features(patterns, numeric, never)
+
+
+def resolve_ranges(
+    ranges: Mapping[str, tuple[float | None, float | None]], features: Sequence[str]
+) -> tuple[tuple[int, float, float], ...]:
+    """The place, the lowest and the highest value of the features that `prepare.range` names; the last pattern holds.
+
+    Raises:
+      UserError: if a pattern names no feature.
+    """
+    found: dict[int, tuple[float, float]] = {}
+    for pattern, (low, high) in ranges.items():
+        matched = match_features([pattern], features, ())
+        if not matched:
+            hint = near_miss(pattern, features)
+            raise UserError(f"prepare.range: {pattern!r} is none of the features{hint} ({', '.join(features[:20])})")
+        for name in matched:
+            found[features.index(name)] = -np.inf if low is None else low, np.inf if high is None else high
+    return tuple((place, *found[place]) for place in sorted(found))
+
+
+def _check_once(looks: Mapping[str, Look], names: Sequence[str]) -> None:
+    """Raises UserError if the first file that was looked at has a column of the job twice."""
+    path, look = next(iter(looks.items()))
+    for name in names:
+        if look.schema.names.count(name) > 1:
+            raise UserError(f"source.features: {path} has {look.schema.names.count(name)} columns of the name {name!r}")
+
+
+def _described(looks: Mapping[str, Look]) -> list[str]:
+    """How the files are written, a line for each way that is not the plain one."""
+    ways = Counter(look.dialect.describe() for look in looks.values() if look.dialect is not None)
+    total = ways.total()
+    return [
+        f"{way} ({number} of {total} files looked at)" if number < total else way for way, number in ways.items() if way
+    ]
+
+
+def _read_with(looks: Mapping[str, Look]) -> str:
+    ways = _described(looks)
+    return f"; read with {ways[0]}" if ways else ""
+
+
+def _example(looks: Mapping[str, Look], name: str, text: TextOptions) -> str:
+    """Where a column of text has its first value that is no number, such as ` (line 7 of a.csv: 'x' is ...)`."""
+    for path, look in looks.items():
+        if look.dialect is not None and look.schema.names.count(name) == 1:
+            bad = find_bad_number(path, name, text)
+            if bad is not None:
+                return f" (line {bad.line} of {path}: {bad.reason})"
+    return ""
+
+
+def _most_common(values: Any) -> Any:
+    return Counter(values).most_common(1)[0][0]

@@ -1,0 +1,181 @@
+"""What the rows of a part of an asset add up to, taken while they stream past."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow.compute as pc
+
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, add_names, see_classes
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, Span
+from beamfeed.transforms.sources.timeseries.read import Chunk, in_split
+from beamfeed.transforms.sources.timeseries.sampling import empty_sample, part_of_rows
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
+from beamfeed.transforms.splits import split_of_value, wanted_splits
+from beamfeed.transforms.statistics.moments import Moments
+from beamfeed.transforms.statistics.quantiles import RowSample, add_samples
+
+_UNLISTED = 20  # values of split.column that are kept for a note
+
+
+@dataclass(frozen=True)
+class Disorder:
+    """The first place where time does not increase."""
+
+    decreases: bool  # False: two rows have one time
+    file: str
+    row: int
+
+
+@dataclass(frozen=True)
+class SeriesStatistics:
+    """What rows add up to.
+
+    Attributes:
+      moments: of the features of training rows; of an asset with a scale of its own, of its rows.
+      classes: for each label, the classes that training rows name.
+      sample: of the same rows as `moments`, with scale.how: robust.
+      under_floor: with scale.per: asset, for each feature how many assets have a divisor that scale.floor lifts.
+    """
+
+    moments: Moments
+    classes: Names
+    sample: RowSample | None = None
+    under_floor: tuple[int, ...] = ()
+
+    @classmethod
+    def zero(cls, schema: SeriesSchema) -> "SeriesStatistics":
+        """Of no rows."""
+        return cls(Moments.zero(len(schema.features)), SeenClasses.zero(schema.labels).training)
+
+    def __add__(self, other: "SeriesStatistics") -> "SeriesStatistics":
+        return SeriesStatistics(
+            self.moments + other.moments,
+            add_names(self.classes, other.classes),
+            add_samples(self.sample, other.sample),
+        )
+
+
+@dataclass
+class Found:
+    """What was found in rows.
+
+    Attributes:
+      moments: of those that count for statistics.
+      sample: of these, with scale.how: robust.
+      rows: how many there were.
+      first_time, last_time: of the first and the last row.
+      decrease: the first place where time goes back.
+      repeats: how many rows have the time of the row before.
+      repeat: the first of these.
+      spans: where the rows of each split are.
+      outside: int64 [features], values out of their range.
+      unlisted: rows by their value of split.column, where that is in no list.
+      listed: values of split.column that are.
+      seen: the classes that labels name.
+    """
+
+    moments: Moments
+    sample: RowSample | None
+    outside: np.ndarray
+    seen: SeenClasses
+    rows: int = 0
+    first_time: int = 0
+    last_time: int = 0
+    decrease: Disorder | None = None
+    repeats: int = 0
+    repeat: Disorder | None = None
+    spans: dict[SplitName, Span] = field(default_factory=dict)
+    unlisted: Counter[str] = field(default_factory=Counter)
+    listed: set[str] = field(default_factory=set)
+
+    @property
+    def statistics(self) -> SeriesStatistics:
+        """Of the rows."""
+        return SeriesStatistics(self.moments, self.seen.training, self.sample)
+
+
+class Survey:
+    """Adds chunks up in `found`."""
+
+    def __init__(self, asset: SeriesAsset, schema: SeriesSchema, job: Job):
+        self._asset, self._schema, self._job = asset, schema, job
+        features = len(schema.features)
+        nothing = Moments.zero(features), empty_sample(features, job), np.zeros(features, np.int64)
+        self.found = Found(*nothing, SeenClasses.zero(schema.labels))
+        self._part = part_of_rows(asset, features, job)
+
+    def watch(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        """The chunks as they are, each added up before it goes on."""
+        for chunk in chunks:
+            self._add(chunk)
+            yield chunk
+
+    def _add(self, chunk: Chunk) -> None:
+        self._check_order(chunk)
+        self.found.rows += len(chunk)
+        self.found.outside += chunk.outside
+        asset, split = self._asset, self._job.split
+        if asset.split is not None:
+            rows = {asset.split: np.ones(len(chunk), bool)}
+        else:
+            rows = {name: in_split(chunk, asset, name, split) for name in wanted_splits(split)}
+        for name, mask in rows.items():
+            self._add_span(name, mask, chunk.position)
+        # An asset's own scale needs its own rows, also where it is there to test with.
+        whole = asset.split is not None and self._job.prepare.scale.per == "asset"
+        train = np.ones(len(chunk), bool) if whole else rows.get("train")
+        if train is not None and train.any():
+            self._add_values_of(chunk, train)
+        if self._schema.labels:
+            nothing = np.zeros(len(chunk), bool)
+            train = rows.get("train", nothing)
+            used = np.logical_or.reduce([rows.get(name, nothing) for name in SPLITS])
+            self.found.seen += see_classes(chunk, self._schema.labels, train, used)
+        if chunk.split is not None:
+            self._add_values(chunk)
+
+    def _add_values_of(self, chunk: Chunk, rows: np.ndarray) -> None:
+        values = chunk.values if rows.all() else chunk.values[rows]
+        self.found.moments += Moments.of(values)
+        if self.found.sample is not None:
+            positions = chunk.position + np.flatnonzero(rows)
+            self.found.sample = self.found.sample.extend(values, self._asset.name, positions, self._part)
+
+    def _add_span(self, name: SplitName, mask: np.ndarray, position: int) -> None:
+        some = np.flatnonzero(mask)
+        if not len(some):
+            return
+        start, end, rows = position + int(some[0]), position + int(some[-1]) + 1, len(some)
+        before = self.found.spans.get(name)
+        self.found.spans[name] = (
+            Span(start, end, rows) if before is None else Span(before.start, end, before.rows + rows)
+        )
+
+    def _add_values(self, chunk: Chunk) -> None:
+        unlisted = self.found.unlisted
+        for one in pc.value_counts(chunk.split).to_pylist():
+            value = one["values"]
+            if value is not None and split_of_value(value, self._job.split) is not None:
+                self.found.listed.add(value)
+                continue
+            name = "missing" if value is None else value
+            unlisted[name if name in unlisted or len(unlisted) < _UNLISTED else "others"] += one["counts"]
+
+    def _check_order(self, chunk: Chunk) -> None:
+        if not self.found.rows:
+            self.found.first_time = int(chunk.time[0])
+        step = np.diff(chunk.time, prepend=self.found.last_time if self.found.rows else self.found.first_time - 1)
+        self.found.last_time = int(chunk.time[-1])
+        lowest = int(step.min())
+        if lowest > 0:
+            return
+        if lowest < 0 and self.found.decrease is None:
+            self.found.decrease = Disorder(True, chunk.path, chunk.row(int((step < 0).argmax())))
+        same = step == 0
+        self.found.repeats += int(same.sum())
+        if self.found.repeat is None and same.any():
+            self.found.repeat = Disorder(False, chunk.path, chunk.row(int(same.argmax())))

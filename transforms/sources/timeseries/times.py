@@ -1,0 +1,131 @@
+"""Finds out what the time columns of the files hold."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from beamfeed.contract.config.sources.timeseries import TimeColumn
+from beamfeed.contract.errors import UserError
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers import BadTime, Look, TextOptions, guess_order, peek, read_times
+from beamfeed.transforms.sources.timeseries.time_units import TimeUnits, check_format, check_zone, is_text
+
+_ORDERS = {"dmy": "day.month.year", "mdy": "month/day/year"}
+
+
+@dataclass(frozen=True)
+class Times:
+    """What time columns hold.
+
+    Attributes:
+      type: of the column, as the sampled files have it.
+      units: what its values mean.
+      remarks: what was found out.
+    """
+
+    type: pa.DataType
+    units: TimeUnits
+    remarks: tuple[str, ...] = ()
+
+
+def resolve_time(
+    time: TimeColumn, types: Mapping[str, pa.DataType], looks: Mapping[str, Look], text: TextOptions
+) -> Times:
+    """What the time columns of a job hold.
+
+    Args:
+      time: the section of the job.
+      types: of the files' columns.
+      looks: at a sample of the files, by their paths.
+      text: how texts are written.
+
+    Raises:
+      UserError: if they hold no times, or times that can be read in two ways.
+    """
+    check_format(time.format)
+    check_zone(time.zone)
+    if not time.columns:
+        return Times(pa.int64(), TimeUnits("row", time.unit))
+    names = list(time.columns)
+    first = types[names[0]]
+    if len(names) == 2 and time.unit is not None:
+        raise UserError("source.time.unit: does not go with two columns")
+    how = time.format
+    remarks: tuple[str, ...] = ()
+    needs_text = is_text(first) or (len(names) == 2 and (is_text(types[names[1]]) or not _is_clock(types[names[1]])))
+    values = _values(names, looks, text) if needs_text else {}
+    if how is None and needs_text:
+        how = _find_order(names, values)
+        remarks = (f"source.time: times are {_ORDERS[how]}",) if how in _ORDERS else ()
+    # Where text is joined of two columns, the first may be of any type that text can be made of.
+    type_ = pa.string() if needs_text and len(names) == 2 else first
+    units = TimeUnits.of(type_, time.unit, text=how, zone=time.zone)
+    if units is None:
+        raise UserError(
+            f"source.time.column: {names[0]!r} is {first}, it must be timestamp, integer, float, or text that is a time"
+        )
+    if units.kind != "timestamp" and (time.zone is not None or len(names) == 2):
+        raise UserError(f"source.time.column: {names[0]!r} is {first}, which is no date")
+    if needs_text and units.zone is None:
+        units = replace(units, aware=_are_aware(values, units.text))
+    return Times(first, units, remarks)
+
+
+def _is_clock(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_time(type_))
+
+
+def _values(names: Sequence[str], looks: Mapping[str, Look], text: TextOptions) -> dict[str, list[str]]:
+    """Times as they are written, of each sampled file that has them."""
+    found = {}
+    for path, look in looks.items():
+        if all(look.schema.names.count(name) == 1 for name in names):
+            try:
+                found[path] = [value for value in peek(path, names, text) if value.strip()]
+            except (BadInput, pa.ArrowException):  # set aside later on, with a reason
+                continue
+    return found
+
+
+def _find_order(names: Sequence[str], values: Mapping[str, Sequence[str]]) -> str:
+    """The order of the dates.
+
+    Raises:
+      UserError: if it does not follow from the values.
+    """
+    key = f"source.time.column: {' and '.join(map(repr, names))}"
+    guesses = {path: guess_order(some) for path, some in values.items()}
+    found = Counter(guess.how for guess in guesses.values() if guess.how)
+    if {"dmy", "mdy"} <= found.keys():
+        paths = [next(path for path, guess in guesses.items() if guess.how == how) for how in ("dmy", "mdy")]
+        raise UserError(
+            f"{key}: the day is first in {paths[0]} and the month in {paths[1]}; source.time.format says which is right"
+        )
+    if found:
+        how = found.most_common(1)[0][0]
+        assert how is not None
+        return how
+    unsure = next((guess.unsure for guess in guesses.values() if guess.unsure), None)
+    if unsure is not None:
+        raise UserError(
+            f"{key}: {unsure!r} may begin with the day or the month; give source.time.format, such as "
+            f"'%d/%m/%Y %H:%M:%S' or '%m/%d/%Y %H:%M:%S'"
+        )
+    example = next((value for some in values.values() for value in some), None)
+    if example is None:
+        raise UserError(f"{key} holds no times in the files that were looked at")
+    raise UserError(f"{key} holds text such as {example!r}; give source.time.format, such as '%d.%m.%Y %H:%M:%S'")
+
+
+def _are_aware(values: Mapping[str, Sequence[str]], how: str) -> bool:
+    """Whether times say their zone, in most of the files."""
+    votes = Counter[bool]()
+    for some in values.values():
+        try:
+            if some:
+                votes[bool(read_times(pa.array(some, pa.string()), how).aware[0])] += 1
+        except BadTime:
+            continue
+    return votes[True] > votes[False]

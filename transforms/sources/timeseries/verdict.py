@@ -1,0 +1,88 @@
+"""What becomes of an asset, and the work that follows from it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.windows import first_window
+from beamfeed.transforms.sources.base import Unit, Verdict
+from beamfeed.transforms.sources.timeseries.classes import SeenClasses
+from beamfeed.transforms.sources.timeseries.plan import GroupIndex, SeriesAsset, Span
+from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork
+from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
+
+
+@dataclass(frozen=True)
+class UnitFacts:
+    """A unit that was read: rows [start, end), the time of the first, and where the rows of each split are."""
+
+    start: int
+    end: int
+    first_time: int
+    spans: Mapping[SplitName, Span]
+
+
+@dataclass(frozen=True)
+class SeriesVerdict(Verdict[SeriesAsset]):
+    """With what its units hold.
+
+    Attributes:
+      seen: the classes that its rows name.
+      splits: those of which it has a window.
+      units: of the asset, in order.
+    """
+
+    seen: SeenClasses = field(kw_only=True)
+    splits: frozenset[SplitName] = field(default=frozenset(), kw_only=True)
+    units: tuple[UnitFacts, ...] = field(default=(), kw_only=True)
+
+    @property
+    def trains(self) -> bool:
+        """Whether rows of it train."""
+        return "train" in self.splits
+
+
+def divide(verdict: SeriesVerdict, spec: PreprocessSpec) -> Iterator[tuple[SeriesWork, int]]:
+    """The work of an accepted asset, each with about how many bytes it becomes in records.
+
+    A unit owns the windows that begin from its first row on, but for those that need rows before it: these belong to
+    the unit before, which reads on for them. So no unit reads rows before its own, for which a whole group of rows
+    might have to be decoded. Of a split nothing is read but what lies between its rows.
+    """
+    asset, windowing, units = verdict.asset, spec.windowing, verdict.units
+    row_bytes = 4 * len(spec.schema.features)
+    if windowing.windows_per_segment == 1:  # each row is written as often as there are windows over it
+        row_bytes = max(1, row_bytes * windowing.length // windowing.stride)
+    index = GroupIndex(asset)
+    begins = [_begin(unit, spec) for unit in units]
+    for number, unit in enumerate(units):
+        more = number + 1 < len(units)
+        owned = begins[number] if number else None, begins[number + 1] if more else None
+        start, end = unit.start, _end(number, begins, verdict, spec) if more else asset.end
+        for name in sorted(verdict.splits):
+            spans = [one.spans[name] for one in units[number:] if name in one.spans and one.start < end]
+            low = min((max(span.start, start) for span in spans), default=end)
+            high = max((min(span.end, end) for span in spans), default=start)
+            if low >= high or (spec.every is None and high - low < windowing.length + windowing.ahead):
+                continue
+            part = index.narrow(low, high) if asset.divides else asset
+            rows = unit.spans[name].rows if name in unit.spans else high - low
+            yield SeriesWork(Unit(part, number, low, high), name, owned), rows * row_bytes
+
+
+def _begin(unit: UnitFacts, spec: PreprocessSpec) -> int:
+    """The first position at which a unit's own windows begin."""
+    position = unit.start if spec.every is None else unit.first_time // spec.every + 1  # a step that is not cut off
+    span = spec.windowing.span
+    return int(first_window(position + spec.windowing.before, span)) * span
+
+
+def _end(number: int, begins: list[int], verdict: SeriesVerdict, spec: PreprocessSpec) -> int:
+    """The row after the last one that a unit's windows need."""
+    needed = begins[number + 1] + spec.windowing.after
+    if spec.every is None:
+        return min(needed, verdict.asset.end)
+    for unit in verdict.units[number + 1 :]:
+        if unit.first_time // spec.every > needed:
+            return unit.start
+    return verdict.asset.end

@@ -1,0 +1,113 @@
+"""By how much a feature is moved and divided: from statistics to an offset and a divisor."""
+
+from dataclasses import dataclass, replace
+
+import apache_beam as beam
+import numpy as np
+
+from beamfeed.transforms.statistics.moments import Moments
+from beamfeed.transforms.statistics.sums import AddUp
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # what `how: robust` asks of a sample
+_RESOLUTION = 2.0**-23  # of float32: neighbouring values are this part of themselves apart, or half of it
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """What the features of the fleet or of an asset are scaled by: (x - offset) / divisor.
+
+    Attributes:
+      offset: float32 [features].
+      divisor: float32 [features]; 0 where the feature is constant, which is divided by one.
+    """
+
+    offset: np.ndarray
+    divisor: np.ndarray
+
+    @classmethod
+    def of(cls, moments: Moments, how: str, quantiles: np.ndarray | None = None) -> "Scaling":
+        """The scaling that statistics ask for.
+
+        standard: (x - mean) / standard deviation of the population.
+        minmax: (x - min) / (max - min).
+        robust: (x - median) / (range of the middle half). Where that is 0, the range of the middle nine tenths; where
+        that is 0 too, or no row of the sample has a value, the standard deviation.
+        none: as they are.
+
+        A divisor that is less than float32 can tell apart at the offset says nothing: the feature is constant.
+
+        Args:
+          moments: of the rows.
+          how: standard, minmax, robust or none.
+          quantiles: float64 [QUANTILES, features] of the same rows, for robust.
+
+        Raises:
+          ValueError: if `how` is none of these, or robust without quantiles.
+        """
+        if how == "none":
+            features = len(moments.count)
+            return cls(np.zeros(features, np.float32), np.ones(features, np.float32))
+        low = np.where(np.isfinite(moments.low), moments.low, 0)
+        high = np.where(np.isfinite(moments.high), moments.high, 0)
+        if how == "minmax":
+            offset, divisor = low, high - low
+        elif how == "standard":
+            offset, divisor = moments.mean(), moments.std()
+        elif how == "robust" and quantiles is not None:
+            offset, divisor = _robust(moments, quantiles)
+        else:
+            raise ValueError(f"how is {how!r}, it must be standard, minmax, none, or robust with quantiles")
+        # The mean of equal values may be off in its last bit; their minimum is not.
+        offset = np.where(high > low, offset, low)
+        divisor = np.where(divisor > np.abs(offset) * _RESOLUTION, divisor, 0)
+        return cls(offset.astype(np.float32), divisor.astype(np.float32))
+
+    def under_floor(self, fleet: "Scaling", floor: float) -> np.ndarray:
+        """The features, bool [features], whose divisor of an asset is less than `floor` times the fleet's."""
+        return self.divisor < np.float32(floor) * fleet.divisor
+
+    def at_least(self, fleet: "Scaling", floor: float) -> "Scaling":
+        """The scaling of an asset with no divisor under the floor.
+
+        What is constant in the asset says nothing of its range: it gets the fleet's divisor. So rows that come later,
+        or that another split has, are not blown up. What is constant in the fleet has no floor.
+        """
+        least = np.where(self.divisor > 0, np.float32(floor) * fleet.divisor, fleet.divisor)
+        return replace(self, divisor=np.where(self.under_floor(fleet, floor), least, self.divisor))
+
+    @property
+    def rows(self) -> np.ndarray:
+        """float32 [2, features]: the offsets, and the divisors as they are used."""
+        return np.stack([self.offset, np.where(self.divisor > 0, self.divisor, np.float32(1))])
+
+
+def _robust(moments: Moments, quantiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    p05, p25, median, p75, p95 = quantiles
+    offset = np.where(np.isnan(median), moments.mean(), median)
+    divisor = moments.std()
+    for wide in (p95 - p05, p75 - p25):
+        divisor = np.where(wide > np.abs(offset) * _RESOLUTION, wide, divisor)
+    return offset, divisor
+
+
+class CountUnderFloor(beam.PTransform):
+    """PCollection of (asset's name, Scaling) -> PCollection of one tuple: of each feature, the assets under the floor.
+
+    Args:
+      fleet: PCollection of one Scaling.
+      floor: see `Scaling.at_least`.
+      features: how many.
+    """
+
+    def __init__(self, fleet: beam.PCollection, floor: float, features: int):
+        super().__init__()
+        self._fleet, self._floor, self._features = fleet, floor, features
+
+    def expand(self, assets: beam.PCollection) -> beam.PCollection:
+        return (
+            assets
+            | "UnderFloor" >> beam.Map(lambda named, fleet, floor: named[1].under_floor(fleet, floor).astype(np.int64),
+                                       beam.pvalue.AsSingleton(self._fleet), self._floor)
+            | "AddUpUnderFloor" >> beam.CombineGlobally(AddUp(np.zeros(self._features, np.int64)))
+            | "UnderFloorCounts" >> beam.Map(lambda counts: tuple(counts.tolist()))
+        )  # fmt: skip
