@@ -20,7 +20,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
 from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
-from beamfeed.contract.dataset.limits import check_limits
+from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import leftovers, read_complete
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError, failure_of
@@ -74,7 +74,7 @@ def is_done(job: Job, fingerprint: str) -> bool:
     manifest = read_complete(job.output.path, fingerprint)
     if manifest is None:
         return False
-    check_limits(job, manifest)
+    check_complete(job, manifest)
     if leftovers(job.output.path, manifest) or storage.exists(lock_path(job.output.path)):
         with suppress(UserError), lock.hold(lock_path(job.output.path)):  # held by another run: nothing is touched
             for path in leftovers(job.output.path, manifest):
@@ -140,6 +140,7 @@ def preprocess(
     pipeline = beam.Pipeline(runner, options=options)
     if local:
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on
+    log.folders = () if storage.is_remote(layout.temporary) else (layout.temporary,)
     write_listing(layout, files)
     # Beam remarks on type hints of TensorFlow Transform.
     with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
@@ -148,8 +149,7 @@ def preprocess(
         with _log_level(logging.INFO):
             pipeline.run()
         return
-    folders = () if storage.is_remote(layout.temporary) else (layout.temporary,)
-    with log.listening(logging.WARNING if local else logging.INFO, folders):
+    with log.listening(logging.WARNING if local else logging.INFO):
         result = pipeline.run()
         with ending.undoing(result.cancel):
             wait_for(result)

@@ -76,21 +76,30 @@ def test_what_a_run_left_that_was_killed_after_publishing_goes(fleet, capfd):
 def test_a_tightened_limit_is_not_nothing_to_do(fleet, capfd):
     for i in range(4):
         fleet.write(f"m{i}.parquet", make_table(100, seed=i).append_column("machine", pa.array([f"a{i}"] * 100)))
-    for name in ("b0.parquet", "b1.parquet"):  # cannot tell whose rows they hold: each counts as an asset
+    for name in ("b0.parquet", "b1.parquet"):  # cannot tell whose rows they hold
         (fleet.files / name).write_bytes(b"PAR1 this is none PAR1")
     fleet.job["source"]["asset"] = {"column": "machine"}
     assert fleet.preprocess("limits.max_rejected_fraction=0.34") == 0
     before = files_of(fleet.output)
     assert fleet.preprocess("limits.max_rejected_fraction=0.34") == 0
     assert "Nothing to do" in capfd.readouterr().out
-    tighter = "limits.max_rejected_fraction=0.33"
-    assert fleet.preprocess(tighter) == 1
-    out, error = capfd.readouterr()
-    assert (out, len(error.splitlines())) == ("", 1)
-    assert error.startswith(f"job failed: {fleet.output}: the dataset is complete, but 2 of its 6 assets (33.3%) were")
-    assert "limits.max_rejected_fraction is now 33.0%; nothing was changed, see " in error
-    assert cli.main(["preprocess", str(fleet.write_job()), "--set", tighter]) == 1
-    assert capfd.readouterr().err == f"beamfeed: {error}"
+    for tighter, told in (
+        (
+            "limits.max_rejected_fraction=0.33",
+            "33.3% of the files were rejected, limits.max_rejected_fraction is 33.0%",
+        ),
+        ("limits.max_rejected_assets=1", "2 assets or files were rejected, limits.max_rejected_assets is 1"),
+    ):
+        assert fleet.preprocess(tighter) == 1
+        out, error = capfd.readouterr()
+        assert out == ""
+        assert error.startswith(f"job failed: {fleet.output}: the dataset is complete with 4 of 4 assets, but {told}; ")
+        assert error.endswith("jsonl\n")
+        assert "nothing was changed, see " in error
+        assert cli.main(["preprocess", str(fleet.write_job()), "--set", tighter]) == 1
+        assert capfd.readouterr().err == f"beamfeed: {error}"
+        assert fleet.preprocess(tighter, f"output.path={fleet.folder}/anew") == 1  # as a run that writes it now
+        assert told in capfd.readouterr().err
     assert files_of(fleet.output) == before
 
 
