@@ -161,8 +161,8 @@ class _CheckAssets(beam.PTransform):
             | "CountRows" >> beam.CombineGlobally(_add_pairs)
             | "Total" >> beam.Map(_tell_total, progress)
         )
-        assets = assets | "InFleet" >> beam.MapTuple(
-            lambda name, asset, total: (name, source.in_fleet(asset, total[1])), beam.pvalue.AsSingleton(total)
+        assets = assets | "InFleet" >> beam.Map(
+            lambda found, total: (found[0], source.in_fleet(found[1], total[1])), beam.pvalue.AsSingleton(total)
         )
         reports = (
             assets
