@@ -79,6 +79,7 @@ def test_a_tightened_limit_is_not_nothing_to_do(fleet, capfd):
     for name in ("b0.parquet", "b1.parquet"):  # cannot tell whose rows they hold
         (fleet.files / name).write_bytes(b"PAR1 this is none PAR1")
     fleet.job["source"]["asset"] = {"column": "machine"}
+    fleet.job["split"] = {"train": 1, "eval": 0, "test": 0}
     assert fleet.preprocess("limits.max_rejected_fraction=0.34") == 0
     before = files_of(fleet.output)
     assert fleet.preprocess("limits.max_rejected_fraction=0.34") == 0
