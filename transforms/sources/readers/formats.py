@@ -5,7 +5,8 @@ from typing import Literal
 Format = Literal["parquet", "arrow", "json", "csv"]
 
 _SUFFIXES: dict[str, Format] = {
-    ".parquet": "parquet", ".pq": "parquet", ".parq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
+    ".parquet": "parquet", ".pq": "parquet", ".parq": "parquet",
+    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
     ".jsonl": "json", ".ndjson": "json",
 }  # fmt: skip
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
