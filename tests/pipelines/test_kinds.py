@@ -137,7 +137,7 @@ def make_job(folder: Path, **sections: Any) -> tuple[LinesJob, list[FileStat]]:
 def run(job: LinesJob, files: list[FileStat]) -> None:
     source, files = make_source(job, files)
     layout = DataLayout.of(job.output.path, "a" * 64)
-    write_listing(layout, [stat.path for stat in files])
+    write_listing(layout, files)
     pipeline = beam.Pipeline(FnApiRunner())
     with tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
         PreprocessPipeline(source, layout, "a" * 64, len(files), Progress()).build(pipeline)
