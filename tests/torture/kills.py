@@ -20,6 +20,7 @@ import yaml
 
 from .fleet import Fleet, Plan, make_fleet
 from .one import ROOT, build
+from .report import write_section
 from .write import write_fleet
 
 START_S = 120.0
@@ -76,8 +77,7 @@ def kill_again_and_again(folder: Path, fleet: Fleet, kills: int, seed: int) -> l
         if (kill + 1) % KILLS_A_ROUND == 0 or kill + 1 == kills:
             problems += _ends(job, output, wanted, kill)
             print(f"{kill + 1}/{kills} kills, {len(problems)} problems", flush=True)
-            for name in ("manifest.json",):
-                (output / name).unlink(missing_ok=True)
+            (output / "manifest.json").unlink(missing_ok=True)
     return problems
 
 
@@ -126,6 +126,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--docs", help="write what was measured into this page")
     arguments = parser.parse_args(argv)
     problems = []
     for number, plan in enumerate(PLANS):
@@ -134,7 +135,10 @@ def main(argv: list[str] | None = None) -> int:
             problems += kill_again_and_again(
                 Path(folder), fleet, arguments.kills // len(PLANS), arguments.seed + number
             )
-    print(f"{arguments.kills} kills: {problems or 'the same bytes each time'}")
+    told = f"{arguments.kills} kills: {problems or 'the same bytes each time'}"
+    print(told)
+    if arguments.docs:
+        write_section(arguments.docs, "kills", told + ".")
     return int(bool(problems))
 
 

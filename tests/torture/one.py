@@ -19,12 +19,13 @@ from random import Random
 
 import yaml
 
-from .check import LIMIT_S, Outcome, Problem, find_problems
+from .check import Outcome, Problem, find_problems
 from .damage import DAMAGES
 from .fleet import Fleet, Plan, draw_plan, make_fleet
 from .oracle import expect
 from .write import write_fleet
 
+HANG_S = 600.0  # after which a process is ended that may be waiting for ever
 PROCESSES = 0.04  # the share of fleets that is run as a command of its own
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -129,16 +130,21 @@ def _command(job: Path, folder: Path) -> Outcome:
     temporary = folder / "tmp"
     temporary.mkdir()
     command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(job)]
-    began = time.monotonic()
     environment = {**os.environ, "TMPDIR": str(temporary), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    before = _children_s()
     try:
         done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S + 30, errors="replace", env=environment
+            command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, errors="replace", env=environment
         )
-        code, out, err = done.returncode, done.stdout, done.stderr
+        code, out, err, seconds = done.returncode, done.stdout, done.stderr, _children_s() - before
     except subprocess.TimeoutExpired:
-        code, out, err = None, "", ""
-    return Outcome(code, out, err, "", time.monotonic() - began, folder / "data", temporary, True)
+        code, out, err, seconds = None, "", "", HANG_S
+    return Outcome(code, out, err, "", seconds, folder / "data", temporary, True)
+
+
+def _children_s() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def _here(fleet: Fleet, job: Path, folder: Path) -> Outcome:
@@ -148,13 +154,13 @@ def _here(fleet: Fleet, job: Path, folder: Path) -> Outcome:
     temporary = folder / "tmp"
     temporary.mkdir()
     code, raised = None, ""
-    began = time.monotonic()
+    began = time.process_time()
     with _caught(folder) as said, _sizes(fleet.sizes), _tempdir(temporary):
         try:
             code = main(["--job", str(job)])
         except BaseException:
             raised = traceback.format_exc()
-    seconds = time.monotonic() - began
+    seconds = time.process_time() - began
     return Outcome(code, said[0], said[1], raised, seconds, folder / "data", temporary, False)
 
 

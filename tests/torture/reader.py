@@ -33,6 +33,11 @@ class Dataset:
     faults: list[str]
     folder: Path
 
+    @property
+    def features(self) -> list[str]:
+        """The columns of a window's rows, in order."""
+        return next(field["columns"] for field in self.manifest["fields"] if field["name"] == "values")
+
 
 def read_dataset(output: Path) -> Dataset:
     """The dataset in a folder."""

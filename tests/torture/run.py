@@ -14,6 +14,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -23,11 +24,12 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from .check import LIMIT_S, Problem
+from .check import Problem
 from .fleet import Plan, plain_value
+from .report import torture_section, write_section
 
 FLEETS_A_PROCESS = 150  # then another is started, as TensorFlow keeps what it traced
-HANG_S = 4 * LIMIT_S
+HANG_S = 900.0  # after which a process is killed, and the fleet counted as one that hangs
 
 
 def work(pipe: Connection, folder: str, options: dict[str, Any]) -> None:
@@ -119,6 +121,8 @@ def torture(seeds: list[int], jobs: int, options: dict[str, Any]) -> list[Any]:
                         worker.give(None)
                         worker.process.join()
                         workers.remove(worker)
+        except KeyboardInterrupt:  # what is done is told
+            print(f"stopped after {len(found)} of {len(seeds)} fleets", flush=True)
         finally:
             for worker in workers:
                 worker.kill()
@@ -229,10 +233,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--set", action="append", default=[], help="with --only, a field of the plan: rows=20")
     parser.add_argument("--keep", help="with --only, where to")
     parser.add_argument("--shrink", action="store_true", help="with --only, make it as plain as it can be")
+    parser.add_argument("--docs", help="write what was measured into this page")
     parser.add_argument("--out", help="write the results as JSON lines")
     arguments = parser.parse_args(argv)
     if arguments.only is not None:
         return show_one(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
     seeds = list(range(arguments.seed, arguments.seed + arguments.fleets))
     results = torture(seeds, arguments.jobs, {"pending": arguments.pending, "built": arguments.built})
@@ -242,12 +248,16 @@ def main(argv: list[str] | None = None) -> int:
         if state_of(result) == "wrong":
             kinds.update({problem.kind for problem in result.problems})
     seconds = sorted(result.seconds for result in results)
+    if not results:
+        return 1
     took, half = time.monotonic() - began, seconds[len(seconds) // 2]
     print(f"{len(results)} fleets in {took:.0f} s, half of them within {half:.1f} s")
     print(", ".join(f"{states[state]} {state}" for state in ("right", "pending", "wrong")), dict(kinds) or "")
     wrong = sorted(result.plan.seed for result in results if state_of(result) == "wrong")
     if wrong:
         print("wrong seeds: " + " ".join(map(str, wrong)))
+    if arguments.docs:
+        write_section(arguments.docs, "torture", torture_section(results, states, kinds, took))
     if arguments.out:
         with open(arguments.out, "w") as file:
             for result in results:

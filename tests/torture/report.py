@@ -1,0 +1,85 @@
+"""Writes what was measured into docs/reliability.md."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import platform
+import re
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+from .damage import DAMAGES
+
+TITLES = {
+    "values": "Values",
+    "times": "Times",
+    "parquet": "Parquet",
+    "text": "Text",
+    "layout": "Files and folders",
+    "splits": "Splits",
+    "mistakes": "Mistakes of the user's",
+}
+
+
+def torture_section(results: Sequence[Any], states: dict[str, int], kinds: dict[str, int], seconds: float) -> str:
+    """The figures of a run, and a table of all kinds of damage.
+
+    Args:
+      results: of all fleets.
+      states: how many were right, pending and wrong.
+      kinds: how many fleets had a problem of each kind.
+      seconds: that all of it took.
+    """
+    seeds = sorted(result.plan.seed for result in results)
+    commands = sum(result.plan.process for result in results)
+    units = sum(result.plan.units for result in results)
+    wrong = {name: kinds.get(name, 0) for name in ("wrong window", "silent loss", "traceback", "hang")}
+    lines = [
+        f"{len(results):,} fleets (seeds {seeds[0]} to {seeds[-1]}) in {seconds / 60:.0f} minutes; {units:,} with "
+        f"assets of several units, {commands} as a command of their own. {_machine()}",
+        "",
+        "| fleets | as expected | wrong windows | silent losses | tracebacks | hangs | anything else |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        f"| {len(results):,} | {states.get('right', 0):,} | "
+        + " | ".join(str(count) for count in wrong.values())
+        + f" | {len(results) - states.get('right', 0) - sum(wrong.values())} |",
+    ]
+    done = Counter(name for result in results for name in result.plan.damages)
+    clean = sum(not result.plan.damages for result in results)
+    lines += ["", f"{len(DAMAGES)} kinds of damage; {clean} fleets had none."]
+    for group, title in TITLES.items():
+        lines += ["", f"### {title}", "", "| damage | what must happen | fleets |", "| --- | --- | ---: |"]
+        for name, one in DAMAGES.items():
+            if one.group == group:
+                told = " ".join((inspect.getdoc(one.apply) or "").split()).replace("|", "\\|").replace("*", "\\*")
+                lines.append(f"| {name.replace('_', ' ')} | {told} | {done[name] or ''} |")
+    return "\n".join(lines)
+
+
+def _machine() -> str:
+    packages = ", ".join(f"{name} {version(name)}" for name in ("apache-beam", "tensorflow", "pyarrow", "numpy"))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = len(os.sched_getaffinity(0))
+    python = platform.python_version()
+    return (
+        f"{cores} cores, {memory:.0f} GB memory, {platform.system()} {platform.machine()}; Python {python}, {packages}."
+    )
+
+
+def write_section(path: str, name: str, text: str) -> None:
+    """Replaces what stands between the marks of a section.
+
+    Raises:
+      ValueError: if there are no such marks.
+    """
+    with open(path, encoding="utf-8") as file:
+        page = file.read()
+    marks = rf"(<!-- {name}: begin.*?-->\n).*?(<!-- {name}: end -->)"
+    changed, count = re.subn(marks, lambda found: found[1] + text + "\n" + found[2], page, flags=re.DOTALL)
+    if count != 1:
+        raise ValueError(f"{path} has no section {name}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(changed)
