@@ -82,9 +82,8 @@ def test_robust_gives_the_same_bytes_however_units_are_cut(new_fleet, monkeypatc
             units.append(unit), validate_unit(unit, *rest))[1])  # fmt: skip
         fleet.job["split"] = {"by": "time"}
         fleet.job["prepare"] = {"duplicates": "reject"}
-        overrides = [
-            f"prepare.scale={{how: robust, per: {per}}}", f"launch.preprocess.workers={workers}", "output.records=windows",
-        ]  # fmt: skip
+        fleet.job["output"]["records"] = "windows"
+        overrides = [f"prepare.scale={{how: robust, per: {per}}}", f"launch.preprocess.workers={workers}"]
         assert fleet.preprocess(*overrides) == 0
         assert len(units) > 30 if name == "cut" else len(units) == 8
         assert len(fleet.rejects()) == 1
