@@ -5,12 +5,13 @@ import json
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from beamfeed.contract import streams
+from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
-from beamfeed.contract.errors import JobFailed, UserError, failure_of
+from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError, failure_of
 from beamfeed.launcher.job import job_model
 from beamfeed.launcher.plan import make_plan
 from beamfeed.launcher.processes import Process, run_together
@@ -100,7 +101,15 @@ def parse_args(argv: Sequence[str]) -> argparse.Namespace:
     """Parses a command line. What follows a lone `--` are options for Beam."""
     parser = build_parser()
     own, beam_options = split_beam_options(argv)
-    args = parser.parse_args(own)
+    args, unknown = parser.parse_known_args(own)
+    if unknown:
+        name = unknown[0].partition("=")[0]
+        known = args.parser._option_string_actions
+        parser.error(
+            f"{args.command}: {name}: there is no such option{near_miss(name, list(known))}"
+            if name.startswith("-")
+            else f"{args.command}: {name!r} is one argument too many"
+        )
     if beam_options and PREPROCESS not in getattr(args, "stages", ()):
         parser.error(f"options after -- are for Beam, which {args.command} does not run")
     args.beam_options = beam_options
@@ -115,7 +124,7 @@ def split_beam_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="beamfeed",
         description="From a bucket of raw asset files to a trained TensorFlow model.",
         epilog="example: beamfeed run examples/fleet.yaml",
@@ -214,6 +223,14 @@ def _max_assets(command: argparse.ArgumentParser) -> None:
     command.add_argument("--prune", action=_Renamed, new="--max-assets", help=argparse.SUPPRESS)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells a mistake in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        _complain(f"{message} (try {self.prog} --help)")
+        self.exit(USER_MISTAKE)
+
+
 class _Renamed(argparse.Action):
     """An option that has a new name."""
 
@@ -229,15 +246,14 @@ def _command(commands: Any, name: str, call: Any, about: str, example: str) -> a
     command: argparse.ArgumentParser = commands.add_parser(
         name, help=about, description=about[0].upper() + about[1:] + ".", epilog=f"example: {example}"
     )
-    command.set_defaults(call=call)
+    command.set_defaults(call=call, parser=command)
     return command
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not above zero")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
 
 
 class _Version(argparse.Action):

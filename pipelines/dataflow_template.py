@@ -6,23 +6,20 @@ The entry point of the Flex Template, and of the launcher. It returns when the j
 submitted. Exit codes as of beamfeed.pipelines.preprocess; what went wrong is one line.
 """
 
-import difflib
-import io
 import logging
 import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr
 
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.pipelines import preprocess
 from beamfeed.pipelines.failure_log import FailureLog
+from beamfeed.pipelines.preprocess import TEMPLATE
 
 FAILED, MISTAKE = 1, 2  # exit codes
-TEMPLATE = "FLEX_TEMPLATE_PYTHON_PY_FILE"  # set in the template's image
 IMAGE = "BEAMFEED_IMAGE"  # set in the template's image: its own name
 
 
@@ -47,26 +44,15 @@ def arguments(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
     return given
 
 
-def check_options(argv: Sequence[str], env: Mapping[str, str]) -> None:
-    """Raises UserError for options that Beam would pass over, or answer with pages of usage."""
-    from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
+def check_options(argv: Sequence[str]) -> None:
+    """Raises UserError for options that the service needs and that are not there."""
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
 
-    from beamfeed.pipelines.options import JobOptions  # noqa: F401  its options are known, too
+    from beamfeed.pipelines.options import read_options, usage_as_mistake
 
-    options = PipelineOptions(list(argv))
-    usage = io.StringIO()
-    try:
-        with redirect_stderr(usage):
-            known = options.get_all_options()
-            every = options.get_all_options(retain_unknown_options=True)
-    except SystemExit:
-        raise UserError(f"Dataflow: {usage.getvalue().strip().splitlines()[-1].partition('error: ')[2]}") from None
-    # The service has checked a template's parameters; what else its launcher gives is not the user's.
-    for name in sorted(set(every) - set(known)) if TEMPLATE not in env else ():
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise UserError(f"Dataflow: --{name}: Beam has no such option{hint}")
-    cloud = options.view_as(GoogleCloudOptions)
+    options = read_options(argv)
+    with usage_as_mistake():
+        cloud = options.view_as(GoogleCloudOptions)
     for name in ("project", "region", "temp_location"):
         if not getattr(cloud, name):
             raise UserError(f"Dataflow: --{name}: is missing; give it, or launch.preprocess.dataflow.{name}")
@@ -115,7 +101,7 @@ def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int
     try:
         with heavy_imports():
             import apache_beam  # noqa: F401
-        check_options(given, os.environ)
+        check_options(given)
         preprocess.run(given, ending or Ending(), log)
     except UserError as error:
         print(error, file=sys.stderr)

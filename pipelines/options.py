@@ -1,9 +1,20 @@
-"""Beamfeed's own options among Beam's."""
+"""Beamfeed's own options among Beam's, and what is wrong with those that were given."""
 
 import argparse
+import io
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from difflib import get_close_matches
 from typing import Any
 
+from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
+
+from beamfeed.contract.config.section import near_miss
+from beamfeed.contract.errors import UserError
+
+OWN = ("--job", "--set")
 
 
 class JobOptions(PipelineOptions):
@@ -21,3 +32,65 @@ class JobOptions(PipelineOptions):
             help="Overrides a key of the job file, such as windows.stride=4. May be given again.",
         )
         parser.add_argument("--progress-dir", dest="progress_dir", help=argparse.SUPPRESS)
+
+
+@contextmanager
+def usage_as_mistake() -> Iterator[None]:
+    """Raises UserError where a parser would print pages of usage and end the process."""
+    usage = io.StringIO()
+    try:
+        with redirect_stderr(usage):
+            yield
+    except SystemExit as error:
+        if not error.code:  # --help
+            raise
+        raise UserError(usage.getvalue().strip().splitlines()[-1].partition("error: ")[2]) from None
+
+
+def read_options(argv: Sequence[str]) -> JobOptions:
+    """The options of a command line.
+
+    Raises:
+      UserError: if one of Beamfeed's own has no value.
+    """
+    with usage_as_mistake():
+        return JobOptions(list(argv))
+
+
+def check_options(argv: Sequence[str], *, passes_on: bool) -> None:
+    """Refuses what Beam would pass over with a warning.
+
+    Args:
+      argv: the command line.
+      passes_on: whether the runner hands options on that Beam does not know, as to a job server.
+
+    Raises:
+      UserError: if there is no such option, or its value is of another kind.
+    """
+    parsers = []
+    with usage_as_mistake(), _without_warnings():
+        PipelineOptions(list(argv)).get_all_options(add_extra_args_fn=parsers.append)
+    (parser,) = parsers
+    known = [name for action in parser._actions for name in action.option_strings]
+    has_value = False
+    for one in parser.parse_known_args(list(argv))[1]:
+        name, equals, _ = one.partition("=")
+        if one.startswith("-"):
+            if not passes_on or get_close_matches(name, OWN, cutoff=0.85):
+                raise UserError(f"{name}: Beam has no such option{near_miss(name, known)}")
+            has_value = not equals
+        elif has_value:
+            has_value = False
+        else:
+            raise UserError(f"{one!r}: is not an option; a job file is given as --job {one}")
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    logger = logging.getLogger(pipeline_options.__name__)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -35,6 +35,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("GCS_READ_CACHE_BLOCK_SIZE_MB", "16")
 
 
+TEMPLATE = "FLEX_TEMPLATE_PYTHON_PY_FILE"  # set in the template's image
+
+
 def list_source(job: Job) -> list[FileStat]:
     """The one listing of the input.
 
@@ -90,12 +93,13 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
       UserError, JobFailed
     """
     with heavy_imports():
-        from apache_beam.options.pipeline_options import PipelineOptions
+        from beamfeed.pipelines.options import check_options, read_options
+        from beamfeed.pipelines.runner import name_runner
 
-        from beamfeed.pipelines.options import JobOptions
-
-    options = PipelineOptions(list(argv))
-    own = options.view_as(JobOptions)
+    own = options = read_options(argv)
+    passes_on = name_runner(options)
+    if TEMPLATE not in os.environ:  # the service has checked its parameters; what else its launcher gives is its own
+        check_options(argv, passes_on=passes_on)
     if not own.job:
         raise UserError("--job: is missing; give a job file, such as --job job.yaml")
     job = load_job(own.job, own.overrides)

@@ -10,6 +10,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineS
 from apache_beam.transforms.environments import EmbeddedPythonGrpcEnvironment, python_sdk_capabilities
 
 from beamfeed.contract.config.section import near_miss
+from beamfeed.contract.cores import available_cores
 from beamfeed.contract.errors import JobFailed, UserError
 
 LOCAL_RUNNER = "FnApiRunner"
@@ -71,7 +72,7 @@ def choose_runner(options: PipelineOptions, workers: int | Literal["auto"]) -> P
     if not is_local(options) or given.get("direct_running_mode", "multi_threading") != "multi_threading":
         return None
     if "direct_num_workers" not in given:
-        direct.direct_num_workers = len(os.sched_getaffinity(0)) if workers == "auto" else workers
+        direct.direct_num_workers = available_cores() if workers == "auto" else workers
     if direct.direct_num_workers == 1:
         return None
     # Beam's own multi_threading flushes the output of a worker once a second from another thread,

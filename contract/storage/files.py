@@ -161,9 +161,17 @@ def exists(path: str) -> bool:
 def list_folder(folder: str) -> list[str]:
     """The names directly in a folder, sorted; none where there is no such folder."""
     if is_remote(folder):
-        # pyarrow lists no folder that has no object of its own, so the folders are told from what is in them.
-        start = len(_bare(folder)) + 1
-        return sorted({info.path[start:].partition("/")[0] for info in _gcs_listing(folder, recursive=True)})
+        # pyarrow lists no folder that has no object of its own, or else everything below.
+        from beamfeed.contract.storage.gcs import list_names
+
+        require_credentials()
+        try:
+            return list_names(folder)
+        except FileNotFoundError:
+            raise UserError(f"{folder}: there is no bucket {_bare(folder).partition('/')[0]!r}") from None
+        except PermissionError as error:
+            reason = re.sub(r".* (?:GET|POST) \S+: ", "", str(error).splitlines()[0])
+            raise UserError(f"{folder}: no permission: {reason}") from None
     return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
 
 

@@ -92,6 +92,26 @@ def test_texts_and_folders(gs):
     assert gs.list("new") == ["other"]
 
 
+def test_a_folder_is_listed_without_what_lies_below(gs):
+    for index in range(3500):
+        gs.store.put(gs.bucket, f"t/data-1/train/part-{index:05d}", b"1")
+    for name in ("t/", "t/manifest.json", "t/data-2/", "t/z", "t/z/a", "t2/x", "top"):
+        gs.store.put(gs.bucket, name, b"")
+    gs.ledger.reset()
+    assert run(gs, f'return storage.list_folder("{gs.url("t")}")') == ["data-1", "data-2", "manifest.json", "z"]
+    assert gs.counts().requests["list"] == 1
+    assert gs.counts().requests["read"] == 0
+    assert run(gs, f'return storage.list_folder("{gs.url()}"), storage.list_folder("{gs.url("t/")}")') == [
+        ["t", "t2", "top"],
+        ["data-1", "data-2", "manifest.json", "z"],
+    ]
+    for index in range(1500):
+        gs.store.put(gs.bucket, f"wide/{index:04d}/x", b"1")
+    gs.ledger.reset()
+    assert len(run(gs, f'return storage.list_folder("{gs.url("wide")}")')) == 1500
+    assert gs.counts().requests["list"] == 2
+
+
 def test_remove_tree_takes_the_marks_of_folders_too_and_nothing_beside_them(gs):
     for name in ("d/", "d/a", "d/e/", "d/e/f", "dd", "d2/a"):
         gs.store.put(gs.bucket, name, b"")

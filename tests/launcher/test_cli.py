@@ -129,11 +129,36 @@ def test_a_job_file_that_is_not_there():
     assert (result.returncode, result.stderr) == (2, "beamfeed: nowhere.yaml: there is no such job file\n")
 
 
-@pytest.mark.parametrize("arguments", [[], ["run"], ["fly"], ["run", "job.yaml", "--max-assets", "0"], ["inspect"]])
-def test_a_wrong_command_line_is_exit_code_2(arguments):
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "the following arguments are required: COMMAND (try beamfeed --help)"),
+        (["run"], "the following arguments are required: JOB (try beamfeed run --help)"),
+        (["fly"], "argument COMMAND: invalid choice: 'fly'"),
+        (["run", "j.yaml", "--max-assets", "0"], "argument --max-assets: '0' is not a whole number above 0"),
+        (["run", "j.yaml", "--max-assets", "x"], "argument --max-assets: 'x' is not a whole number above 0"),
+        (["inspect"], "the following arguments are required: DATASET"),
+        (
+            ["preprocess", "j.yaml", "--sett", "x=1"],
+            "preprocess: --sett: there is no such option; did you mean '--set'?",
+        ),
+        (["run", "j.yaml", "--dryrun"], "run: --dryrun: there is no such option; did you mean '--dry-run'?"),
+        (["run", "j.yaml", "k.yaml"], "run: 'k.yaml' is one argument too many"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments, told):
     result = beamfeed(*arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"beamfeed: {told}")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_wrong_option_of_beam_is_one_line_of_the_stage(job_path):
+    result = beamfeed("preprocess", job_path, "--", "--direct_num_worker=2")
     assert result.returncode == 2
-    assert "Traceback" not in result.stderr
+    assert result.stderr.splitlines()[1:] == [
+        "--direct_num_worker: Beam has no such option; did you mean '--direct_num_workers'?"
+    ]
 
 
 def without_train(job_path):
@@ -161,7 +186,7 @@ def test_a_job_without_train_can_be_preprocessed_but_not_run(job_path):
 def test_an_old_option_names_its_new_one(job_path):
     result = beamfeed("run", job_path, "--prune", "3")
     assert result.returncode == 2
-    assert result.stderr.endswith("--prune is now called --max-assets\n")
+    assert "--prune is now called --max-assets" in result.stderr
 
 
 def test_cancelling_what_does_not_run_in_a_cloud(job_path):

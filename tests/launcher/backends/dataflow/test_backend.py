@@ -264,8 +264,11 @@ def test_a_fault_of_our_own_is_not_explained_away():
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        ("nework: x", "--nework: Beam has no such option; did you mean 'network'?"),
-        ("number_of_worker_harness_threads: many", "--number_of_worker_harness_threads: invalid int value: 'many'"),
+        ("nework: x", "--nework: Beam has no such option; did you mean '--network'?"),
+        (
+            "number_of_worker_harness_threads: many",
+            "argument --number_of_worker_harness_threads: invalid int value: 'many'",
+        ),
     ],
 )
 def test_a_wrong_option_is_one_line_and_nothing_is_submitted(bench, option, told):
