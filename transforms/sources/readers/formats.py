@@ -5,9 +5,10 @@ from typing import Literal
 Format = Literal["parquet", "arrow", "json", "csv"]
 
 _SUFFIXES: dict[str, Format] = {
-    ".parquet": "parquet", ".pq": "parquet", ".parq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
-    ".jsonl": "json", ".ndjson": "json",
-}  # fmt: skip
+    **dict.fromkeys((".parquet", ".pq", ".parq"), "parquet"),
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
+    **dict.fromkeys((".jsonl", ".ndjson"), "json"),
+}
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 
