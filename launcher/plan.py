@@ -15,6 +15,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable, read_complete
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
@@ -53,6 +54,7 @@ def make_plan(
 
     Raises:
       UserError: if the job file is wrong or nothing matches its input.
+      JobFailed: if the dataset is complete, but not within the job's limits.
     """
     job, overrides = load_for_plan(job_path, overrides, max_assets)
     if TRAIN in names and job.train is None:
@@ -66,6 +68,8 @@ def make_plan(
     # Training needs only the dataset: its input may have gone, or be on another machine.
     data = data_fingerprint(job, files) if files or published is None else published.fingerprint
     complete = read_complete(job.output.path, data)
+    if complete is not None and PREPROCESS in names:
+        check_complete(job, complete)
     why = _why_preprocess(job, published, old, data)
     if PREPROCESS not in names and complete is None:
         raise UserError(f"output.path: {why}; run 'beamfeed preprocess {job_path}' first")

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 
 MOST = 4 << 20  # characters that are kept: the last ones
@@ -15,14 +15,18 @@ ITS_END = 4000  # bytes
 
 
 class FailureLog(io.TextIOBase):
-    """Takes the place of stderr, and never fails: a worker that cannot print its traceback hangs for ever."""
+    """Takes the place of stderr, and never fails: a worker that cannot print its traceback hangs for ever.
+
+    Attributes:
+      folders: where a file may go, before the system's folder for temporary files.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._parts: deque[str] = deque()
         self._size = 0
         self._lock = threading.RLock()
-        self._folders: tuple[str, ...] = ()
+        self.folders: tuple[str, ...] = ()
 
     def writable(self) -> bool:
         return True
@@ -46,14 +50,8 @@ class FailureLog(io.TextIOBase):
         return self._size > 0
 
     @contextmanager
-    def listening(self, level: int, folders: Sequence[str]) -> Iterator[None]:
-        """Takes what is printed to stderr and logged while the block runs, from whatever thread.
-
-        Args:
-          level: of logging.
-          folders: where a file may go, before the system's folder for temporary files.
-        """
-        self._folders = tuple(folders)
+    def listening(self, level: int) -> Iterator[None]:
+        """Takes what is printed to stderr, and logged from a level on, while the block runs, from whatever thread."""
         root = logging.getLogger()
         before = root.level, root.handlers
         root.setLevel(level)
@@ -71,7 +69,7 @@ class FailureLog(io.TextIOBase):
             data = "".join(self._parts).encode("utf-8", "backslashreplace")
         # Where the disk is nearly full, the end of it is worth more than nothing.
         for part in (data, data[-ITS_END:]):
-            for folder in (*self._folders, None):
+            for folder in (*self.folders, None):
                 with suppress(OSError):
                     return _write(folder, part)
         return None

@@ -20,6 +20,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
 from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
+from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import leftovers, read_complete
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError, failure_of
@@ -65,10 +66,15 @@ def check_output(output: str) -> None:
 
 
 def is_done(job: Job, fingerprint: str) -> bool:
-    """Whether the dataset is published already; removes what a run that was killed after publishing left."""
+    """Whether the dataset is published already; removes what a run that was killed after publishing left.
+
+    Raises:
+      JobFailed: if it is, but not within the limits of this job.
+    """
     manifest = read_complete(job.output.path, fingerprint)
     if manifest is None:
         return False
+    check_complete(job, manifest)
     if leftovers(job.output.path, manifest) or storage.exists(lock_path(job.output.path)):
         with suppress(UserError), lock.hold(lock_path(job.output.path)):  # held by another run: nothing is touched
             for path in leftovers(job.output.path, manifest):
@@ -136,6 +142,7 @@ def preprocess(
     pipeline = beam.Pipeline(runner, options=options)
     if local:
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on
+    log.folders = () if storage.is_remote(layout.temporary) else (layout.temporary,)
     write_listing(layout, files)
     # Beam remarks on type hints of TensorFlow Transform.
     with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
@@ -144,8 +151,7 @@ def preprocess(
         with _log_level(logging.INFO):
             pipeline.run()
         return
-    folders = () if storage.is_remote(layout.temporary) else (layout.temporary,)
-    with log.listening(logging.WARNING if local else logging.INFO, folders):
+    with log.listening(logging.WARNING if local else logging.INFO):
         result = pipeline.run()
         with ending.undoing(result.cancel):
             wait_for(result)

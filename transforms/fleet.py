@@ -12,6 +12,7 @@ from beamfeed.contract.config.output import Limits
 from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.dataset.limits import over_limits
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.transforms.rejects import Reject, to_jsonl
 from beamfeed.transforms.splits import check_filled, first_names, split_of_asset
@@ -88,11 +89,6 @@ class Fleet:
         """How many assets were found."""
         return self.accepted + self.rejected_assets
 
-    @property
-    def rejected_fraction(self) -> float:
-        """Of the assets; or of the files, where those that could not tell their assets are more."""
-        return max(self.rejected_assets / max(1, self.assets), self.nameless_files / max(1, self.files))
-
     @classmethod
     def of(cls, files: int, accepted: int, rows: int, rejects: Iterable[Reject]) -> "Fleet":
         """The numbers of a fleet with these rejects."""
@@ -108,21 +104,13 @@ class Fleet:
 
     def over(self, limits: Limits) -> str | None:
         """Which limit the rejects are over, if one."""
-        most = limits.max_rejected_assets
-        if most is not None and self.rejected_assets + self.nameless_files > most:
-            return (
-                f"{self.rejected_assets + self.nameless_files} assets or files were rejected, "
-                f"limits.max_rejected_assets is {most}"
-            )
-        if most is not None and "max_rejected_fraction" not in limits.model_fields_set:
-            return None
-        if self.rejected_fraction > limits.max_rejected_fraction:
-            what = "assets" if self.rejected_assets / max(1, self.assets) == self.rejected_fraction else "files"
-            return (
-                f"{self.rejected_fraction:.1%} of the {what} were rejected, "
-                f"limits.max_rejected_fraction is {limits.max_rejected_fraction:.1%}"
-            )
-        return None
+        return over_limits(
+            limits,
+            assets=self.assets,
+            rejected_assets=self.rejected_assets,
+            files=self.files,
+            nameless_files=self.nameless_files,
+        )
 
 
 def check_limits(fleet: Fleet, rejects: Sequence[Reject], limits: Limits, layout: DataLayout) -> None:

@@ -6,41 +6,61 @@ from collections.abc import Iterable
 from typing import Any
 
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.section import Section
 from beamfeed.contract.config.task import own_metrics_of
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset import manifest
 from beamfeed.contract.storage.files import FileStat
 
-MIN_SHARDS = 16  # output.shards: auto writes at least this many where the data allow: enough for most clusters
+# Raise it when preprocessing gives other bytes for the same job and files: a dataset of before is then preprocessed
+# again. It does not stand for the format, which says whether a dataset can be read at all.
+REVISION = 1
+# `output.shards: auto` writes a multiple of this many shards where the data allow: most clusters divide it. On how many
+# workers somebody will train is not known when a dataset is written.
+SHARD_MULTIPLE = 16
+# What changes no byte of a dataset. All other keys count, also new ones: a needless run is better than old data.
+NO_DATA: dict[str, Any] = {
+    "name": True,
+    "source": {"files"},  # the files themselves count
+    "output": {"path"},
+    "limits": True,  # but for the one below
+    "train": True,
+    "launch": True,
+}
 
 
-def shard_multiple(job: Job) -> int:
-    """`auto` writes a multiple of this many shards, so that they divide among the trainer's workers."""
-    return max(MIN_SHARDS, job.launch.train.workers)
+def shard_multiple(_: Job) -> int:
+    """`auto` writes a multiple of this many shards."""
+    return SHARD_MULTIPLE
 
 
 def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
     """The identity of a dataset, 64 hex digits.
 
     It covers every key that can change the shards, and path, size and
-    modification time of each input file; not where the output goes, nor how many
-    workers write it.
+    modification time of each input file; not where the output goes, nor who
+    writes it or trains on it, nor when the job gives up.
     """
     what = {
         "format": manifest.FORMAT,
-        "source": job.source.model_dump(mode="json", exclude={"files"}),
-        "prepare": job.prepare.model_dump(mode="json"),
-        "windows": job.windows.model_dump(mode="json"),
-        "label": [label.model_dump(mode="json") for label in job.label],
-        "split": job.split.model_dump(mode="json"),
-        "output": job.output.model_dump(mode="json", exclude={"path"}),
-        "sort_memory_mb": job.limits.sort_memory_mb,
-        "shard_multiple": shard_multiple(job) if job.output.shards == "auto" else None,
+        "revision": REVISION,
+        **{name: _dump(getattr(job, name), NO_DATA.get(name, ())) for name in Job.model_fields},
+        "sort_memory_mb": job.limits.sort_memory_mb,  # an asset that needs more is rejected
+        "shard_multiple": SHARD_MULTIPLE if job.output.shards == "auto" else None,
     }
     digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode())
     for stat in files:
         digest.update(f"\n{stat.path}\t{stat.size}\t{stat.mtime}".encode())
     return digest.hexdigest()
+
+
+def _dump(value: Any, exclude: Any) -> Any:
+    """A section, or a list of them, as JSON without the keys that do not count."""
+    if exclude is True:
+        return None
+    if isinstance(value, list):
+        return [_dump(one, exclude) for one in value]
+    return value.model_dump(mode="json", exclude=set(exclude)) if isinstance(value, Section) else value
 
 
 # Keys of `train` that may change between the starts of one training run, which then goes on: they change neither

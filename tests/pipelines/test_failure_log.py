@@ -11,9 +11,10 @@ from beamfeed.pipelines.failure_log import FailureLog, tell
 
 def test_it_takes_what_is_printed_and_logged_while_it_listens(tmp_path, capsys):
     log = FailureLog()
+    log.folders = (str(tmp_path),)
     root = logging.getLogger()
     before = root.level, list(root.handlers)
-    with log.listening(logging.WARNING, [str(tmp_path)]):
+    with log.listening(logging.WARNING):
         print("a traceback", file=sys.stderr)
         logging.getLogger("runner").warning("a warning \udcff")
         logging.getLogger("runner").info("chatter")
@@ -27,7 +28,8 @@ def test_it_takes_what_is_printed_and_logged_while_it_listens(tmp_path, capsys):
 
 def test_without_anything_to_say_there_is_no_file(tmp_path, capsys):
     log = FailureLog()
-    with log.listening(logging.WARNING, [str(tmp_path)]):
+    log.folders = (str(tmp_path),)
+    with log.listening(logging.WARNING):
         pass
     tell("job failed: x", log)
     assert capsys.readouterr().err == "job failed: x\n"
@@ -40,7 +42,8 @@ def test_without_anything_to_say_there_is_no_file(tmp_path, capsys):
 def test_the_next_folder_is_taken_where_one_takes_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(failure_log.tempfile, "tempdir", str(tmp_path))
     log = FailureLog()
-    with log.listening(logging.WARNING, ["/proc/none", str(tmp_path / "not there")]):
+    log.folders = ("/proc/none", str(tmp_path / "not there"))
+    with log.listening(logging.WARNING):
         print("why", file=sys.stderr)
     path = log.keep()
     assert path is not None
@@ -54,9 +57,8 @@ def test_the_next_folder_is_taken_where_one_takes_nothing(tmp_path, monkeypatch,
 def test_it_keeps_the_end_and_not_more(monkeypatch, tmp_path):
     monkeypatch.setattr(failure_log, "MOST", 100)
     log = FailureLog()
+    log.folders = (str(tmp_path),)
     for i in range(100):
         log.write(f"line {i:04d}\n")
-    with log.listening(logging.WARNING, [str(tmp_path)]):
-        pass
     with open(log.keep()) as file:
         assert file.read() == "".join(f"line {i:04d}\n" for i in range(90, 100))

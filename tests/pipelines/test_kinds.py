@@ -53,13 +53,15 @@ class Lines(Source[Piece, Asset, Report]):
     def of(cls, job: Job, files: Sequence[FileStat]) -> "Lines":
         return cls(job)
 
-    def scan(self, path: str) -> Iterable[Piece]:
-        rows = storage.read_text(path).count("\n")
+    def scan(self, file: FileStat, scratch: str) -> Iterable[Piece]:
+        rows = storage.read_text(file.path).count("\n")
         if not rows:
-            raise BadInput(path, "file", "has no line")
-        return [Piece(Path(path).stem, path, rows)]
+            raise BadInput(file.path, "file", "has no line")
+        return [Piece(Path(file.path).stem, file.path, rows, file=file)]
 
-    def gather(self, name: str, pieces: Sequence[Piece], split: SplitName | None) -> Asset | Reject:
+    def gather(
+        self, name: str, pieces: Sequence[Piece], split: SplitName | None, lost: Sequence[Reject]
+    ) -> Asset | Reject:
         return Asset(name, tuple(pieces), split)
 
     def size(self, unit: Unit) -> int:
@@ -71,9 +73,9 @@ class Lines(Source[Piece, Asset, Report]):
 
     def validate(self, unit: Unit) -> Report:
         try:
-            return Report(unit, sum(number for number, _ in self._lines(unit)))
+            return Report(unit.index, sum(number for number, _ in self._lines(unit)))
         except BadInput as bad:
-            return Report(unit, 0, reject=bad.reject(unit.asset.name))
+            return Report(unit.index, 0, reject=bad.reject(unit.asset.name))
 
     def learn(self, verdicts: beam.PCollection) -> tuple[beam.PCollection, tuple]:
         schema = schema_utils.schema_from_feature_spec({"number": tf.io.FixedLenFeature([], tf.int64)})
@@ -135,7 +137,7 @@ def make_job(folder: Path, **sections: Any) -> tuple[LinesJob, list[FileStat]]:
 def run(job: LinesJob, files: list[FileStat]) -> None:
     source, files = make_source(job, files)
     layout = DataLayout.of(job.output.path, "a" * 64)
-    write_listing(layout, [stat.path for stat in files])
+    write_listing(layout, files)
     pipeline = beam.Pipeline(FnApiRunner())
     with tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
         PreprocessPipeline(source, layout, "a" * 64, len(files), Progress()).build(pipeline)

@@ -446,7 +446,7 @@ def test_a_horizon_longer_than_every_asset(labelled, capfd):
     labelled.job["label"] = {"column": "y", "at": "horizon", "horizon": 500}
     line = failure(labelled, capfd)
     assert line.startswith("job failed: 100.0% of the assets were rejected")
-    assert line.endswith("has 60 rows, a window and its label at horizon 500 need 508")
+    assert "has 60 rows, a window and its label at horizon 500 need 508" in line
 
 
 def test_a_horizon_longer_than_every_asset_on_a_grid(labelled, capfd):
@@ -454,7 +454,7 @@ def test_a_horizon_longer_than_every_asset_on_a_grid(labelled, capfd):
         "label": {"column": "y", "at": "horizon", "horizon": 500}, "prepare": {"resample": {"every": 1}},
     }  # fmt: skip
     line = failure(labelled, capfd)
-    assert line.startswith("job failed: the train split has no window; nothing was published")
+    assert line.startswith("job failed: 100.0% of the assets were rejected")
     assert "has no 508 rows in a row without a gap or a missing value (a window and its label at horizon 500)" in line
 
 

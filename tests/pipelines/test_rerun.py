@@ -6,8 +6,11 @@ import subprocess
 import sys
 import time
 
+import pyarrow as pa
 import pytest
 from fleets import files_of, make_table
+
+from beamfeed.launcher import cli
 
 KILLS = 20
 
@@ -68,6 +71,37 @@ def test_what_a_run_left_that_was_killed_after_publishing_goes(fleet, capfd):
     assert "Nothing to do" in capfd.readouterr().out
     assert files_of(fleet.output) == clean
     assert {path.name for path in fleet.output.iterdir()} == {data, "manifest.json"}
+
+
+def test_a_tightened_limit_is_not_nothing_to_do(fleet, capfd):
+    for i in range(4):
+        fleet.write(f"m{i}.parquet", make_table(100, seed=i).append_column("machine", pa.array([f"a{i}"] * 100)))
+    for name in ("b0.parquet", "b1.parquet"):  # cannot tell whose rows they hold
+        (fleet.files / name).write_bytes(b"PAR1 this is none PAR1")
+    fleet.job["source"]["asset"] = {"column": "machine"}
+    fleet.job["split"] = {"train": 1, "eval": 0, "test": 0}
+    assert fleet.preprocess("limits.max_rejected_fraction=0.34") == 0
+    before = files_of(fleet.output)
+    assert fleet.preprocess("limits.max_rejected_fraction=0.34") == 0
+    assert "Nothing to do" in capfd.readouterr().out
+    for tighter, told in (
+        (
+            "limits.max_rejected_fraction=0.33",
+            "33.3% of the files were rejected, limits.max_rejected_fraction is 33.0%",
+        ),
+        ("limits.max_rejected_assets=1", "2 assets or files were rejected, limits.max_rejected_assets is 1"),
+    ):
+        assert fleet.preprocess(tighter) == 1
+        out, error = capfd.readouterr()
+        assert out == ""
+        assert error.startswith(f"job failed: {fleet.output}: the dataset is complete with 4 of 4 assets, but {told}; ")
+        assert error.endswith("jsonl\n")
+        assert "nothing was changed, see " in error
+        assert cli.main(["preprocess", str(fleet.write_job()), "--set", tighter]) == 1
+        assert capfd.readouterr().err == f"beamfeed: {error}"
+        assert fleet.preprocess(tighter, f"output.path={fleet.folder}/anew") == 1  # as a run that writes it now
+        assert told in capfd.readouterr().err
+    assert files_of(fleet.output) == before
 
 
 @pytest.mark.long

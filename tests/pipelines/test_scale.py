@@ -81,7 +81,10 @@ def test_robust_gives_the_same_bytes_however_units_are_cut(new_fleet, monkeypatc
         monkeypatch.setattr(source, "validate_unit", lambda unit, *rest, units=units: (
             units.append(unit), validate_unit(unit, *rest))[1])  # fmt: skip
         fleet.job["split"] = {"by": "time"}
-        overrides = [f"prepare.scale={{how: robust, per: {per}}}", f"launch.preprocess.workers={workers}"]
+        fleet.job["prepare"] = {"duplicates": "reject"}
+        overrides = [
+            f"prepare.scale={{how: robust, per: {per}}}", f"launch.preprocess.workers={workers}", "output.records=windows",
+        ]  # fmt: skip
         assert fleet.preprocess(*overrides) == 0
         assert len(units) > 30 if name == "cut" else len(units) == 8
         assert len(fleet.rejects()) == 1

@@ -135,7 +135,7 @@ class TimeseriesSource(SourceSection):
 
     suffixes: ClassVar[tuple[str, ...]] = (*TABLES, *TEXTS, *(text + packed for text in TEXTS for packed in PACKED))
     sections: ClassVar[dict[str, bool]] = {"prepare": False, "windows": True, "label": False}
-    split_by: ClassVar[tuple[str, ...]] = ("asset", "time", "column")
+    split_by: ClassVar[tuple[str, ...]] = ("asset", "time", "rows", "column")
 
     kind: Literal["timeseries"] = Field(description="What the files hold.")
     asset: AssetFrom = Field(

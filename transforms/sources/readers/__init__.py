@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-_ITERATORS = {"parquet": iter_parquet, "arrow": iter_arrow, "json": iter_json, "csv": iter_text}
+_ITERATORS = {"arrow": iter_arrow, "json": iter_json, "csv": iter_text}
 
 
 def is_parquet(path: str) -> bool:
@@ -134,8 +134,9 @@ def read_schema(path: str, text: TextOptions = TextOptions()) -> pa.Schema:
 
 
 def iter_batches(
-    path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None = None
-) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
+    path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None = None,
+    last_rows: int | None = None,
+) -> Iterator[tuple[Group, int, pa.RecordBatch]]:  # fmt: skip
     """Streams the columns `names` of a file, some megabytes at a time, in the file's order.
 
     A column that the file may lack, and lacks, is one of missing values.
@@ -145,6 +146,7 @@ def iter_batches(
       expected: what every file must hold.
       names: of the columns to read.
       groups: which to read, of a file that divides; None reads all.
+      last_rows: of the last group no more rows than these are needed; what is behind them may be left out.
 
     Yields:
       the group, the file's row that the batch starts with, and the batch.
@@ -155,7 +157,11 @@ def iter_batches(
     """
     names = list(dict.fromkeys(names))
     with naming_the_file(path):
-        for group, row, batch in _ITERATORS[format_of(path)](path, expected, names, groups):
+        if is_parquet(path):
+            found = iter_parquet(path, expected, names, groups, last_rows)
+        else:
+            found = _ITERATORS[format_of(path)](path, expected, names, groups)
+        for group, row, batch in found:
             yield group, row, _complete(batch, names)
 
 

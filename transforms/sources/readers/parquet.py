@@ -42,29 +42,40 @@ def row_groups(file: pq.ParquetFile) -> list[Group]:
 
 
 def iter_parquet(
-    path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None
+    path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None, last_rows: int | None
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
     """Streams columns of row groups, see `iter_batches`."""
     with open_parquet(path) as file:
         expected.check(path, file.schema_arrow)
         names = [name for name in names if name in file.schema_arrow.names]
         known = {group.place: group for group in row_groups(file)}
-        for group in known.values() if groups is None else groups:
+        wanted = list(known.values() if groups is None else groups)
+        for group in wanted:
             if known.get(group.place) != group:
                 raise BadInput(path, "file", "has other row groups than when it was planned")
             row = group.row
-            for batch in _batches(file, group, names):
+            needed = group.rows if last_rows is None or group is not wanted[-1] else min(last_rows, group.rows)
+            for batch in _batches(file, group, names, needed):
                 yield group, row, batch
                 row += batch.num_rows
 
 
-def _batches(file: pq.ParquetFile, group: Group, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _batches(file: pq.ParquetFile, group: Group, names: Sequence[str], needed: int) -> Iterator[pa.RecordBatch]:
+    """The first `needed` rows of a row group; pages behind them are not decoded."""
     wide = len(names) > _SLAB and _decode_bytes(file, group.place, names) > DECODE_BYTES
-    yield from _spooled(file, group, names) if wide else _decoded(file, group, names, batch_rows(len(names)))
+    rows = min(batch_rows(len(names)), needed)
+    yield from _spooled(file, group, names, rows, needed) if wide else _decoded(file, group, names, rows, needed)
 
 
-def _decoded(file: pq.ParquetFile, group: Group, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-    return file.iter_batches(rows, row_groups=[group.place], columns=list(names), use_threads=False)
+def _decoded(
+    file: pq.ParquetFile, group: Group, names: Sequence[str], rows: int, needed: int
+) -> Iterator[pa.RecordBatch]:
+    done = 0
+    for batch in file.iter_batches(rows, row_groups=[group.place], columns=list(names), use_threads=False):
+        yield batch
+        done += batch.num_rows
+        if done >= needed:
+            return
 
 
 def _decode_bytes(file: pq.ParquetFile, place: int, names: Sequence[str]) -> int:
@@ -79,17 +90,18 @@ def _decode_bytes(file: pq.ParquetFile, place: int, names: Sequence[str]) -> int
     )
 
 
-def _spooled(file: pq.ParquetFile, group: Group, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _spooled(
+    file: pq.ParquetFile, group: Group, names: Sequence[str], rows: int, needed: int
+) -> Iterator[pa.RecordBatch]:
     """Rows of very many columns: some columns at a time are decoded into a temporary file, then joined row by row."""
-    rows = batch_rows(len(names))
     slabs = [names[at : at + _SLAB] for at in range(0, len(names), _SLAB)]
     with ExitStack() as stack:
         streams = []
         for slab in slabs:
             spool = stack.enter_context(tempfile.TemporaryFile())
             schema = pa.schema([file.schema_arrow.field(name) for name in slab])
-            with pa.ipc.new_stream(pa.PythonFile(spool), schema) as writer:
-                for batch in _decoded(file, group, slab, rows):
+            with pa.ipc.new_stream(pa.PythonFile(spool, "w"), schema) as writer:
+                for batch in _decoded(file, group, slab, rows, needed):
                     writer.write_batch(batch.select(list(slab)))
             spool.seek(0)
             streams.append(pa.ipc.open_stream(pa.PythonFile(spool, "r")))

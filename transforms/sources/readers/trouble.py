@@ -30,8 +30,7 @@ def naming_the_file(path: str) -> Iterator[None]:
     except (BadInput, JobFailed):
         raise
     except FileNotFoundError:
-        if not storage.is_remote(path) and os.path.islink(path):
-            raise BadInput(path, "file", f"is a link to {os.readlink(path)}, which is not there") from None
+        _check_link(path)
         raise JobFailed(f"{path}: was there when the files were listed, and is not any more") from None
     except PermissionError:
         raise JobFailed(f"{path}: no permission to read it") from None
@@ -44,10 +43,16 @@ def naming_the_file(path: str) -> Iterator[None]:
     except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError) as error:
         # The system's errors have a number, those of a decoder have none.
         if isinstance(error, OSError) and error.errno:
+            _check_link(path)
             raise JobFailed(f"{path}: {os.strerror(error.errno)} ({errno.errorcode.get(error.errno)})") from None
         message = " ".join(str(error).split())[:300]
         row = re.search(r"Row #(\d+)", message)
         raise BadInput(path, f"line {row[1]}" if row else "file", f"cannot be read: {message}") from None
+
+
+def _check_link(path: str) -> None:
+    if not storage.is_remote(path) and os.path.islink(path) and not os.path.exists(path):
+        raise BadInput(path, "file", f"is a link to {os.readlink(path)}, which leads nowhere") from None
 
 
 def _asks_for_too_much(message: str) -> bool:

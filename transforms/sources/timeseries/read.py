@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.config.split import SPLITS, Split, SplitName
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import batch_rows, iter_batches
+from beamfeed.transforms.sources.readers import Group, batch_rows, iter_batches
 from beamfeed.transforms.sources.timeseries.columns import pack
 from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn, label_numbers, read_label
 from beamfeed.transforms.sources.timeseries.mixed import iter_copy
@@ -102,7 +102,8 @@ def _read_slice(piece: FileSlice, schema: SeriesSchema, low: int, high: int, off
             continue
         row += group.rows
     row = 0
-    for file_row, batch in _batches(piece, schema, groups or None):
+    last_rows = high - sum(group.rows for group in groups[:-1])
+    for file_row, batch in _batches(piece, schema, groups or None, last_rows if groups else None):
         first, last = max(low - row, 0), min(high - row, batch.num_rows)
         if first < last:
             rows = file_row + first if isinstance(file_row, int) else file_row[first:last]
@@ -115,13 +116,13 @@ def _read_slice(piece: FileSlice, schema: SeriesSchema, low: int, high: int, off
 
 
 def _batches(
-    piece: FileSlice, schema: SeriesSchema, groups: Sequence | None
+    piece: FileSlice, schema: SeriesSchema, groups: Sequence[Group] | None, last_rows: int | None
 ) -> Iterator[tuple[int | np.ndarray, pa.RecordBatch]]:
     if piece.copy is not None:
         for batch, rows in iter_copy(piece.copy, schema.names, groups or piece.groups):
             yield rows, batch
         return
-    for _, file_row, batch in iter_batches(piece.path, schema, schema.names, groups):
+    for _, file_row, batch in iter_batches(piece.path, schema, schema.names, groups, last_rows):
         yield file_row, batch
 
 

@@ -151,7 +151,9 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
     if not windows:
         return replace(reject(Reject(asset.name, asset.files, "file", why_empty(spec))), split_values=values)
     wanted = wanted_splits(spec.job.split) if asset.split is None else [asset.split]
-    notes += [Note(f"without a window in {name}", asset.name) for name in wanted if name not in windows]
+    by_column = spec.job.split.by == "column"  # there a split that an asset has no rows of is nothing to speak of
+    rows_of = {name for fact in facts for name in fact.spans} if by_column else set(wanted)
+    notes += [Note(f"without a window in {name}", asset.name) for name in wanted if name in rows_of - windows]
     seen = sum((found.seen for found in founds), SeenClasses.zero(spec.schema.labels))
     if "train" not in windows:
         seen = replace(seen, training=SeenClasses.zero(spec.schema.labels).training)

@@ -58,6 +58,8 @@ def divide(verdict: SeriesVerdict, spec: PreprocessSpec) -> Iterator[tuple[Serie
     for number, unit in enumerate(units):
         more = number + 1 < len(units)
         owned = begins[number] if number else None, begins[number + 1] if more else None
+        if None not in owned and begins[number] >= begins[number + 1]:
+            continue  # the unit before, or the next one, owns the windows that begin in it
         start, end = unit.start, _end(number, begins, verdict, spec) if more else asset.end
         for name in sorted(verdict.splits):
             spans = [one.spans[name] for one in units[number:] if name in one.spans and one.start < end]

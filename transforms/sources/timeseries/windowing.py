@@ -183,10 +183,20 @@ def iter_blocks(
       owned: the positions [start, end) to own; rows around them are surroundings.
     """
     start, end = owned
+    if end is not None:
+        stream = _until(stream, end + windowing.after)
     for block, (low, high) in _iter_blocks(stream, windowing, start):
         if end is not None and low >= end:
             return
         yield block, (low if start is None else max(low, start), high if end is None else min(high, end))
+
+
+def _until(stream: Iterator[Rows], position: int) -> Iterator[Rows]:
+    """The stream up to the chunk that reaches a position: nothing more is read."""
+    for chunk in stream:
+        yield chunk
+        if len(chunk) and chunk.position[-1] >= position:
+            return
 
 
 def _iter_blocks(

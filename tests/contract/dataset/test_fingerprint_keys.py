@@ -1,0 +1,170 @@
+"""Every key of a job file, and whether a dataset is another one when it changes: none is left out."""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+
+from beamfeed.contract.config.load import parse_as
+from beamfeed.contract.config.section import OneOf, Section
+from beamfeed.contract.dataset import fingerprint
+from beamfeed.contract.dataset.fingerprint import data_fingerprint
+from beamfeed.contract.storage import FileStat
+from beamfeed.launcher.job import job_model
+
+FULL = """
+name: full
+source: {kind: timeseries, files: in, max_assets: 9, asset: {column: machine}, time: {column: t, unit: s}, features: [a]}
+prepare:
+  missing: {fill: forward, limit: 3, then: drop, value: 1.5}
+  resample: {every: 2s, how: mean}
+  max_gap: 9s
+  scale: {how: standard, per: fleet}
+windows: {length: 8, stride: 2}
+label: [{name: label, column: y, at: horizon, horizon: 2, cap: 9}, {name: kind, column: c, classes: [on, off]}]
+split: {by: asset, train: 0.8, eval: 0.1, test: 0.1, seed: 7}
+output: {path: out, records: segments, compression: none, shards: 3}
+limits: {max_rejected_fraction: 0.1, sort_memory_mb: 100}
+train: {model: {name: recurrent_autoencoder}, task: {name: reconstruct}, workdir: w}
+"""  # noqa: E501
+PATH = "source.asset={from: path, pattern: '(?P<asset>x)(?P<site>y)'}"
+BY_COLUMN = "split={by: column, column: site, train: [a], eval: [b], test: [c]}"
+
+# What changes the shards: the key, the change, and where it needs one, what the job is before it.
+DATA: list[tuple[str, str, str | None]] = [
+    ("source.max_assets", "source.max_assets=8", None),
+    ("source.asset.from", PATH, None),
+    ("source.asset.pattern", "source.asset={from: path, pattern: '(?P<asset>z)(?P<site>y)'}", PATH),
+    ("source.asset.column", "source.asset.column=other", None),
+    ("source.time.column", "source.time.column=other", None),
+    ("source.time.from", "source.time={from: row}", None),
+    ("source.time.unit", "source.time.unit=ms", None),
+    ("source.time.format", "source.time={column: t, format: '%Y'}", "source.time={column: t}"),
+    ("source.time.zone", "source.time={column: t, zone: UTC}", "source.time={column: t}"),
+    ("source.features", "source.features=[a, b]", None),
+    ("source.missing_columns", "source.missing_columns=missing", None),
+    ("source.csv.delimiter", "source.csv.delimiter=;", None),
+    ("source.csv.quote", "source.csv.quote=null", None),
+    ("source.csv.escape", "source.csv.escape='!'", None),
+    ("source.csv.decimal", "source.csv.decimal=','", None),
+    ("source.csv.thousands", "source.csv.thousands=null", None),
+    ("source.csv.encoding", "source.csv.encoding=latin-1", None),
+    ("source.csv.skip_lines", "source.csv.skip_lines=1", None),
+    ("source.csv.header", "source.csv.header=false", None),
+    ("source.csv.names", "source.csv.names=[t, a]", None),
+    ("source.csv.skip_after_header", "source.csv.skip_after_header=1", None),
+    ("source.csv.skip_last", "source.csv.skip_last=1", None),
+    ("source.csv.comment", "source.csv.comment=null", None),
+    ("source.csv.null_words", "source.csv.null_words=[none]", None),
+    ("prepare.range", "prepare.range={a: [0, 2]}", "prepare.range={a: [0, 1]}"),
+    ("prepare.duplicates", "prepare.duplicates=last", None),
+    ("prepare.missing.fill", "prepare.missing.fill=linear", None),
+    ("prepare.missing.limit", "prepare.missing.limit=4", None),
+    ("prepare.missing.then", "prepare.missing.then=constant", None),
+    ("prepare.missing.value", "prepare.missing.value=2", None),
+    ("prepare.resample.every", "prepare.resample.every=3s", None),
+    ("prepare.resample.how", "prepare.resample.how=max", None),
+    ("prepare.max_gap", "prepare.max_gap=10s", None),
+    ("prepare.scale.how", "prepare.scale.how=minmax", None),
+    ("prepare.scale.per", "prepare.scale.per=asset", None),
+    ("prepare.scale.clip", "prepare.scale.clip=9", None),
+    ("prepare.scale.floor", "prepare.scale.floor=0.1", None),
+    ("windows.length", "windows.length=9", None),
+    ("windows.stride", "windows.stride=3", None),
+    ("label.name", "label={column: y, name: b}", "label={column: y, name: a}"),
+    ("label.column", "label={column: z}", "label={column: y}"),
+    ("label.derive", "label={derive: remaining_life}", "label={column: y}"),
+    ("label.at", "label={column: y, at: any}", "label={column: y}"),
+    ("label.horizon", "label={column: y, at: horizon, horizon: 3}", "label={column: y, at: horizon, horizon: 2}"),
+    ("label.classes", "label={column: y, classes: [b, a]}", "label={column: y, classes: [a, b]}"),
+    ("label.cap", "label={column: y, cap: 8}", "label={column: y, cap: 9}"),
+    ("label.role", "label={column: y, role: weight}", "label={column: y}"),
+    ("split.by", "split.by=time", None),
+    ("split.column", BY_COLUMN.replace("site", "place"), BY_COLUMN),
+    ("split.train", "split={train: 0.7, eval: 0.2, test: 0.1}", None),
+    ("split.eval", BY_COLUMN.replace("[b]", "[d]"), BY_COLUMN),
+    ("split.test", BY_COLUMN.replace("[c]", "[d]"), BY_COLUMN),
+    ("split.eval_from", "split={by: time, eval_from: 2024-01-02}", "split={by: time, eval_from: 2024-01-01}"),
+    ("split.test_from", "split={by: time, test_from: 2024-01-02}", "split={by: time, test_from: 2024-01-01}"),
+    ("split.seed", "split.seed=8", None),
+    ("output.records", "output.records=windows", None),
+    ("output.compression", "output.compression=gzip", None),
+    ("output.shards", "output.shards=auto", None),
+    ("limits.sort_memory_mb", "limits.sort_memory_mb=200", None),  # what is larger is rejected
+]
+# What changes no byte of them. A section stands for all of its keys.
+OTHER: list[tuple[str, str, str | None]] = [
+    ("name", "name=other", None),
+    ("source.kind", "source.kind=timeseries", None),  # there is one
+    ("source.files", "source.files=in/*", None),  # the files themselves count
+    ("output.path", "output.path=other", None),
+    ("limits.max_rejected_fraction", "limits.max_rejected_fraction=0.5", None),
+    ("limits.max_rejected_assets", "limits.max_rejected_assets=5", None),
+    ("train", "train={model: {name: recurrent_autoencoder, latent: 3}, task: {name: reconstruct}, workdir: v}", None),
+    ("launch", "launch={train: {workers: 64}, preprocess: {workers: 3}}", None),
+]
+
+
+def identity(*overrides: str | None) -> str:
+    job = parse_as(job_model(), FULL, [override for override in overrides if override is not None])
+    return data_fingerprint(job, [FileStat("a", 1, 2)])
+
+
+@pytest.mark.parametrize(("key", "change", "before"), DATA, ids=[row[0] for row in DATA])
+def test_what_changes_the_data_changes_the_fingerprint(key, change, before):
+    assert identity(before, change) != identity(before)
+
+
+@pytest.mark.parametrize(("key", "change", "before"), OTHER, ids=[row[0] for row in OTHER])
+def test_what_changes_no_byte_does_not(key, change, before):
+    assert identity(before, change) == identity(before)
+
+
+def test_every_key_is_classified_and_once():
+    classified = [key for key, _, _ in (*DATA, *OTHER)]
+    assert len(set(classified)) == len(classified)
+    keys = set(keys_of(job_model()))
+    unknown = sorted(key for key in keys if not any(key == one or key.startswith(f"{one}.") for one in classified))
+    assert unknown == [], "say in DATA or OTHER whether these change the data"
+    assert all(any(key == one or key.startswith(f"{one}.") for key in keys) for one in classified), "a key is no more"
+
+
+def keys_of(model: type[Section], prefix: str = "") -> Iterator[str]:
+    """Every key of a section that holds no section, with dots."""
+    for name, field in model.model_fields.items():
+        key = f"{prefix}{field.alias or name}"
+        inner = list(sections_in([field.annotation, *field.metadata]))
+        for section in inner:
+            yield from keys_of(section, f"{key}.")
+        if not inner:
+            yield key
+
+
+def sections_in(annotations: list[Any]) -> Iterator[type[Section]]:
+    for one in annotations:
+        if isinstance(one, OneOf):
+            yield from one.members
+        elif isinstance(one, type) and issubclass(one, Section):
+            if one.model_fields:
+                yield one
+        else:
+            yield from sections_in(list(get_args(one)))
+
+
+def test_the_walk_finds_keys_of_every_kind():
+    """That of sections in lists, of one of several, and of a backend's."""
+    found = set(keys_of(job_model()))
+    one_of_several, in_a_mapping, of_a_backend = "train.model.latent", "train.task.outputs.target", "launch.preprocess"
+    assert {"name", "source.asset.from", "label.horizon", "prepare.resample.how", one_of_several, in_a_mapping} <= found
+    assert f"{of_a_backend}.dataflow.region" in found
+
+
+def test_a_new_revision_of_preprocessing_is_other_data(monkeypatch):
+    before = identity()
+    monkeypatch.setattr(fingerprint, "REVISION", fingerprint.REVISION + 1)
+    assert identity() != before
+
+
+def test_workers_of_a_training_run_are_none_of_its_business():
+    shards = "output.shards=auto"
+    assert identity(shards, "launch.train.workers=16") == identity(shards, "launch.train.workers=17")

@@ -1,0 +1,102 @@
+"""What preprocessing costs: rows that are decoded, and what descriptors weigh."""
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from fleets import make_table, split_of
+
+from beamfeed.transforms.sources.readers import Group, expected, iter_batches, parquet
+from beamfeed.transforms.sources.timeseries import plan
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units
+from beamfeed.transforms.sources.timeseries.scan import FileSlice
+from beamfeed.transforms.sources.timeseries.windowing import Windowing
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """The rows that were decoded of Parquet, and how often a file was opened."""
+    found = {"rows": 0, "opened": 0}
+    original, opened = parquet._decoded, parquet.open_parquet
+
+    def count(*args):
+        for batch in original(*args):
+            found["rows"] += batch.num_rows
+            yield batch
+
+    def count_open(*args):
+        found["opened"] += 1
+        return opened(*args)
+
+    monkeypatch.setattr(parquet, "_decoded", count)
+    monkeypatch.setattr(parquet, "open_parquet", count_open)
+    return found
+
+
+@pytest.mark.parametrize("per_group", [500, 3000, 20_000])
+@pytest.mark.parametrize("prepare", [{}, {"resample": {"every": 2}}])
+def test_no_row_is_decoded_much_more_than_once_a_pass(fleet, monkeypatch, decoded, per_group, prepare):
+    monkeypatch.setattr(plan, "UNIT_BYTES", 4 * 3 * 1000)  # so that a group would have been several units
+    monkeypatch.setattr(expected, "BATCH_BYTES", 4 * 4 * 100)
+    for i in range(2):
+        fleet.write(f"m{i}.parquet", make_table(20_000, seed=i), row_group_size=per_group)
+    fleet.job |= {"split": {"train": 1, "eval": 0, "test": 0}, "prepare": prepare}
+    assert fleet.preprocess() == 0
+    units = sum(len(windows) for windows in fleet.windows("train").values())
+    assert units == 2 * ((10_000 if prepare else 20_000) - 8) // 2 + 2
+    assert decoded["rows"] <= 1.3 * 2 * 40_000
+
+
+@pytest.mark.parametrize("assets", [10, 80])
+def test_a_file_that_mixes_assets_is_read_a_few_times_however_many_they_are(fleet, decoded, assets):
+    rows = 8000
+    names = [f"m{i:02d}" for i in range(assets)]
+    table = make_table(rows, machine=pa.array([names[i % assets] for i in range(rows)]))
+    fleet.write("all.parquet", table, row_group_size=1000)
+    fleet.job["source"]["asset"] = {"column": "machine"}
+    fleet.job["split"] = split_of(names)
+    assert fleet.preprocess() == 0
+    assert decoded["rows"] <= 3 * rows
+
+
+def test_of_a_split_by_time_only_what_overlaps_is_read_and_no_shard_is_empty(fleet, monkeypatch, decoded):
+    monkeypatch.setattr(plan, "UNIT_BYTES", 4 * 3 * 1000)
+    for i in range(20):
+        fleet.write(f"m{i}.parquet", make_table(4000, seed=i), row_group_size=500)
+    fleet.job["split"] = {"by": "time", "train": 0.8, "eval": 0.1, "test": 0.1}
+    assert fleet.preprocess() == 0
+    for info in fleet.manifest.splits.values():
+        assert all(shard.records for shard in info.shards)
+    assert decoded["rows"] <= 1.3 * 2 * 80_000
+
+
+def test_units_and_works_of_an_asset_of_many_files_hold_their_own_files_alone():
+    pieces = tuple(
+        FileSlice("m", f"fleet/m/day-{i:05d}.parquet", 1000, 1000 * i, 1000 * i + 999, (Group(0, 1000, 0),))
+        for i in range(4000)
+    )
+    asset = SeriesAsset("m", pieces, "train", total=4_000_000, last=3_999_999)
+    windowing = Windowing(length=8, stride=2, windows_per_segment=5, block=100, before=0, after=7)
+    units = list(cut_units(asset, windowing, features=1000))
+    assert sum(unit.rows for unit in units) == 4_000_000
+    assert sum(len(pickle.dumps(unit)) for unit in units) < 3 * len(pickle.dumps(asset))
+
+
+def test_very_many_columns_are_decoded_some_at_a_time(tmp_path, monkeypatch):
+    names = [f"x{i}" for i in range(300)]
+    table = pa.table({name: np.arange(i, i + 500, dtype="f4") for i, name in enumerate(names)})
+    path = str(tmp_path / "wide.parquet")
+    parquet.pq.write_table(table, path, row_group_size=200)
+
+    class Any:
+        text = expected.TextOptions()
+
+        def check(self, path, schema):
+            pass
+
+    monkeypatch.setattr(parquet, "DECODE_BYTES", 1)
+    monkeypatch.setattr(expected, "BATCH_BYTES", 300 * 4 * 64)
+    batches = [batch for _, _, batch in iter_batches(path, Any(), names)]
+    assert pa.Table.from_batches(batches).equals(table)
+    assert max(batch.num_rows for batch in batches) == 64
