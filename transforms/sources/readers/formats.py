@@ -5,10 +5,10 @@ from typing import Literal
 Format = Literal["parquet", "arrow", "json", "csv"]
 
 _SUFFIXES: dict[str, Format] = {
-    **dict.fromkeys((".parquet", ".pq", ".parq"), "parquet"),
-    **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
-    **dict.fromkeys((".jsonl", ".ndjson"), "json"),
-}
+    ".parquet": "parquet", ".pq": "parquet", ".parq": "parquet",
+    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
+    ".jsonl": "json", ".ndjson": "json",
+}  # fmt: skip
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 
