@@ -1,7 +1,9 @@
 """Texts as blocks of whole lines, so that workers can share a file."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -13,6 +15,25 @@ from beamfeed.transforms.sources.readers.formats import packed_by
 BLOCK_BYTES = 8 << 20
 LINE_BYTES = 64 << 20  # a longer line is none
 START_BYTES = 1 << 20  # that tell how a text is written
+
+
+@dataclass(frozen=True)
+class Quotes:
+    """What stands around values that may hold ends of lines.
+
+    Attributes:
+      quote: the character; it begins a value, or is one of its characters.
+      delimiter: between values.
+    """
+
+    quote: str
+    delimiter: str
+
+    @property
+    def pattern(self) -> re.Pattern[bytes]:
+        """A value in quotes, or the beginning of one that does not end."""
+        quote, delimiter = re.escape(self.quote.encode()), re.escape(self.delimiter.encode())
+        return re.compile(rb"(?:\A|(?<=[\n%b]))%b(?:[^%b]|%b%b)*(?:%b|\Z)" % (delimiter, *[quote] * 5))
 
 
 @contextmanager
@@ -48,13 +69,16 @@ def pieces_of(path: str) -> Iterator[bytes]:
             yield piece
 
 
-def whole_lines(path: str, pieces: Iterator[bytes], quote: str | None) -> Iterator[tuple[int, bytes]]:
+def whole_lines(
+    path: str, pieces: Iterator[bytes], quotes: Quotes | None, skipped: int = 0
+) -> Iterator[tuple[int, bytes]]:
     """Blocks of whole lines, each with the byte that it starts at.
 
     Args:
       path: of the file, for errors.
       pieces: all bytes of it, cut anywhere.
-      quote: around values that may hold ends of lines.
+      quotes: around values that may hold ends of lines.
+      skipped: how many lines are no rows at the beginning; they are in the first block, and quotes in them are text.
 
     Raises:
       BadInput: if a line has no end.
@@ -62,7 +86,8 @@ def whole_lines(path: str, pieces: Iterator[bytes], quote: str | None) -> Iterat
     place, rest = 0, b""
     for piece in pieces:
         data = rest + piece
-        end = _end_of_lines(data, quote)
+        rows = after_lines(data, skipped) if place == 0 else 0
+        end = _end_of_lines(data, quotes, rows)
         if not end and len(data) > LINE_BYTES:
             raise BadInput(path, f"byte {place}", f"a line of more than {LINE_BYTES >> 20} MB")
         if end:
@@ -72,12 +97,24 @@ def whole_lines(path: str, pieces: Iterator[bytes], quote: str | None) -> Iterat
         yield place, rest
 
 
-def _end_of_lines(data: bytes, quote: str | None) -> int:
-    """Where the last whole line ends, outside of quotes; 0 if there is none."""
-    end = last = data.rfind(b"\n") + 1
-    # An odd number of quotes before: the line goes on in a quoted value.
-    while quote is not None and end and data.count(quote.encode(), 0, end) % 2:
-        end = data.rfind(b"\n", 0, end - 1) + 1
+def after_lines(data: bytes, lines: int) -> int:
+    """The byte that so many lines end before; the end if there are no more."""
+    at = 0
+    for _ in range(lines):
+        at = data.find(b"\n", at) + 1
+        if not at:
+            return len(data)
+    return at
+
+
+def _end_of_lines(data: bytes, quotes: Quotes | None, rows: int) -> int:
+    """Where the last whole line of the rows from `rows` on ends, outside of quotes; 0 if there is none."""
+    end = last = data.rfind(b"\n", rows) + 1
+    # An odd number of quotes: some value goes on in the next line, or a quote is a character.
+    if quotes is not None and end and data.count(quotes.quote.encode(), rows, end) % 2:
+        masked = quotes.pattern.sub(lambda found: b"x" * len(found[0]), data[rows:])
+        end = masked.rfind(b"\n") + 1
+        end += rows if end else 0
     return end or (last if len(data) > 2 * BLOCK_BYTES else 0)  # a quote that never ends is a character
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from beamfeed.transforms.sources.readers.blocks import after_lines
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
 
@@ -47,7 +48,8 @@ def clean(block: bytes, dialect: Dialect, *, first: bool) -> bytes:
       BadText: if they are not of the encoding of the file.
     """
     if first:
-        block = _without_lines(block[dialect.bom :] if dialect.by_lines else block, dialect.first_line)
+        block = block[dialect.bom :] if dialect.by_lines else block
+        block = block[after_lines(block, dialect.first_line) :]
     if dialect.by_lines and dialect.encoding not in ("utf-8", "ascii"):
         try:
             block = block.decode(dialect.encoding).encode()
@@ -76,15 +78,6 @@ def end_of_rows(tail: bytes, lines: int) -> int:
             return 0
         lines -= 1
     return end
-
-
-def _without_lines(block: bytes, lines: int) -> bytes:
-    at = 0
-    for _ in range(lines):
-        at = block.find(b"\n", at) + 1
-        if not at:
-            return b""
-    return block[at:]
 
 
 def _without_empty_rows(block: bytes, delimiter: bytes, columns: int) -> bytes:

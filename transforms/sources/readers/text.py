@@ -10,6 +10,7 @@ import pyarrow.csv
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.blocks import (
+    Quotes,
     blocks_at,
     lines_before,
     pieces_of,
@@ -141,14 +142,21 @@ def iter_text(
         rows, lines = row, lines + block.count(b"\n")
 
 
+def quotes_of(dialect: Dialect) -> Quotes | None:
+    """What may stand around values that hold ends of lines."""
+    return None if dialect.quote is None else Quotes(dialect.quote, dialect.delimiter)
+
+
 def _blocks(path: str, dialect: Dialect) -> Iterator[tuple[int, bytes]]:
     """All rows of a text in blocks of whole lines, each with the byte that it starts at."""
     pieces = pieces_of(path)
+    quotes = quotes_of(dialect)
     if not dialect.by_lines:
         with naming_the_place(path):
-            yield from _without_last(whole_lines(path, to_lines(pieces, dialect), dialect.quote), dialect.skip_last)
+            lines = whole_lines(path, to_lines(pieces, dialect), quotes, dialect.first_line)
+            yield from _without_last(lines, dialect.skip_last)
         return
-    yield from _without_last(whole_lines(path, pieces, dialect.quote), dialect.skip_last)
+    yield from _without_last(whole_lines(path, pieces, quotes, dialect.first_line), dialect.skip_last)
 
 
 def _without_last(blocks: Iterator[tuple[int, bytes]], lines: int) -> Iterator[tuple[int, bytes]]:

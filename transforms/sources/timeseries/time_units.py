@@ -108,10 +108,11 @@ class TimeUnits:
         bad = ~np.isfinite(values)
         if bad.any():
             raise BadTime(int(bad.argmax()), f"the time is {values[bad.argmax()]}")
+        factor = NANOSECONDS[self.unit] if self.unit else FLOAT_TICKS
         with np.errstate(over="ignore"):
-            scaled = np.round(values * (NANOSECONDS[self.unit] if self.unit else FLOAT_TICKS))
-        _check_range(scaled, values)
-        return scaled.astype(np.int64)
+            _check_range(values * factor, values)
+        whole = np.floor(values)  # by itself, as a float has no room for nanoseconds since 1970
+        return whole.astype(np.int64) * factor + np.round((values - whole) * factor).astype(np.int64)
 
     def rows(self, first: int, rows: int) -> np.ndarray:
         """int64 [rows] ticks of rows that count themselves, from `first` on."""

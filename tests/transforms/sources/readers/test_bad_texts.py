@@ -152,3 +152,15 @@ def test_lines_at_the_end_that_are_no_rows(tmp_path, monkeypatch, last):
     assert read_file(path, "t", features=["x0"], csv={"skip_last": last}).ticks.tolist() == list(range(500))
     with pytest.raises(UserError, match="line 502: expected 2 columns, got 3: the end, my friend"):
         read_file(path, "t", features=["x0"], csv={"skip_last": last - 1})
+
+
+def test_a_quote_that_is_a_character(tmp_path, monkeypatch):
+    from beamfeed.transforms.sources.readers import blocks
+
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 300)
+    path = tmp_path / "a.csv"
+    rows = [
+        f"{i},{i}.5,{'pipe of 5' + chr(34) if i == 7 else chr(34) + 'a' + chr(10) + 'b' + chr(34)}" for i in range(99)
+    ]
+    path.write_text('made by a 3" logger\nt,x0,n\n' + "\n".join(rows) + "\n")
+    assert read_file(path, "t").ticks.tolist() == list(range(99))

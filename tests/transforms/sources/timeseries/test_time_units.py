@@ -15,6 +15,7 @@ from beamfeed.transforms.sources.timeseries.time_units import BadTime, TimeUnits
         (pa.array([3, 4], pa.uint8()), "s", [3_000_000_000, 4_000_000_000]),
         (pa.array([0.5, 1.25]), "ms", [500_000, 1_250_000]),
         (pa.array([0.5, 1.25]), None, [500_000_000, 1_250_000_000]),
+        (pa.array([1_704_067_215.25, -0.25]), "s", [1_704_067_215_250_000_000, -250_000_000]),
     ],
 )
 def test_ticks(column, unit, ticks):
