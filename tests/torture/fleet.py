@@ -281,8 +281,8 @@ def make_fleet(plan: Plan) -> Fleet:
 def _sizes(plan: Plan) -> dict[str, int]:
     """Constants of the project, so small that a fleet of a few hundred rows is divided as one of terabytes is."""
     row, chance = 4 * plan.features, Random(f"sizes {plan.seed}")
-    always = {"UNIT_BYTES": 1, "BLOCK_BYTES": 500, "SEGMENT_BYTES": 1, "MAX_SEGMENT_BYTES": 16 * row}
-    reading = {"BATCH_BYTES": 11 * row, "RUN_BYTES": 3000, "DECODE_BYTES": 1, "_SLAB": 1}
+    always = {"UNIT_BYTES": 50 * row, "BLOCK_BYTES": 500, "SEGMENT_BYTES": 1, "MAX_SEGMENT_BYTES": 16 * row}
+    reading = {"BATCH_BYTES": 20 * (row + 20), "RUN_BYTES": 3000, "DECODE_BYTES": 1, "_SLAB": 1}
     return always | {name: size for name, size in reading.items() if chance.random() < 0.5}
 
 

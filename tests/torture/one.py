@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from random import Random
 
@@ -216,8 +218,10 @@ def _caught(folder: Path) -> Iterator[list[str]]:
 @contextmanager
 def _sizes(sizes: dict[str, int]) -> Iterator[None]:
     """Sets constants of the project in every module that has them."""
-    import beamfeed.pipelines.build  # noqa: F401 - so that the modules are there
+    import beamfeed.transforms
 
+    for module in pkgutil.walk_packages(beamfeed.transforms.__path__, "beamfeed.transforms."):
+        import_module(module.name)
     before = []
     for module in [m for name, m in sys.modules.items() if name.startswith("beamfeed.transforms") and m]:
         for name, value in sizes.items():
