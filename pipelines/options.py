@@ -67,7 +67,7 @@ def check_options(argv: Sequence[str], *, passes_on: bool) -> None:
     Raises:
       UserError: if there is no such option, or its value is of another kind.
     """
-    parsers = []
+    parsers: list[argparse.ArgumentParser] = []
     with usage_as_mistake(), _without_warnings():
         PipelineOptions(list(argv)).get_all_options(add_extra_args_fn=parsers.append)
     (parser,) = parsers
