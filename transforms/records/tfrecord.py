@@ -21,6 +21,7 @@ from beamfeed.transforms.records.shard_plan import ShardPlan
 from beamfeed.transforms.records.targets import TargetTally, tally_targets
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.base import Source, Statistics
+from beamfeed.transforms.sources.checking import check_unchanged
 from beamfeed.transforms.sources.record_block import RecordBlock
 
 
@@ -106,6 +107,7 @@ def shard_records(
                     yield record
         except BadInput as bad:
             raise JobFailed(f"{bad.file} changed while the job ran: {bad.place} {bad.reason}") from None
+        check_unchanged(piece.file for piece in work.unit.asset.pieces)
 
 
 class WriteToTFRecord(beam.PTransform):
