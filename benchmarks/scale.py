@@ -22,12 +22,16 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.manifest import Shard, SplitInfo
 from beamfeed.transforms.records.blocks import cut_blocks, index_table
-from beamfeed.transforms.records.shard_plan import plan_shards
+from beamfeed.transforms.records.shard_plan import Sized, plan_shards
+from beamfeed.transforms.sources.readers import Group
+from beamfeed.transforms.sources.timeseries.classes import SeenClasses
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, Span
 from beamfeed.transforms.sources.timeseries.scan import FileSlice
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.source import Timeseries
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
+from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, UnitFacts
 from beamfeed.transforms.sources.timeseries.windowing import SEGMENT_BYTES
 
 FLEETS = (1, 10, 1_000, 100_000)
@@ -50,7 +54,21 @@ def descriptor(number: int) -> FileSlice:
     groups = [GROUP_ROWS] * (ASSET_ROWS // GROUP_ROWS) + [ASSET_ROWS % GROUP_ROWS]
     name = f"asset-{number:06d}"
     path = f"gs://raw/{name}.parquet"
-    return FileSlice(name, path, ASSET_ROWS, 0, ASSET_ROWS - 1, tuple(range(len(groups))), tuple(groups), True)
+    placed = tuple(Group(place * GROUP_ROWS, rows, place) for place, rows in enumerate(groups))
+    return FileSlice(name, path, ASSET_ROWS, 0, ASSET_ROWS - 1, placed)
+
+
+def works_of(source: Timeseries, piece: FileSlice) -> list[Sized]:
+    """What is to be written of an asset all of whose rows are fine."""
+    asset = source.plan(piece.asset, [piece])
+    assert isinstance(asset, SeriesAsset)
+    assert asset.split is not None
+    units = tuple(
+        UnitFacts(unit.start, unit.end, unit.start, {asset.split: Span(unit.start, unit.end, unit.rows)})
+        for unit in source.units(asset)
+    )
+    seen = SeenClasses.zero(())
+    return list(source.works(SeriesVerdict(asset, None, seen=seen, splits=frozenset({asset.split}), units=units)))
 
 
 def split_of(rows: list[int]) -> tuple[SplitInfo, list[np.ndarray]]:
@@ -74,8 +92,8 @@ def plan(assets: int) -> dict:
     )
     source = Timeseries(PreprocessSpec.of(job, schema))
     began = time.perf_counter()
-    planned, _ = source.plan((descriptor(i) for i in range(assets)), ())
-    shards = list(plan_shards(planned, source, multiple=16))
+    works = [work for i in range(assets) for work in works_of(source, descriptor(i))]
+    shards = list(plan_shards(works, "auto", job.split.seed))
     seconds = time.perf_counter() - began
     rows = [sum(work.unit.rows for work in shard.work) for shard in shards]
     some, blocks = split_of(rows[:SAMPLE])  # all of them are alike
@@ -83,7 +101,7 @@ def plan(assets: int) -> dict:
         write_blocks(f"{folder}/blocks.parquet", index_table(blocks))
         index = Path(folder, "blocks.parquet").stat().st_size
     return {
-        "assets": len(planned),
+        "assets": assets,
         "units": sum(len(shard.work) for shard in shards),
         "shards": len(shards),
         "largest_mb": max(rows) * BYTES_OF_A_ROW / 1e6,

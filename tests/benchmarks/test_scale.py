@@ -10,8 +10,8 @@ scale = importlib.import_module("scale")
 
 def test_units_shards_and_manifest_follow_the_fleet():
     ten, thousand = scale.plan(10), scale.plan(1000)
-    assert (ten["assets"], ten["units"]) == (10, 30)
-    assert (thousand["assets"], thousand["units"]) == (1000, 3000)
+    assert (ten["assets"], ten["units"]) == (10, 20)
+    assert (thousand["assets"], thousand["units"]) == (1000, 2000)
     raw = 1000 * scale.ASSET_ROWS * scale.BYTES_OF_A_ROW
     assert raw / thousand["shards"] / 1e6 < 140  # about 128 MB, and whole units
     assert 0 < thousand["manifest_mb"] < 0.1
