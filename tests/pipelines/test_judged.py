@@ -73,6 +73,7 @@ def test_no_window_crosses_the_hole_of_a_rejected_file(fleet):
     assert fleet.preprocess("limits.max_rejected_fraction=0.4") == 0
     found = fleet.windows("train")
     assert set(found) == {"a", "b", "c"}
+    assert [note[:37] for note in fleet.manifest.notes] == ["no window goes from one file to the n"]
     for windows in found.values():
         assert len(windows) == 2 * 7
         assert all((np.diff(window[:, 0]) == 1).all() for window in windows.values())

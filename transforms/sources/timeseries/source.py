@@ -70,6 +70,8 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
           JobFailed: where labels follow from the end of an asset, and a file that cannot be read may hold that of any.
         """
         derived = [label for label in self.job.label if label.derive]
+        if self._spec.schema.asset is None:  # paths name the assets, and those of these files name none
+            lost = ()
         if derived and lost:
             raise JobFailed(
                 f"label.derive: {derived[0].derive} needs all rows of each asset, and {lost[0].file} may hold the last "

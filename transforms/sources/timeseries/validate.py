@@ -199,6 +199,8 @@ def _notes(asset: SeriesAsset, founds: Sequence[Found], merged: int, spec: Prepr
         if outside[place]:
             what = f"values of {spec.schema.features[place]} outside of [{low:g}, {high:g}], now missing"
             yield Note(what, asset.name, int(outside[place]))
+    if asset.apart and len(asset.pieces) > 1:
+        yield Note("no window goes from one file to the next, as a file that was set aside may lie between", asset.name)
     if asset.empty:
         yield Note("files without rows", asset.name, asset.empty)
     for value in sorted({value for found in founds for value in found.unlisted}):
