@@ -44,8 +44,8 @@ class PreprocessPipeline:
     def build(self, pipeline: beam.Pipeline) -> None:
         """Adds the whole job to a pipeline."""
         job, source, progress = self.source.job, self.source, self.progress
-        planned = pipeline | "Plan" >> _PlanAssets(self)
-        verdicts = planned["assets"] | "Check" >> _CheckAssets(self)
+        planned = _plan_assets(self, pipeline)
+        verdicts = _check_assets(self, planned["assets"])
         statistics, transform_fn = source.learn(verdicts)
         transform_written = transform_fn | "WriteTransformFn" >> WriteTransformFn(self.layout.root)
         outcome = verdicts | "DropStatistics" >> beam.Map(lambda verdict: replace(verdict, statistics=None))
@@ -88,8 +88,8 @@ class PreprocessPipeline:
         by_split = with_windows | "SplitOfEach" >> beam.Keys() | "AssetsBySplit" >> beam.combiners.Count.PerElement()
         empty = (
             {
-                "assets": accepted | "ByName" >> beam.Map(lambda verdict: (verdict.asset.name, verdict.asset)),
-                "windows": with_windows | "ByAsset" >> beam.Map(lambda found: (found[1], None)),
+                "assets": accepted | "AcceptedByName" >> beam.Map(lambda verdict: (verdict.asset.name, verdict.asset)),
+                "windows": with_windows | "WindowsByAsset" >> beam.Map(lambda found: (found[1], None)),
             }
             | "JoinWindows" >> beam.CoGroupByKey()
             | "WithoutWindow" >> beam.FlatMap(_without_window, source)
@@ -116,66 +116,57 @@ class PreprocessPipeline:
         yield from shards
 
 
-class _PlanAssets(beam.PTransform):
-    """Pipeline -> (asset's name, Asset), with the tagged outputs 'rejects', 'notes' and 'values'."""
+def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
+    """PCollections 'assets' of (asset's name, Asset), 'rejects', 'notes' and 'values'.
 
-    def __init__(self, job: PreprocessPipeline):
-        super().__init__()
-        self._job = job
-
-    def expand(self, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
-        source, progress, layout = self._job.source, self._job.progress, self._job.layout
-        scanned = (
-            pipeline
-            | "Listing" >> beam.Create([layout.listing])
-            | "ReadListing" >> beam.FlatMap(read_listing)
-            | "SpreadFiles" >> beam.Reshuffle()
-            | "ScanFile" >> beam.ParDo(ScanFile(source, layout.scratch, progress)).with_outputs(REJECTS, main="pieces")
-        )
-        lost = scanned[REJECTS] | "Nameless" >> beam.Filter(lambda reject: reject.asset is None)
-        named = scanned[REJECTS] | "Named" >> beam.Filter(lambda reject: reject.asset is not None)
-        found = {
-            "pieces": scanned["pieces"] | "ByAsset" >> beam.Map(lambda piece: (piece.asset, piece)),
-            "rejects": named | "RejectsByAsset" >> beam.Map(lambda reject: (reject.asset, reject)),
-        } | "JoinPieces" >> beam.CoGroupByKey()
-        kept = found | "Names" >> beam.Keys() | "ChooseNames" >> beam.CombineGlobally(ChooseNames(source.job))
-        planned = found | "PlanAsset" >> beam.ParDo(
-            PlanAsset(source), beam.pvalue.AsSingleton(kept), beam.pvalue.AsList(lost)
-        ).with_outputs(REJECTS, NOTES, VALUES, main="assets")
-        rejects = (lost, planned[REJECTS]) | "EarlyRejects" >> beam.Flatten()
-        return {"assets": planned["assets"], REJECTS: rejects, NOTES: planned[NOTES], VALUES: planned[VALUES]}
+    No PTransform, so that a runner shows each step by its own name.
+    """
+    source, progress, layout = job.source, job.progress, job.layout
+    scanned = (
+        pipeline
+        | "Listing" >> beam.Create([layout.listing])
+        | "ReadListing" >> beam.FlatMap(read_listing)
+        | "SpreadFiles" >> beam.Reshuffle()
+        | "ScanFile" >> beam.ParDo(ScanFile(source, layout.scratch, progress)).with_outputs(REJECTS, main="pieces")
+    )
+    lost = scanned[REJECTS] | "Nameless" >> beam.Filter(lambda reject: reject.asset is None)
+    named = scanned[REJECTS] | "Named" >> beam.Filter(lambda reject: reject.asset is not None)
+    found = {
+        "pieces": scanned["pieces"] | "ByAsset" >> beam.Map(lambda piece: (piece.asset, piece)),
+        "rejects": named | "RejectsByAsset" >> beam.Map(lambda reject: (reject.asset, reject)),
+    } | "JoinPieces" >> beam.CoGroupByKey()
+    kept = found | "Names" >> beam.Keys() | "ChooseNames" >> beam.CombineGlobally(ChooseNames(source.job))
+    planned = found | "PlanAsset" >> beam.ParDo(
+        PlanAsset(source), beam.pvalue.AsSingleton(kept), beam.pvalue.AsList(lost)
+    ).with_outputs(REJECTS, NOTES, VALUES, main="assets")
+    rejects = (lost, planned[REJECTS]) | "EarlyRejects" >> beam.Flatten()
+    return {"assets": planned["assets"], REJECTS: rejects, NOTES: planned[NOTES], VALUES: planned[VALUES]}
 
 
-class _CheckAssets(beam.PTransform):
+def _check_assets(job: PreprocessPipeline, assets: beam.PCollection) -> beam.PCollection:
     """PCollection of (asset's name, Asset) -> PCollection of Verdict."""
-
-    def __init__(self, job: PreprocessPipeline):
-        super().__init__()
-        self._job = job
-
-    def expand(self, assets: beam.PCollection) -> beam.PCollection:
-        source, progress = self._job.source, self._job.progress
-        total = (
-            assets
-            | "TheirRows" >> beam.MapTuple(lambda _, asset: (1, asset.rows))
-            | "CountRows" >> beam.CombineGlobally(_add_pairs)
-            | "Total" >> beam.Map(_tell_total, progress)
-        )
-        assets = assets | "InFleet" >> beam.Map(
-            lambda found, total: (found[0], source.in_fleet(found[1], total[1])), beam.pvalue.AsSingleton(total)
-        )
-        reports = (
-            assets
-            | "Units" >> beam.FlatMapTuple(lambda _, asset: source.units(asset))
-            | "SpreadUnits" >> beam.Reshuffle()
-            | "ValidateUnit" >> beam.ParDo(ValidateUnit(source, progress))
-        )
-        judged = (
-            {"asset": assets, "reports": reports}
-            | "JoinReports" >> beam.CoGroupByKey()
-            | "Judge" >> beam.ParDo(Judge(source))
-        )
-        return source.review(judged)
+    source, progress = job.source, job.progress
+    total = (
+        assets
+        | "TheirRows" >> beam.MapTuple(lambda _, asset: (1, asset.rows))
+        | "CountRows" >> beam.CombineGlobally(_add_pairs)
+        | "Total" >> beam.Map(_tell_total, progress)
+    )
+    assets = assets | "InFleet" >> beam.Map(
+        lambda found, total: (found[0], source.in_fleet(found[1], total[1])), beam.pvalue.AsSingleton(total)
+    )
+    reports = (
+        assets
+        | "Units" >> beam.FlatMapTuple(lambda _, asset: source.units(asset))
+        | "SpreadUnits" >> beam.Reshuffle()
+        | "ValidateUnit" >> beam.ParDo(ValidateUnit(source, progress))
+    )
+    judged = (
+        {"asset": assets, "reports": reports}
+        | "JoinReports" >> beam.CoGroupByKey()
+        | "Judge" >> beam.ParDo(Judge(source))
+    )
+    return source.review(judged)
 
 
 def _tell_total(total: tuple[int, int], progress: Progress) -> tuple[int, int]:

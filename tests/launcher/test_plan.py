@@ -245,8 +245,8 @@ def test_max_assets_keeps_any_path_as_it_is(job_path, path):
 
 def test_the_input_is_listed_once(job_path, monkeypatch):
     calls = []
-    match = storage.match
-    monkeypatch.setattr(storage, "match", lambda *args: calls.append(args) or match(*args))
+    match = storage.match_inputs
+    monkeypatch.setattr(storage, "match_inputs", lambda *args: calls.append(args) or match(*args))
     make_plan(job_path)
     assert len(calls) == 1
 
@@ -255,6 +255,6 @@ def test_a_place_that_cannot_be_listed_is_told_in_one_line(job_path, monkeypatch
     def refuse(*_):
         raise OSError("no access\nand a long story")
 
-    monkeypatch.setattr(storage, "match", refuse)
+    monkeypatch.setattr(storage, "match_inputs", refuse)
     with pytest.raises(UserError, match=r"cannot be listed: no access$"):
         find_files(load_job(job_path))

@@ -204,7 +204,7 @@ def test_a_permission_that_is_lost_half_way(runs, fleet, workers):
     assert_no_lock(fleet)
 
 
-LOCKED, LISTED, WRITING = "lock.json", "data-*/tmp/files.jsonl", "data-*/train/*"
+LOCKED, LISTED, WRITING = "lock.json", "data-*/tmp/files.jsonl", "data-*/tmp/train-*"
 
 
 @pytest.mark.parametrize(

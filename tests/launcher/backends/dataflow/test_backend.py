@@ -151,7 +151,7 @@ def test_the_versions_are_those_of_the_lock(submitted, request_of, root):
 def test_the_steps_have_readable_names(graph):
     names = {one.unique_name for key, one in graph.components.transforms.items() if key not in graph.root_transform_ids}
     top = {name.partition("/")[0] for name in names}
-    assert {"Listing", "ScanFile", "PlanAssets", "ValidateUnit", "WriteToTFRecord", "VerifyShard"} <= top
+    assert {"Listing", "ScanFile", "PlanAsset", "ValidateUnit", "WriteToTFRecord", "VerifyShard"} <= top
     assert not any(re.search(r"<lambda|ref_|0x[0-9a-f]{6}", name) for name in top)
 
 
