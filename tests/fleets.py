@@ -56,7 +56,8 @@ class Fleet:
 
     def write_job(self) -> Path:
         path = self.folder / "job.yaml"
-        path.write_text(yaml.safe_dump({"split": self._split(), **self.job}))
+        self.job.setdefault("split", self._split())
+        path.write_text(yaml.safe_dump(self.job))
         return path
 
     def _split(self) -> dict:
