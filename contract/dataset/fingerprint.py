@@ -29,11 +29,6 @@ NO_DATA: dict[str, Any] = {
 }
 
 
-def shard_multiple(_: Job) -> int:
-    """`auto` writes a multiple of this many shards."""
-    return SHARD_MULTIPLE
-
-
 def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
     """The identity of a dataset, 64 hex digits.
 

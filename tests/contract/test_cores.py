@@ -6,7 +6,7 @@ import pytest
 
 from beamfeed.contract.cores import available_cores
 
-V2, V1 = "0::/work/job\n", "12:memory:/x\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/docker/abc\n0::/docker/abc\n"
+V2, V1 = "0::/jobs/one\n", "12:memory:/x\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/docker/abc\n0::/docker/abc\n"
 
 
 @pytest.mark.parametrize(
@@ -14,18 +14,18 @@ V2, V1 = "0::/work/job\n", "12:memory:/x\n4:cpu,cpuacct:/docker/abc\n1:name=syst
     [
         ("", {}, 8),
         (V2, {}, 8),
-        (V2, {"work/job/cpu.max": "max 100000"}, 8),
-        (V2, {"work/job/cpu.max": "200000 100000"}, 2),
-        (V2, {"work/job/cpu.max": "150000 100000"}, 2),
-        (V2, {"work/job/cpu.max": "10000 100000"}, 1),
-        (V2, {"work/job/cpu.max": "6400000 100000"}, 8),
-        (V2, {"work/job/cpu.max": "max 100000", "work/cpu.max": "300000 100000"}, 3),  # of a group around it
-        (V2, {"work/job/cpu.max": "400000 100000", "work/cpu.max": "300000 100000"}, 3),
+        (V2, {"jobs/one/cpu.max": "max 100000"}, 8),
+        (V2, {"jobs/one/cpu.max": "200000 100000"}, 2),
+        (V2, {"jobs/one/cpu.max": "150000 100000"}, 2),
+        (V2, {"jobs/one/cpu.max": "10000 100000"}, 1),
+        (V2, {"jobs/one/cpu.max": "6400000 100000"}, 8),
+        (V2, {"jobs/one/cpu.max": "max 100000", "jobs/cpu.max": "300000 100000"}, 3),  # of a group around it
+        (V2, {"jobs/one/cpu.max": "400000 100000", "jobs/cpu.max": "300000 100000"}, 3),
         ("0::/\n", {"cpu.max": "250000 50000"}, 5),  # as a container sees itself
         ("0::/../other\n", {"cpu.max": "100000 100000"}, 1),
-        (V2, {"work/job/cpu.max": "nonsense"}, 8),
-        (V2, {"work/job/cpu.max": "100000 0"}, 8),
-        (V2, {"unified/work/job/cpu.max": "200000 100000"}, 2),
+        (V2, {"jobs/one/cpu.max": "nonsense"}, 8),
+        (V2, {"jobs/one/cpu.max": "100000 0"}, 8),
+        (V2, {"unified/jobs/one/cpu.max": "200000 100000"}, 2),
         (V1, {"cpu/docker/abc/cpu.cfs_quota_us": "-1", "cpu/docker/abc/cpu.cfs_period_us": "100000"}, 8),
         (V1, {"cpu/docker/abc/cpu.cfs_quota_us": "250000", "cpu/docker/abc/cpu.cfs_period_us": "100000"}, 3),
         (V1, {"cpu,cpuacct/cpu.cfs_quota_us": "100000\n", "cpu,cpuacct/cpu.cfs_period_us": "100000\n"}, 1),

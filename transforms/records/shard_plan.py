@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.dataset.fingerprint import SHARD_MULTIPLE
 from beamfeed.transforms.sources.base import Work
 from beamfeed.transforms.splits import seeded_hash
 
 SHARD_BYTES = 128 << 20
-MULTIPLE = 16  # auto writes a multiple of so many shards where the data allow, so that most clusters can share them
 
 Sized = tuple[Work, int]  # with about how many bytes it becomes
 
@@ -49,7 +49,7 @@ def count_shards(works: Sequence[Sized], wanted: int | Literal["auto"]) -> int:
     if wanted != "auto":
         return wanted
     by_size = -(-sum(size for _, size in works) // SHARD_BYTES)
-    return min(len(works), -(-by_size // MULTIPLE) * MULTIPLE)
+    return min(len(works), -(-by_size // SHARD_MULTIPLE) * SHARD_MULTIPLE)
 
 
 def deal(works: Sequence[Sized], count: int, seed: int) -> list[list[Work]]:
