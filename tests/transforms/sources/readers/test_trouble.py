@@ -1,0 +1,44 @@
+"""Trouble of the machine is no fault of a file."""
+
+import os
+import resource
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from fleets import make_table
+
+from beamfeed.contract.errors import JobFailed
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers import naming_the_file, read_schema
+
+
+def test_too_many_open_files_end_the_job(tmp_path):
+    path = tmp_path / "m.parquet"
+    pa.parquet.write_table(make_table(10), path)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held = [os.open("/dev/null", os.O_RDONLY)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(held) + 1, before[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):  # also the gaps below the limit are taken
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        with pytest.raises(JobFailed, match=r"m\.parquet: Too many open files"):
+            read_schema(str(path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for one in held:
+            os.close(one)
+    assert read_schema(str(path)).names == ["t", "x0", "x1", "x2"]
+
+
+@pytest.mark.parametrize(("size", "kind"), [(4096, JobFailed), (1 << 60, BadInput)])
+def test_no_memory_ends_the_job_but_not_where_a_broken_file_asks_for_more_than_there_is(size, kind):
+    with pytest.raises(kind), naming_the_file("m.parquet"):
+        raise pa.ArrowMemoryError(f"malloc of size {size} failed")
+
+
+@pytest.mark.parametrize("error", [PermissionError("no"), ConnectionError("no answer"), FileNotFoundError("gone")])
+def test_what_the_system_says_ends_the_job(tmp_path, error):
+    with pytest.raises(JobFailed), naming_the_file(str(tmp_path / "m.parquet")):
+        raise error
