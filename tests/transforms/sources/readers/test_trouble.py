@@ -2,6 +2,7 @@
 
 import os
 import resource
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -20,7 +21,7 @@ def test_too_many_open_files_end_the_job(tmp_path):
     held = [os.open("/dev/null", os.O_RDONLY)]
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(held) + 1, before[1]))
     try:
-        with pytest.raises(OSError, match="Too many open files"):  # also the gaps below the limit are taken
+        with suppress(OSError):  # also the gaps below the limit are taken
             while True:
                 held.append(os.open("/dev/null", os.O_RDONLY))
         with pytest.raises(JobFailed, match=r"m\.parquet: Too many open files"):
