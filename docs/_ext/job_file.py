@@ -70,6 +70,8 @@ class Keys:
         if options := value.get("enum", [value["const"]] if "const" in value else []):
             return ", ".join(f"`{option}`" for option in options)
         if value.get("type") == "array":
+            if inside := value.get("prefixItems"):
+                return f"[{', '.join(self._kind(part) for part in inside)}]"
             return f"list of {self._kind(value['items'])}".replace("number", "numbers")
         if value.get("type") == "object":
             inside = value.get("additionalProperties", True)
