@@ -94,7 +94,8 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     """
     with heavy_imports():
         from beamfeed.pipelines.options import check_options, read_options
-        from beamfeed.pipelines.runner import name_runner
+        from beamfeed.pipelines.packages import own_packages
+        from beamfeed.pipelines.runner import is_local, name_runner
 
     own = options = read_options(argv)
     passes_on = name_runner(options)
@@ -110,7 +111,8 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     check_output(job.output.path)
     with lock.hold(lock_path(job.output.path), ending.end) as held, ending.undoing(held.give_back):
         if not is_done(job, fingerprint):  # by a run that has just ended
-            preprocess(job, files, fingerprint, options, ending, log)
+            with own_packages(job, options, local=is_local(options)):
+                preprocess(job, files, fingerprint, options, ending, log)
 
 
 def preprocess(

@@ -41,6 +41,11 @@ class PreprocessLaunch(StageLaunch):
     workers: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
         default="auto", description="Threads of a local run; auto: one for each core."
     )
+    packages: list[str] = Field(
+        default=[],
+        description="Code of your own that the workers need: folders with an __init__.py, modules (.py), or wheels, "
+        "which may be on gs://.",
+    )
 
 
 class TrainLaunch(StageLaunch):

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import OneOf, Section
+from beamfeed.contract.config.section import OneOf, Section, names_code
 
 
 class ModelSection(Section):
@@ -55,10 +55,7 @@ class CustomModel(ModelSection):
     @field_validator("class_")
     @classmethod
     def _names_module_and_class(cls, value: str) -> str:
-        module, colon, name = value.partition(":")
-        if not colon or not all(part.isidentifier() for part in [*module.split("."), name]):
-            raise ValueError(f"{value!r} must be module:Class, such as my_package.my_module:MyModel")
-        return value
+        return names_code(value, "Class", "my_package.my_module:MyModel")
 
     @field_validator("args")
     @classmethod

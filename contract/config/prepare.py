@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.duration import checked_duration
-from beamfeed.contract.config.section import Duration, Section
+from beamfeed.contract.config.section import Duration, Section, names_code
+
+STEPS = "prepare.steps"
 
 
 class Missing(Section):
@@ -66,6 +68,15 @@ class Scale(Section):
 class Prepare(Section):
     """What happens to values between reading and windows."""
 
+    steps: list[str] = Field(
+        default=[],
+        description="Functions of your own from an Arrow table to an Arrow table, or Beam DoFns, as module:name. All "
+        "rows pass them, one step after the other, before anything else is done.",
+    )
+    step_columns: list[str] = Field(
+        default=[],
+        description="Names and globs of columns that the steps get beside those that the job names elsewhere.",
+    )
     range: dict[str, tuple[float | None, float | None]] = Field(
         default={},
         description="By name or glob of a column the lowest and the highest value that are possible, such as "
@@ -82,6 +93,17 @@ class Prepare(Section):
     scale: Scale = Scale()
 
     _max_gap = field_validator("max_gap")(checked_duration)
+
+    @field_validator("steps")
+    @classmethod
+    def _names_functions(cls, value: list[str]) -> list[str]:
+        return [names_code(one, "function", "my_package.steps:add_power") for one in value]
+
+    @model_validator(mode="after")
+    def _steps_for_columns(self) -> "Prepare":
+        if self.step_columns and not self.steps:
+            raise ValueError("step_columns: there are no steps that could get them")
+        return self
 
     @field_validator("range")
     @classmethod

@@ -112,3 +112,15 @@ def near_miss(found: Any, allowed: Sequence[str]) -> str:
 def class_name(value: object) -> str:
     """A value of a column as the name of a class: True and False in lower case, as YAML and Arrow write them."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def names_code(value: str, kind: str, example: str) -> str:
+    """The value, if it is `package.module:Name`.
+
+    Raises:
+      ValueError: if it is not.
+    """
+    module, colon, name = value.partition(":")
+    if not colon or not all(part.isidentifier() for part in [*module.split("."), name]):
+        raise ValueError(f"{value!r} must be module:{kind}, such as {example}")
+    return value

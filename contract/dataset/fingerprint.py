@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.prepare import STEPS
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.config.task import own_metrics_of
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset import manifest
+from beamfeed.contract.own_code import code_digest
+from beamfeed.contract.packages import fetched
 from beamfeed.contract.storage.files import FileStat
 
 # Raise it when preprocessing gives other bytes for the same job and files: a dataset of before is then preprocessed
@@ -32,9 +35,12 @@ NO_DATA: dict[str, Any] = {
 def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
     """The identity of a dataset, 64 hex digits.
 
-    It covers every key that can change the shards, and path, size and
-    modification time of each input file; not where the output goes, nor who
-    writes it or trains on it, nor when the job gives up.
+    It covers every key that can change the shards, the code of the user's own
+    steps, and path, size and modification time of each input file; not where the
+    output goes, nor who writes it or trains on it, nor when the job gives up.
+
+    Raises:
+      UserError: if there is no such code.
     """
     what = {
         "format": manifest.FORMAT,
@@ -43,6 +49,9 @@ def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
         "sort_memory_mb": job.limits.sort_memory_mb,  # an asset that needs more is rejected
         "shard_multiple": SHARD_MULTIPLE if job.output.shards == "auto" else None,
     }
+    if job.prepare.steps:
+        with fetched(job.launch.preprocess.packages) as packages:
+            what["steps"] = code_digest(job.prepare.steps, STEPS, [package.folder for package in packages])
     digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode())
     for stat in files:
         digest.update(f"\n{stat.path}\t{stat.size}\t{stat.mtime}".encode())

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from cloud.dataflow import ENDPOINT
 from cloud.standin import start_cloud
 from fleets import make_table
 
+from beamfeed.contract.packages import Package, to_wheel
 from beamfeed.pipelines.dataflow_template import arguments
 
 TEMPLATE = {"FLEX_TEMPLATE_PYTHON_PY_FILE": "/template/dataflow_template.py", "BEAMFEED_IMAGE": "repo/image:1"}
@@ -76,6 +78,45 @@ def test_it_writes_the_job_that_the_service_then_starts(cloud, launch):
     assert options["overrides"] == ["windows.stride=4", "output.path=gs://made/data"]
     assert any(name.startswith("data/data-") for name in cloud.store.names("made"))
     assert not any(name.startswith("elsewhere") for name in cloud.store.names("made"))
+
+
+STEPS = "def keep(table):\n    return table\n"
+
+
+def test_the_users_own_code_goes_to_the_workers(cloud, launch, tmp_path):
+    """That of a wheel in a bucket, and that of a folder."""
+    (tmp_path / "own_kit").mkdir()
+    (tmp_path / "own_kit" / "__init__.py").write_text(STEPS)
+    (tmp_path / "own_other.py").write_text(STEPS)
+    wheel = to_wheel(Package(str(tmp_path / "own_other.py")), str(tmp_path))
+    (tmp_path / "own_other.py").unlink()
+    name = os.path.basename(wheel)
+    with open(wheel, "rb") as file:
+        cloud.store.put("made", f"code/{name}", file.read())
+    settings = "prepare.steps=['own_kit:keep', 'own_other:keep']; output.path=gs://made/data"
+    packages = f"launch.preprocess.packages=['gs://made/code/{name}', own_kit]"
+    result = launch(job="gs://made/jobs/small.yaml", set=f"{settings}; {packages}")
+    assert result.returncode == 0, result.stderr
+    (pool,) = json.loads(cloud.read_ending("template_launches/1/job_object"))["environment"]["workerPools"]
+    staged = [package["name"] for package in pool["packages"] if package["name"].endswith(".whl")]
+    assert len(staged) == 2
+    for stored in cloud.store.objects():
+        if stored.name.startswith("staging/") and stored.name.endswith(tuple(staged)):
+            (tmp_path / os.path.basename(stored.name)).write_bytes(stored.data)
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", "worker"]
+    subprocess.run([*install, *staged], cwd=tmp_path, check=True, capture_output=True)
+    code = "import own_kit, own_other; print(own_kit.keep(1) + own_other.keep(2))"
+    there = [sys.executable, "-c", code]
+    assert subprocess.run(there, cwd=tmp_path / "worker", check=True, capture_output=True, text=True).stdout == "3\n"
+
+
+def test_code_that_would_stay_on_this_machine_is_told_before_anything_is_submitted(cloud, launch, tmp_path):
+    (tmp_path / "own_kit.py").write_text(STEPS)
+    result = launch(job="gs://made/jobs/small.yaml", set="prepare.steps=['own_kit:keep']; output.path=gs://made/data")
+    assert result.returncode == 2
+    (line,) = [line for line in result.stderr.splitlines() if "own_kit" in line]
+    assert "where the workers cannot reach it; name it in launch.preprocess.packages" in line
+    assert cloud.store.names("made") == ["jobs/small.yaml"]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,5 @@
 """A model of the user's own, from the class that the job names. What is wrong with it is told in one line."""
 
-import importlib
-import os
-import re
-import traceback
 from typing import Any
 
 import keras
@@ -12,11 +8,11 @@ import tensorflow as tf
 from beamfeed.contract.config.model import CustomModel
 from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.own_code import import_own, told
 from beamfeed.trainer.models.signature import Output, Signature
 
 CLASS, ARGS = "train.model.class", "train.model.args"
 TRIED = 2  # windows
-_CAUSE = re.compile(r"^    (?!File )(\S.*)$", re.MULTILINE)
 
 
 def build_custom(section: CustomModel, signature: Signature) -> keras.Model:
@@ -32,7 +28,7 @@ def build_custom(section: CustomModel, signature: Signature) -> keras.Model:
     Raises:
       UserError: in one line that names the key, and the user's line where it failed.
     """
-    make = find_class(section.class_, CLASS)
+    make = import_own(section.class_, CLASS)
     given = arguments_of(signature)
     try:
         model = make(**given, **section.args)
@@ -55,30 +51,6 @@ def arguments_of(signature: Signature) -> dict[str, Any]:
     if not signature.gives_back:
         outputs = {name: output.argument for name, output in signature.outputs.items()}
         found["outputs"] = outputs if len(outputs) > 1 else next(iter(outputs.values()))
-    return found
-
-
-def find_class(path: str, key: str) -> Any:
-    """Imports `package.module:Name`, a class or function that the job names at `key`.
-
-    Raises:
-      UserError: if there is no such module or name, or the module cannot be imported.
-    """
-    module_name, _, name = path.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise UserError(f"{key}: importing {module_name} failed: {told(error)}") from error
-        raise UserError(
-            f"{key}: there is no module {error.name!r}; start in the folder that holds it, or name that in PYTHONPATH"
-        ) from None
-    except Exception as error:
-        raise UserError(f"{key}: importing {module_name} failed: {told(error)}") from error
-    if not callable(found := getattr(module, name, None)):
-        hint = near_miss(name, [n for n in vars(module) if callable(getattr(module, n))])
-        place = getattr(module, "__file__", None) or "a folder"  # that has no __init__.py
-        raise UserError(f"{key}: {module_name} ({place}) has no {name!r}{hint}")
     return found
 
 
@@ -179,27 +151,3 @@ def _check_logits(tensor: tf.Tensor, wanted: Output, name: str, output: str) -> 
 
 def _wanted(output: Output) -> str:
     return f"{' or '.join(str([TRIED, *shape]) for shape in output.shapes)}: {output.told}"
-
-
-def told(error: Exception) -> str:
-    """The error in one line, and the last line of code outside of Keras and Python that led to it."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    if text == "in user code:" and (cause := _CAUSE.search(str(error))):  # of a graph: the stack, then the error
-        text = cause[1].removeprefix(f"{type(error).__name__}: ")
-    if isinstance(error, SyntaxError):
-        place: str | None = f"{error.filename}:{error.lineno}"
-        text = error.msg
-    else:
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [f for f in frames if not _is_ours(f.filename) and not _is_installed(f.filename)]
-        place = f"{own[-1].filename}:{own[-1].lineno}" if own else None
-    return f"{type(error).__name__}: {text}" + (f" ({place})" if place else "")
-
-
-def _is_ours(filename: str) -> bool:
-    return os.path.realpath(filename).startswith(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-
-
-def _is_installed(filename: str) -> bool:
-    """Whether a file of code is Python's or of an installed package."""
-    return filename.startswith("<") or filename.startswith(os.path.dirname(os.__file__)) or "site-packages" in filename

@@ -15,7 +15,7 @@ import tensorflow as tf
 from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.config.task import metric_name, snake_case
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.custom import find_class, told
+from beamfeed.contract.own_code import import_own, told
 
 TRIED = 3  # windows, at a time
 OWN = "; one of your own is module:Name"
@@ -57,7 +57,7 @@ def find_loss(name: str, key: str) -> Loss:
       UserError: if there is none.
     """
     if ":" in name:
-        return Loss(name, True, False, find_class(name, key))
+        return Loss(name, True, False, import_own(name, key))
     functions = _losses()
     wanted = ALIASES.get(snake_case(name), snake_case(name))
     if wanted not in functions:
@@ -245,7 +245,7 @@ def try_measure(
 def _find_measure(name: str, key: str, meaning: Mapping[str, str], given: dict[str, Any]) -> Measure:
     is_own = ":" in name
     if is_own:
-        make = find_class(name, key)
+        make = import_own(name, key)
     else:
         classes = _metrics()
         wanted = meaning.get(snake_case(name), snake_case(name))

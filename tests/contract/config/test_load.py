@@ -146,5 +146,5 @@ def test_a_stage_passes_over_the_sections_of_backends_but_not_other_keys():
     assert job.launch.preprocess.section("flink") == {"parallelism": 4}
     found = message(TEXT, "launch.preprocess.worker=4")
     assert found.endswith(
-        "unknown key 'worker'; did you mean 'workers'? (allowed: backend, workers, the section of a backend)"
+        "unknown key 'worker'; did you mean 'workers'? (allowed: backend, workers, packages, the section of a backend)"
     )

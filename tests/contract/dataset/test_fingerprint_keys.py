@@ -56,6 +56,12 @@ DATA: list[tuple[str, str, str | None]] = [
     ("source.csv.skip_last", "source.csv.skip_last=1", None),
     ("source.csv.comment", "source.csv.comment=null", None),
     ("source.csv.null_words", "source.csv.null_words=[none]", None),
+    ("prepare.steps", "prepare.steps=['json:dumps', 'json:loads']", "prepare.steps=['json:loads']"),
+    (
+        "prepare.step_columns",
+        "prepare={steps: ['json:loads'], step_columns: [b]}",
+        "prepare={steps: ['json:loads'], step_columns: [a]}",
+    ),
     ("prepare.range", "prepare.range={a: [0, 2]}", "prepare.range={a: [0, 1]}"),
     ("prepare.duplicates", "prepare.duplicates=last", None),
     ("prepare.missing.fill", "prepare.missing.fill=linear", None),

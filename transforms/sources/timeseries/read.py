@@ -13,6 +13,7 @@ from beamfeed.transforms.sources.readers import Group, batch_rows, iter_batches
 from beamfeed.transforms.sources.timeseries.columns import pack
 from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn, label_numbers, read_label
 from beamfeed.transforms.sources.timeseries.mixed import iter_copy
+from beamfeed.transforms.sources.timeseries.own_steps import made_by_steps
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.scan import FileSlice, read_ticks
@@ -138,6 +139,8 @@ def _chunk(path: str, file_row: int | np.ndarray, position: int, batch: pa.Recor
         if pa.types.is_dictionary(split.type):
             split = split.dictionary_decode()
         split = split.cast(pa.string())
+    if schema.inputs is not None:
+        batch = made_by_steps(batch, schema, f"rows {first:,} to {first + batch.num_rows - 1:,} of {path}")
     try:
         packed = pack(batch, schema.features)
         labels = tuple(read_label(batch.column(one.column), one) for one in schema.labels)

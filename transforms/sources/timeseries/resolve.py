@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.prepare import STEPS
 from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 from beamfeed.contract.errors import UserError
@@ -19,6 +20,7 @@ from beamfeed.transforms.sources.readers import Look, TextOptions, Unsure, find_
 from beamfeed.transforms.sources.timeseries.assets import path_columns
 from beamfeed.transforms.sources.timeseries.columns import is_number
 from beamfeed.transforms.sources.timeseries.label_columns import resolve_labels
+from beamfeed.transforms.sources.timeseries.own_steps import try_steps
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema, match_features
 from beamfeed.transforms.sources.timeseries.times import resolve_time
 
@@ -55,6 +57,23 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
             raise UserError(
                 f"{key}: {name!r} is not a column of the files{near_miss(name, list(types))} (they have: {has})"
             )
+    time = resolve_time(source.time, types, looks, text)
+    remarks = [f"source.csv: {line}" for line in _described(looks)] + list(time.remarks)
+    files_schema = SeriesSchema(
+        time=source.time.columns[0] if source.time.columns else None,
+        time_type=time.type,
+        time_units=time.units,
+        features=(),
+        asset=asset_column,
+        split=split_column,
+        clock=source.time.columns[1] if len(source.time.columns) > 1 else None,
+        lacking=source.missing_columns == "missing",
+        text=text,
+    )
+    if job.prepare.steps:
+        files_schema, seen = try_steps(job, files_schema, types, seen, list(looks))
+        types = {name: _most_common(found) for name, found in seen.items()}
+        has = f"{', '.join(types)}, as {STEPS} gives them"
     labels = resolve_labels(job.label, seen)
     for label in labels:
         if label.column in keys and keys[label.column] != "source.time.column":
@@ -62,21 +81,12 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     never = [*keys, *(label.column for label in labels)]
     features = resolve_features(source.features, types, never, has, lambda name: _example(looks, name, text))
     _check_once(looks, [*keys, *features, *(label.column for label in labels)])
-    time = resolve_time(source.time, types, looks, text)
-    remarks = [f"source.csv: {line}" for line in _described(looks)] + list(time.remarks)
-    return SeriesSchema(
-        time=source.time.columns[0] if source.time.columns else None,
-        time_type=time.type,
-        time_units=time.units,
+    return replace(
+        files_schema,
         features=tuple(features),
-        asset=asset_column,
-        split=split_column,
         booleans=frozenset(name for name in features if pa.types.is_boolean(types[name])),
         labels=labels,
         ranges=resolve_ranges(job.prepare.range, features),
-        clock=source.time.columns[1] if len(source.time.columns) > 1 else None,
-        lacking=source.missing_columns == "missing",
-        text=text,
         remarks=tuple(remarks),
     )
 

@@ -142,7 +142,7 @@ def _read_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[int,
     found: dict[int, Group] = {}
     lows, highs = [], []
     with naming_the_file(path):
-        for group, row, batch in iter_batches(path, schema, schema.time_columns or schema.features[:1]):
+        for group, row, batch in iter_batches(path, schema, schema.time_columns or schema.names[:1]):
             found[group.place] = group
             if batch.num_rows:
                 ticks = read_ticks(path, batch, schema, row)

@@ -7,10 +7,38 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.own_steps import OwnSteps
 from beamfeed.transforms.sources.readers import TextOptions, require_columns
 from beamfeed.transforms.sources.timeseries.columns import is_name, is_number
 from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn
 from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the user's own steps make the columns of the job from.
+
+    Attributes:
+      steps: the steps.
+      types: of the columns of the files that they get, as the sampled files have them.
+    """
+
+    steps: OwnSteps
+    types: tuple[tuple[str, pa.DataType], ...]
+
+    def check(self, path: str, schema: pa.Schema) -> None:
+        """Raises BadInput if a column that the steps get is of another kind than in the other files."""
+        for name, wanted in self.types:
+            if name not in schema.names or (found := schema.field(name).type).equals(wanted):
+                continue
+            if not any(kind(found) and kind(wanted) for kind in (is_number, _is_text)):
+                raise BadInput(path, f"column {name}", f"is {found}, the other files have {wanted}")
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    if pa.types.is_dictionary(type_):
+        return _is_text(type_.value_type)
+    return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
 
 
 @dataclass(frozen=True)
@@ -30,6 +58,7 @@ class SeriesSchema:
       clock: the column of times of the day, where `time` holds dates alone.
       lacking: whether a file may lack columns of features, whose values are missing then.
       text: how texts are written.
+      inputs: where the user's own steps make `features` and `labels`, from what.
       remarks: what was found out of the files that the user did not say.
     """
 
@@ -45,6 +74,7 @@ class SeriesSchema:
     clock: str | None = field(default=None, kw_only=True)
     lacking: bool = field(default=False, kw_only=True)
     text: TextOptions = field(default=TextOptions(), kw_only=True)
+    inputs: Inputs | None = field(default=None, kw_only=True)
     remarks: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
@@ -55,22 +85,35 @@ class SeriesSchema:
     @property
     def names(self) -> list[str]:
         """All of them, each once, in the order they are read."""
-        keys = [*self.time_columns, *(name for name in (self.asset, self.split) if name)]
-        return list(dict.fromkeys([*keys, *self.features, *(label.column for label in self.labels)]))
+        return list(dict.fromkeys([*self.keys, *self._values]))
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that say which row one is."""
+        return [*self.time_columns, *(name for name in (self.asset, self.split) if name)]
+
+    @property
+    def _values(self) -> list[str]:
+        if self.inputs is not None:
+            return [name for name, _ in self.inputs.types]
+        return [*self.features, *(label.column for label in self.labels)]
 
     @property
     def optional(self) -> frozenset[str]:
         """Columns that a file may lack."""
         if not self.lacking:
             return frozenset()
-        needed = {*self.time_columns, self.asset, self.split, *(label.column for label in self.labels)}
-        return frozenset(self.features) - needed
+        if self.inputs is not None:
+            return frozenset(self._values) - {*self.keys}
+        return frozenset(self.features) - {*self.keys, *(label.column for label in self.labels)}
 
     @property
     def csv_types(self) -> dict[str, pa.DataType]:
         """The types that the columns of a text are parsed as."""
         types = dict.fromkeys(self.time_columns, self._time_of_text)
         types.update({name: pa.string() for name in (self.asset, self.split) if name})
+        if self.inputs is not None:
+            return {**{name: _as_parsed(type_) for name, type_ in self.inputs.types}, **types}
         classes = {label.column: label.type for label in self.labels if label.classes is not None}
         features = {name: pa.bool_() if name in self.booleans else pa.float32() for name in self.features}
         numbers = {label.column: label.type for label in self.labels}
@@ -94,15 +137,25 @@ class SeriesSchema:
             if fault := self.time_units.fault(schema.field(self.time).type, clock):
                 told = "" if "zone" in fault else f", the other files have {self.time_type} for the time"
                 raise BadInput(path, f"column {self.time}", fault + told)
-        for name in self.features:
-            if name in schema.names and not is_number(schema.field(name).type):
-                raise BadInput(path, f"column {name}", f"is {schema.field(name).type}, a number is needed")
         for key in filter(None, (self.asset, self.split)):
             if not is_name(schema.field(key).type):
                 raise BadInput(path, f"column {key}", f"is {schema.field(key).type}, text is needed")
+        if self.inputs is not None:
+            self.inputs.check(path, schema)
+            return
+        for name in self.features:
+            if name in schema.names and not is_number(schema.field(name).type):
+                raise BadInput(path, f"column {name}", f"is {schema.field(name).type}, a number is needed")
         for label in self.labels:
             if fault := label.fault(schema.field(label.column).type):
                 raise BadInput(path, f"column {label.column}", fault)
+
+
+def _as_parsed(type_: pa.DataType) -> pa.DataType:
+    """The type that a column of a text is parsed as for the user's own steps."""
+    if pa.types.is_boolean(type_):
+        return type_
+    return pa.float64() if is_number(type_) else pa.string()
 
 
 def match_features(patterns: Sequence[str], names: Sequence[str], never: Sequence[str]) -> list[str]:

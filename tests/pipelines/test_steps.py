@@ -1,0 +1,200 @@
+"""Jobs with steps of the user's own: against files that hold what the steps make."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from fleets import make_table, read_labels, read_windows
+
+CODE = """
+import pyarrow as pa
+import pyarrow.compute as pc
+
+def power(table):
+    product = pc.multiply(table["volt"], pc.cast(table["amp"], pa.float64()))
+    return table.append_column("power", product).append_column("hot", pc.greater(product, 0))
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A module own_power in a folder of packages; gone from this process afterwards."""
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "own_power.py").write_text(CODE)
+    yield folder / "own_power.py"
+    sys.modules.pop("own_power", None)
+
+
+def tables(rows: int = 600) -> dict[str, pa.Table]:
+    found = {}
+    for number in range(4):
+        plain = make_table(rows, seed=number, features=2).rename_columns(["t", "volt", "amp"])
+        amps = pa.array([str(round(value, 3)) for value in plain["amp"].to_pylist()])  # text, as some loggers write
+        found[f"m{number}"] = plain.set_column(2, "amp", amps)
+    return found
+
+
+def made(table: pa.Table) -> pa.Table:
+    product = table["volt"].to_numpy().astype("f8") * np.array(table["amp"].to_pylist(), "f8")
+    return table.append_column("power", pa.array(product)).append_column("hot", pa.array(product > 0))
+
+
+JOB = [
+    "source.features=[volt, power]",
+    "label={column: hot, classes: [false, true]}",
+    "train.task={name: classify}",
+]
+
+
+def with_steps(package) -> list[str]:
+    return [
+        *JOB,
+        "prepare={steps: ['own_power:power'], step_columns: [amp]}",
+        f"launch.preprocess.packages=['{package}']",
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_steps_make_what_files_could_hold(new_fleet, own, suffix):
+    """In units of a few rows, also of a mixed file."""
+    fleet, other = new_fleet("raw"), new_fleet("made")
+    for name, table in tables().items():
+        fleet.write(f"{name}.{suffix}", table, **({"row_group_size": 100} if suffix == "parquet" else {}))
+        other.write(f"{name}.parquet", made(table))
+    assert fleet.preprocess(*with_steps(own)) == 0
+    assert other.preprocess(*JOB) == 0
+    for split in ("train", "eval", "test"):
+        found, wanted = read_windows(fleet.output, split), read_windows(other.output, split)
+        assert found.keys() == wanted.keys()
+        for asset in wanted:
+            np.testing.assert_allclose(
+                np.stack(list(found[asset].values())), np.stack(list(wanted[asset].values())), rtol=1e-4, atol=1e-5
+            )
+        assert read_labels(fleet.output, split, "label") == read_labels(other.output, split, "label")
+
+
+def test_assets_that_share_a_file(new_fleet, own):
+    fleet, other = new_fleet("raw"), new_fleet("made")
+    whole = [table.append_column("who", pa.array([name] * len(table))) for name, table in tables().items()]
+    order = np.argsort(np.concatenate([table["t"].to_numpy() for table in whole]), kind="stable")
+    mixed = pa.concat_tables(whole).take(pa.array(order))
+    fleet.write("all.parquet", mixed)
+    other.write("all.parquet", made(mixed))
+    split = ["source.asset={column: who}", "split={by: time, train: 0.5, eval: 0.25, test: 0.25}"]
+    assert fleet.preprocess(*with_steps(own), *split) == 0
+    assert other.preprocess(*JOB, *split) == 0
+    for name in ("train", "test"):
+        found, wanted = read_windows(fleet.output, name), read_windows(other.output, name)
+        assert found.keys() == wanted.keys()
+        assert len(wanted) == 4
+        for asset in wanted:
+            assert found[asset].keys() == wanted[asset].keys()
+
+
+def test_other_code_is_other_data(fleet, own):
+    for name, table in tables(100).items():
+        fleet.write(f"{name}.parquet", table)
+    assert fleet.preprocess(*with_steps(own)) == 0
+    first = fleet.manifest.fingerprint
+    own.write_text(CODE + "# the same, said otherwise\n")
+    sys.modules.pop("own_power")
+    assert fleet.preprocess(*with_steps(own)) == 0
+    assert fleet.manifest.fingerprint != first
+
+
+LATE = """
+import pyarrow as pa
+
+def power(table):
+    if max(table["t"].to_pylist()) > 1500:
+        {late}
+    return table.append_column("power", table["volt"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("late", "told"),
+    [
+        ("raise ValueError('no such pump')", "own_power:power fails on rows 1,500 to 1,999 of "),
+        ("return table", "own_power:power gives no column 'power' on rows"),
+        ("return table.append_column('power', pa.array(['x'] * len(table)))", "gives 'power' as string on rows"),
+    ],
+)
+def test_a_mistake_that_is_met_late_is_one_line(fleet, own, capfd, late, told):
+    own.write_text(LATE.format(late=late))
+    for number in range(3):
+        table = make_table(2000, seed=number, features=1).rename_columns(["t", "volt"])
+        fleet.write(f"m{number}.parquet", table, row_group_size=500)
+    job = ["source.features=[volt, power]", "prepare.steps=['own_power:power']"]
+    assert fleet.preprocess(*job, f"launch.preprocess.packages=['{own}']") == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("prepare.steps: ")
+    assert told in line
+    assert not (fleet.output / "manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("job", "told"),
+    [
+        (["prepare.step_columns=[amp]"], "step_columns: there are no steps that could get them"),
+        (["prepare={steps: ['own_power:power'], step_columns: [ampere]}"], "no column matches 'ampere'"),
+        (["prepare={steps: ['own_power:power']}"], "and more of prepare.step_columns"),
+        (["prepare={steps: ['own_power']}"], "'own_power' must be module:function, such as my_package.steps:add_power"),
+        (
+            ["prepare={steps: ['own_power:power'], step_columns: [amp]}", "source.features=[volt, powr]"],
+            "source.features: no column matches 'powr'; did you mean 'power'",
+        ),
+    ],
+)
+def test_mistakes_in_the_job(fleet, own, capfd, job, told):
+    for name, table in tables(50).items():
+        fleet.write(f"{name}.parquet", table)
+    package = f"launch.preprocess.packages=['{own}']"
+    assert fleet.preprocess("source.features=[volt, power]", package, *job) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert told in line
+
+
+def test_a_file_whose_column_is_of_another_kind_is_set_aside(fleet, own):
+    for name, table in tables(100).items():
+        fleet.write(f"{name}.parquet", table)
+    odd = tables(100)["m0"]
+    fleet.write("odd.parquet", odd.set_column(2, "amp", pa.array([1.5] * 100)))
+    assert fleet.preprocess(*with_steps(own)) == 0
+    (reject,) = fleet.rejects()
+    assert (reject["asset"], reject["reason"]) == ("odd", "is double, the other files have string")
+
+
+def test_what_the_page_shows_is_true(root, tmp_path):
+    """As a reader would do it: the files of the page in a folder, and one command."""
+    python, job, dofn = re.findall(
+        r"```(?:python|yaml)\n(.*?)```", (root / "docs" / "own_steps.md").read_text(), re.DOTALL
+    )
+    (tmp_path / "pump_steps.py").write_text(python + dofn)
+    (tmp_path / "job.yaml").write_text(job)
+    (tmp_path / "pumps").mkdir()
+    for name, table in tables(100).items():
+        volts, amps = table["volt"].to_pylist(), table["amp"].to_pylist()
+        lines = [f"{t},{volt},{amp}" for t, (volt, amp) in enumerate(zip(volts, amps, strict=True))]
+        (tmp_path / "pumps" / f"{name}.csv").write_text("\n".join(["t,volt,amp", *lines, ""]))
+    command = [
+        sys.executable,
+        "-m",
+        "beamfeed",
+        "preprocess",
+        "job.yaml",
+        "--set",
+        "split={train: 1, eval: 0, test: 0}",
+    ]
+    both = ["--set", "prepare.steps=['pump_steps:Calibrated', 'pump_steps:add_power']"]
+    for more in ([], both):
+        done = subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+    manifest = json.loads((tmp_path / "pumps-data" / "manifest.json").read_text())
+    (values,) = [field for field in manifest["fields"] if field["name"] == "values"]
+    assert values["names"] == ["volt", "power"]

@@ -1,0 +1,106 @@
+"""Which columns of the files the user's own steps get, and which they must give."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.prepare import STEPS
+from beamfeed.contract.config.section import near_miss
+from beamfeed.contract.config.sources.timeseries import TimeseriesSource
+from beamfeed.contract.errors import UserError
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.own_steps import OwnSteps
+from beamfeed.transforms.sources.readers import iter_batches
+from beamfeed.transforms.sources.timeseries.columns import is_number
+from beamfeed.transforms.sources.timeseries.schema import Inputs, SeriesSchema, match_features
+
+TRIED = 1000  # rows
+
+Types = Mapping[str, Sequence[pa.DataType]]
+
+
+def try_steps(
+    job: Job, schema: SeriesSchema, types: Mapping[str, pa.DataType], seen: Types, paths: Sequence[str]
+) -> tuple[SeriesSchema, dict[str, list[pa.DataType]]]:
+    """Runs the steps on the first rows of a file, to see what columns they give.
+
+    Args:
+      job: with `prepare.steps`.
+      schema: of the files; without features.
+      types: of the files' columns.
+      seen: their types in each of some files.
+      paths: of these files.
+
+    Returns:
+      the schema with the columns that steps get, and `seen` with those that they give.
+
+    Raises:
+      UserError: if a step fails, or no file has rows to try it on.
+    """
+    steps = OwnSteps(tuple(job.prepare.steps), tuple(schema.keys))
+    schema = replace(schema, inputs=Inputs(steps, resolve_inputs(job, types, schema.keys)))
+    for path in paths:
+        try:
+            for _, row, batch in iter_batches(path, schema, schema.names):
+                if batch.num_rows:
+                    some = batch.slice(0, TRIED)
+                    made = steps.try_out(some, f"rows {row:,} to {row + some.num_rows - 1:,} of {path}")
+                    given = pa.schema(list(zip(some.schema.names, some.schema.types, strict=True)))
+                    return schema, _seen_after(made, given, seen)
+        except BadInput:  # set aside later on, with a reason
+            continue
+    raise UserError(f"{STEPS}: none of the {len(paths)} files that were looked at has rows to try them on")
+
+
+def resolve_inputs(
+    job: Job, types: Mapping[str, pa.DataType], keys: Sequence[str]
+) -> tuple[tuple[str, pa.DataType], ...]:
+    """The columns that steps get, with their types: those that the job names, where the files have them, and more.
+
+    Raises:
+      UserError: if `prepare.step_columns` names none of the files.
+    """
+    source = job.source
+    assert isinstance(source, TimeseriesSource)
+    numbers = [name for name in types if is_number(types[name])]
+    for pattern in job.prepare.step_columns:
+        if not match_features([pattern], list(types), ()):
+            near = near_miss(pattern, list(types))
+            raise UserError(
+                f"prepare.step_columns: no column matches {pattern!r}{near} (the files have: {', '.join(types)})"
+            )
+    features = match_features(source.features, numbers, keys)
+    named = [name for name in source.features if name in types]
+    labels = [label.column for label in job.label if label.column in types]
+    more = match_features(job.prepare.step_columns, list(types), keys)
+    return tuple((name, types[name]) for name in dict.fromkeys([*features, *named, *labels, *more]) if name is not None)
+
+
+def _seen_after(made: pa.Schema, given: pa.Schema, seen: Types) -> dict[str, list[pa.DataType]]:
+    """Types of what steps give: of a column that they passed on, as the files have it."""
+    found = {}
+    for name, type_ in zip(made.names, made.types, strict=True):
+        passed = name in seen and name in given.names and given.field(name).type.equals(type_)
+        found[name] = list(seen[name]) if passed else [type_]
+    return found
+
+
+def made_by_steps(batch: pa.RecordBatch, schema: SeriesSchema, where: str) -> pa.RecordBatch:
+    """The rows as the steps give them.
+
+    Raises:
+      UserError: if a step fails, or does not give a column that the job needs.
+    """
+    assert schema.inputs is not None
+    steps = schema.inputs.steps
+    made = steps.apply(batch, where)
+    last = f"{STEPS}: {steps.paths[-1]}"
+    for name in (*schema.features, *(label.column for label in schema.labels)):
+        if name not in made.schema.names:
+            raise UserError(f"{last} gives no column {name!r} on {where} (it gives: {', '.join(made.schema.names)})")
+    for name in schema.features:
+        if not is_number(type_ := made.schema.field(name).type):
+            raise UserError(f"{last} gives {name!r} as {type_} on {where}, a number is needed")
+    return made
