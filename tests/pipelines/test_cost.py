@@ -2,11 +2,15 @@
 
 import pickle
 
+import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pytest
+from apache_beam.pipeline import PipelineVisitor
 from fleets import make_table, split_of
 
+from beamfeed.pipelines.build import PreprocessPipeline
+from beamfeed.transforms.records import shard_plan
 from beamfeed.transforms.sources.readers import Group, expected, iter_batches, parquet
 from beamfeed.transforms.sources.timeseries import plan
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units
@@ -100,3 +104,58 @@ def test_very_many_columns_are_decoded_some_at_a_time(tmp_path, monkeypatch):
     batches = [batch for _, _, batch in iter_batches(path, Any(), names)]
     assert pa.Table.from_batches(batches).equals(table)
     assert max(batch.num_rows for batch in batches) == 64
+
+
+WEIGHTS: dict[str, int] = {}  # of the heaviest element, in bytes, by step
+
+
+def weigh(element: object, step: str) -> None:
+    WEIGHTS[step] = max(WEIGHTS.get(step, 0), len(pickle.dumps(element)))
+
+
+class Collections(PipelineVisitor):
+    """The PCollections of a pipeline, but for those within a combination, which a runner takes apart."""
+
+    def __init__(self):
+        self.found = []
+
+    def visit_value(self, value, producer_node):
+        within, node = False, producer_node.parent
+        while node is not None:
+            within |= isinstance(node.transform, beam.CombinePerKey | beam.CombineGlobally)
+            node = node.parent
+        if isinstance(value, beam.PCollection) and not within:
+            self.found.append((producer_node.full_label, value))
+
+
+@pytest.mark.parametrize("by", ["asset", "time"])
+def test_no_element_is_of_the_fleets_size(new_fleet, monkeypatch, by):
+    """The heaviest element of all steps, of 12 assets and of 72."""
+    build = PreprocessPipeline.build
+
+    def build_and_weigh(self, pipeline):
+        build(self, pipeline)
+        collections = Collections()
+        pipeline.visit(collections)
+        for number, (step, found) in enumerate(collections.found):
+            _ = found | f"Weigh{number}" >> beam.Map(weigh, step)
+
+    monkeypatch.setattr(PreprocessPipeline, "build", build_and_weigh)
+    monkeypatch.setattr(shard_plan, "SHARD_BYTES", 4 * 3 * 100)  # an asset or two in each
+    monkeypatch.setattr(shard_plan, "SHARD_MULTIPLE", 1)
+    heaviest = []
+    for assets in (12, 72):
+        fleet = new_fleet(str(assets))
+        for i in range(assets):
+            fleet.write(f"m{i:02d}.parquet", make_table(100, seed=i))
+        fleet.job["prepare"] = {"scale": {"per": "asset"}}
+        if by == "time":
+            fleet.job["split"] = {"by": "time", "train": 0.6, "eval": 0.2, "test": 0.2}
+        WEIGHTS.clear()
+        assert fleet.preprocess() == 0
+        heaviest.append(dict(WEIGHTS))
+    few, many = heaviest
+    assert len(few) > 30
+    grown = {step: (few[step], many[step]) for step in few if many[step] > few[step] + 100}
+    # The manifest lists the shards; test_manifest.py says how large it is. Values of a group come one by one.
+    assert {step for step in grown if step != "PublishManifest" and not step.endswith("/GroupByPiece")} == set(), grown

@@ -197,4 +197,4 @@ def test_what_the_page_shows_is_true(root, tmp_path):
         assert done.returncode == 0, done.stderr
     manifest = json.loads((tmp_path / "pumps-data" / "manifest.json").read_text())
     (values,) = [field for field in manifest["fields"] if field["name"] == "values"]
-    assert values["names"] == ["volt", "power"]
+    assert values["columns"] == ["volt", "power"]

@@ -6,10 +6,11 @@ from typing import Literal
 
 import numpy as np
 
+from beamfeed.transforms.sources.readers import batch_rows
 from beamfeed.transforms.sources.timeseries.rows import Rows
 
 How = Literal["mean", "first", "last", "min", "max"]
-HELD_ROWS = 1 << 18  # of one step; more are taken together
+HELD_BATCHES = 4  # of one step; more rows are taken together
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def fill_grid(rows: Rows, every: int, limit: int, last: Rows | None) -> Rows:
 def resample_stream(stream: Iterator[Rows], every: int, how: How, limit: int) -> Iterator[Rows]:
     """`resample` and `fill_grid` of a stream; a step is done when the next one has begun.
 
-    Holds HELD_ROWS rows of a step and one chunk of the stream, however many rows a step has.
+    Holds a few batches of a step and one chunk of the stream, however many rows a step has.
     """
     held: list[Rows] = []
     begun: Begun | None = None
@@ -133,7 +134,7 @@ def resample_stream(stream: Iterator[Rows], every: int, how: How, limit: int) ->
             last, begun = done.take(slice(-1, None)), None
             yield done
         rows = rows.take(slice(cut, None))
-        if len(rows) > HELD_ROWS:
+        if len(rows) > HELD_BATCHES * batch_rows(rows.values.shape[1]):
             rows, begun = _take_together(rows, every, how, begun)
         held = [rows]
     if held:

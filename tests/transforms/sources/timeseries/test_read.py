@@ -1,16 +1,24 @@
 """Rows of splits, from chunks and from files."""
 
+import tracemalloc
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from series import job_of, schema_of
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.split import SPLITS, Split
-from beamfeed.transforms.sources.readers import Group
+from beamfeed.transforms.sources.readers import Group, batch_rows
+from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
-from beamfeed.transforms.sources.timeseries.read import Chunk, to_rows
+from beamfeed.transforms.sources.timeseries.read import Chunk, read_sorted, sort_bytes, to_rows
 from beamfeed.transforms.sources.timeseries.rows import Rows
-from beamfeed.transforms.sources.timeseries.scan import FileSlice
+from beamfeed.transforms.sources.timeseries.scan import FileSlice, scan_file
 
 
 @given(
@@ -61,3 +69,36 @@ def test_splits_share_no_row_and_what_continues_was_adjacent(seed, size, chunk, 
             at = rows.position[i]
             joined = at > 0 and of_row[at - 1] == name and (max_gap is None or time[at] - time[at - 1] <= max_gap)
             assert rows.gap[i] == (not joined)
+
+
+@pytest.mark.parametrize("features", [1, 50])
+@pytest.mark.parametrize("labels", [False, True])
+def test_sorting_keeps_to_the_memory_that_is_counted(tmp_path, features, labels):
+    """Of NumPy and of Arrow, with a batch and what decodes it."""
+    rows = 10_000_000 // (features + 4)
+    rng = np.random.default_rng(0)
+    columns = {f"x{i}": rng.normal(size=rows).astype("f4") for i in range(features)}
+    table = pa.table({"t": rng.permutation(rows), **columns, "y": rng.integers(0, 2, rows)})
+    path = tmp_path / "m.parquet"
+    pq.write_table(table, path, row_group_size=65_536)
+    del table, columns
+    found = schema_of(path, "t")
+    if labels:
+        column = LabelColumn("y", pa.int64(), classes=("0", "1"))
+        found = replace(found, labels=(column,))
+    (piece,) = scan_file(storage.stat(str(path)), job_of(path, "t").source.asset, found, None, scratch="")
+    asset = SeriesAsset("m", (piece,), "train", total=rows, last=piece.last, sort=True)
+    pool = pa.default_memory_pool()
+    peaks, before = [0], pool.bytes_allocated()
+    tracemalloc.start()
+    try:
+        last = -1
+        for chunk in read_sorted(asset, found):
+            assert chunk.time[0] > last
+            last = chunk.time[-1]
+            peaks.append(pool.bytes_allocated() - before)
+        peak = tracemalloc.get_traced_memory()[1] + max(peaks)
+    finally:
+        tracemalloc.stop()
+    batches = 8 * batch_rows(features) * (4 * features + 40)
+    assert peak < sort_bytes(asset, found) + batches

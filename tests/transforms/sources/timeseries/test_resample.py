@@ -1,8 +1,11 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beamfeed.transforms.sources.readers import batch_rows
 from beamfeed.transforms.sources.timeseries.resample import resample_stream
 from beamfeed.transforms.sources.timeseries.rows import Rows
 
@@ -54,3 +57,26 @@ def test_means_are_taken_wide():
     rows = Rows(np.arange(len(values)), np.arange(len(values)), values, np.zeros(len(values), bool))
     (found,) = resample_stream(iter([rows]), 100_000, "mean", 0)
     assert found.values[0, 0] == pytest.approx(values[0, 0], rel=1e-7)
+
+
+@pytest.mark.parametrize("how", sorted(HOW))
+@pytest.mark.parametrize("features", [1, 400])
+def test_memory_does_not_grow_with_the_rows_of_a_step(how, features):
+    """A step of 60 chunks, as files are read."""
+    chunk = batch_rows(features)
+    rows = 60 * chunk
+
+    def stream():
+        for at in range(0, rows, chunk):
+            time = np.arange(at, at + chunk)
+            yield Rows(time, time, np.full((len(time), features), at, "f4"), np.zeros(len(time), bool))
+
+    tracemalloc.start()
+    try:
+        (found,) = resample_stream(stream(), rows, how, 0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    per_row = 4 * features + 8 + 8 + 1  # values, time, position, gap
+    assert peak < 25 * chunk * per_row
+    assert found.values.shape == (1, features)

@@ -1,0 +1,14 @@
+"""The tests that docs/reliability.md names are there."""
+
+import re
+
+
+def test_each_fault_names_tests_that_there_are(root):
+    page = (root / "docs" / "reliability.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| .* \| (.*) \|$", page, re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, 26))
+    for _, tests in rows:
+        named = re.findall(r"`([\w/]+\.py)::(\w+)`", tests)
+        assert named
+        for path, name in named:
+            assert f"\ndef {name}(" in (root / "tests" / path).read_text(), f"{path}::{name}"
