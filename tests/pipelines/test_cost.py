@@ -128,9 +128,8 @@ class Collections(PipelineVisitor):
             self.found.append((producer_node.full_label, value))
 
 
-@pytest.mark.parametrize("by", ["asset", "time"])
-def test_no_element_is_of_the_fleets_size(new_fleet, monkeypatch, by):
-    """The heaviest element of all steps, of 12 assets and of 72."""
+def test_no_element_is_of_the_fleets_size(new_fleet, monkeypatch):
+    """The heaviest element of each step, of 10 assets and of 50."""
     build = PreprocessPipeline.build
 
     def build_and_weigh(self, pipeline):
@@ -144,18 +143,19 @@ def test_no_element_is_of_the_fleets_size(new_fleet, monkeypatch, by):
     monkeypatch.setattr(shard_plan, "SHARD_BYTES", 4 * 3 * 100)  # an asset or two in each
     monkeypatch.setattr(shard_plan, "SHARD_MULTIPLE", 1)
     heaviest = []
-    for assets in (12, 72):
+    for assets in (10, 50):
         fleet = new_fleet(str(assets))
         for i in range(assets):
             fleet.write(f"m{i:02d}.parquet", make_table(100, seed=i))
-        fleet.job["prepare"] = {"scale": {"per": "asset"}}
-        if by == "time":
-            fleet.job["split"] = {"by": "time", "train": 0.6, "eval": 0.2, "test": 0.2}
+        fleet.job |= {
+            "prepare": {"scale": {"per": "asset"}},
+            "split": {"by": "time", "train": 0.6, "eval": 0.2, "test": 0.2},
+        }
         WEIGHTS.clear()
         assert fleet.preprocess() == 0
         heaviest.append(dict(WEIGHTS))
     few, many = heaviest
     assert len(few) > 30
-    grown = {step: (few[step], many[step]) for step in few if many[step] > few[step] + 100}
+    grown = {step: (few[step], many[step]) for step in few if many[step] > 1.3 * few[step] + 100}
     # The manifest lists the shards; test_manifest.py says how large it is. Values of a group come one by one.
     assert {step for step in grown if step != "PublishManifest" and not step.endswith("/GroupByPiece")} == set(), grown
