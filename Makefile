@@ -6,13 +6,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-long torture bench docs lint format lock clean template template-run
+.PHONY: help setup demo test test-long torture bench docs lint format lock clean template template-run
 
 help:
 	@echo "make demo       simulate a fleet, preprocess it, train on it with two workers (half a minute after the install)"
 	@echo "make test       the tests, on all cores"
-	@echo "make test-long  workers that are killed, a bucket on this machine, wheels, pages and examples that are run"
-	@echo "make test-fast  all tests but the slow ones"
+	@echo "make test-long  the slow ones: killed workers, a bucket on this machine, wheels, pages and examples that are run"
 	@echo "make torture    thousands of broken fleets against an oracle, and a hundred kills (writes docs/reliability.md)"
 	@echo "make bench      ours against the alternatives, SIZE=small (12 minutes) or SIZE=large (writes docs/benchmarks.md)"
 	@echo "make docs       the documentation as a site, with a page for every module, in out/docs (under a minute)"
@@ -39,12 +38,10 @@ demo: $(READY)
 SPREAD := --numprocesses logical --maxprocesses 4 --dist loadfile
 
 test: $(READY)
-	$(BIN)/python -m pytest $(SPREAD) -m "not long"
-
-test-fast: $(READY)
 	$(BIN)/python -m pytest $(SPREAD) -m "not slow and not long"
 
 test-long: $(READY)
+	$(BIN)/python -m pytest $(SPREAD) -m slow
 	$(BIN)/python -m pytest -m long
 
 FLEETS ?= 2000

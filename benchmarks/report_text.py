@@ -189,6 +189,48 @@ def files_lines(files: dict) -> Iterator[str]:
         yield ""
 
 
+def shapes_lines(shapes: Sequence[dict]) -> Iterator[str]:
+    """What `shapes.py` measured: each shape against the first of its family, and against the tree before."""
+    yield from [
+        "## The shape of the files",
+        "",
+        "The same number of values in other files; *first* is the ratio to the first line of a block. *before* is the "
+        "code before preprocessing was rebuilt for such files (`benchmarks/shapes.py`), on the same files in the same "
+        "run.",
+        "",
+    ]
+    header = (
+        "",
+        "seconds",
+        "vs first",
+        "peak RSS, MB",
+        "vs first",
+        "before: seconds",
+        "vs now",
+        "MB",
+        "vs now",
+    )
+    rows = []
+    for entry in shapes:
+        first = next(one for one in shapes if one["family"] == entry["family"])
+        cells = [f"{entry['family']}: {entry['shape']}"]
+        for key in ("seconds", "peak_rss_mb"):
+            now = entry[key].get("now")
+            cells += [number(now), times(now, first[key].get("now"))]
+        for key in ("seconds", "peak_rss_mb"):
+            before = entry[key].get("before")
+            cells += [number(before), times(before, entry[key].get("now"))]
+        rows.append(cells)
+    yield from table(header, rows)
+    failed = {
+        f"{one['family']}: {one['shape']}, {tree}": {"failed": why}
+        for one in shapes
+        for tree, why in one["failed"].items()
+    }
+    if failed:
+        yield from ["", "Not measured:", "", *left_out(failed)]
+
+
 def feed_baseline(entries: dict[str, dict]) -> str | None:
     """The entry that is ours: the first that bears the name."""
     return next((name for name in entries if name.startswith((OURS, "ours"))), None)
@@ -283,6 +325,9 @@ def _lines(results: dict) -> Iterator[str]:
         yield from growth_lines(axis, growth)
     if results.get("files"):
         yield from files_lines(results["files"])
+    if results.get("shapes"):
+        yield from shapes_lines(results["shapes"])
+        yield ""
     if results.get("feed"):
         yield from ["## Feeding", ""]
         if ran(results["feed"].get("results", {})):

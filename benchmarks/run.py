@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import shapes
 from alternatives import ALTERNATIVES, LENGTH, OURS, STRIDE, Alternative
 from machine import describe
 from measure import CommandFailed, Measured, measure, median
@@ -262,6 +263,7 @@ def main() -> None:
                 "assets": bench.grow(size.many_assets, "assets", size.repeats),
             },
             "files": bench.many_files(size.files),
+            "shapes": shapes.compare(shapes.SIZES[args.size], size.repeats, shapes.BEFORE, say),
             "feed": bench.feed(*size.feed),
             "train": bench.train(*size.train, size.repeats),
             "profile": bench.profile(args.out / "profile.png"),

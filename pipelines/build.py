@@ -10,12 +10,13 @@ read costs less than to hold or to shuffle the data.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.fleet import ChooseNames, DecideFleet, Fleet
@@ -27,7 +28,18 @@ from beamfeed.transforms.records.tfrecord import WriteToTFRecord, Written
 from beamfeed.transforms.records.verify import VerifyShard
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Asset, Source
-from beamfeed.transforms.sources.checking import NOTES, REJECTS, VALUES, Judge, PlanAsset, ScanFile, ValidateUnit
+from beamfeed.transforms.sources.checking import (
+    LOST,
+    NOTES,
+    REJECTS,
+    VALUES,
+    Judge,
+    Outcome,
+    PlanAsset,
+    ScanFile,
+    ValidateUnit,
+)
+from beamfeed.transforms.statistics.sums import CountRows
 from beamfeed.transforms.statistics.transform_fn import WriteTransformFn
 
 
@@ -48,59 +60,49 @@ class PreprocessPipeline:
         verdicts = _check_assets(self, planned["assets"])
         statistics, transform_fn = source.learn(verdicts)
         transform_written = transform_fn | "WriteTransformFn" >> WriteTransformFn(self.layout.root)
-        outcome = verdicts | "DropStatistics" >> beam.Map(lambda verdict: replace(verdict, statistics=None))
-        accepted = outcome | "AcceptedAssets" >> beam.Filter(lambda verdict: verdict.accepted)
-        rejects = (
-            planned[REJECTS],
-            outcome | "TheirRejects" >> beam.FlatMap(lambda verdict: verdict.rejects),
-        ) | "Rejects" >> beam.Flatten()
-        values = (
-            planned[VALUES],
-            outcome | "TheirValues" >> beam.FlatMap(lambda verdict: verdict.split_values),
-        ) | "Values" >> beam.Flatten()
-        notes = (
-            planned[NOTES],
-            outcome | "TheirNotes" >> beam.FlatMap(lambda verdict: verdict.notes),
-        ) | "Notes" >> beam.Flatten()
-        counted = accepted | "AssetsAndRows" >> beam.Map(lambda verdict: (1, verdict.asset.rows))
-        fleet = _single(pipeline, "Decide") | "DecideFleet" >> beam.ParDo(
+        judged = verdicts | "Outcome" >> beam.ParDo(Outcome()).with_outputs(REJECTS, NOTES, VALUES, main="accepted")
+        accepted, once = judged["accepted"], pipeline | "Once" >> beam.Create([None])
+        rejects = (planned[REJECTS], planned[LOST], judged[REJECTS]) | "Rejects" >> beam.Flatten()
+        counted = (
+            accepted
+            | "CountAssets" >> beam.CombineGlobally(CountRows(lambda verdict: verdict.asset.rows)).without_defaults()
+        )
+        fleet = once | "DecideFleet" >> beam.ParDo(
             DecideFleet(job, self.layout, self.files),
-            beam.pvalue.AsSingleton(counted | "CountAssets" >> beam.CombineGlobally(_add_pairs)),
+            beam.pvalue.AsSingleton(counted, default_value=(0, 0)),
             beam.pvalue.AsList(rejects),
-            beam.pvalue.AsList(values | "EachValue" >> beam.Distinct()),
+            *_values(job, planned[VALUES], judged[VALUES]),
         )
         works = accepted | "Works" >> beam.FlatMap(source.works)
         written = (
-            _single(pipeline, "Shards")
+            once
             # The fleet is there as a barrier: nothing is written before it is decided on.
             | "PlanShards" >> beam.FlatMap(self._plan_shards, beam.pvalue.AsIter(works), beam.pvalue.AsSingleton(fleet))
             | "SpreadShards" >> beam.Reshuffle()
             | "WriteToTFRecord" >> WriteToTFRecord(self.layout, source, transform_fn[0], statistics, progress)
         )
-        fields = statistics | "Fields" >> beam.Map(source.fields)
         verify = VerifyShard(job.windows, job.output.compression, progress)
         verified = (
             written
             | "SpreadWritten" >> beam.Reshuffle()
-            | "VerifyShard" >> beam.ParDo(verify, beam.pvalue.AsSingleton(fields))
+            | "VerifyShard"
+            >> beam.ParDo(verify, beam.pvalue.AsSingleton(statistics | "Fields" >> beam.Map(source.fields)))
         )
-        with_windows = written | "AssetsOfShards" >> beam.FlatMap(_split_and_asset) | "EachAsset" >> beam.Distinct()
-        by_split = with_windows | "SplitOfEach" >> beam.Keys() | "AssetsBySplit" >> beam.combiners.Count.PerElement()
-        empty = (
+        with_windows = (
             {
                 "assets": accepted | "AcceptedByName" >> beam.Map(lambda verdict: (verdict.asset.name, verdict.asset)),
-                "windows": with_windows | "WindowsByAsset" >> beam.Map(lambda found: (found[1], None)),
+                "splits": written | "SplitsByAsset" >> beam.FlatMap(_splits_by_asset),
             }
             | "JoinWindows" >> beam.CoGroupByKey()
-            | "WithoutWindow" >> beam.FlatMap(_without_window, source)
+            | "SplitsOfAsset" >> beam.ParDo(SplitsOfAsset(source)).with_outputs(REJECTS, main="splits")
         )
-        _ = _single(pipeline, "Publish") | "PublishManifest" >> beam.ParDo(
+        _ = once | "PublishManifest" >> beam.ParDo(
             Publish(source, self.fingerprint, self.layout),
             beam.pvalue.AsSingleton(fleet),
             beam.pvalue.AsList(rejects),
-            beam.pvalue.AsList(empty),
-            beam.pvalue.AsDict(by_split),
-            beam.pvalue.AsList(notes | "SumUpNotes" >> SumUp()),
+            beam.pvalue.AsList(with_windows[REJECTS]),
+            beam.pvalue.AsDict(with_windows["splits"] | "AssetsBySplit" >> beam.combiners.Count.PerElement()),
+            beam.pvalue.AsList((planned[NOTES], judged[NOTES]) | "Notes" >> beam.Flatten() | "SumUpNotes" >> SumUp()),
             beam.pvalue.AsList(verified),
             beam.pvalue.AsSingleton(statistics),
             beam.pvalue.AsList(transform_written),
@@ -117,7 +119,7 @@ class PreprocessPipeline:
 
 
 def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
-    """PCollections 'assets' of (asset's name, Asset), 'rejects', 'notes' and 'values'.
+    """PCollections 'assets' of (asset's name, Asset), 'rejects', 'lost', 'notes' and 'values'.
 
     No PTransform, so that a runner shows each step by its own name.
     """
@@ -127,20 +129,28 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline) -> dict[str, 
         | "Listing" >> beam.Create([layout.listing])
         | "ReadListing" >> beam.FlatMap(read_listing)
         | "SpreadFiles" >> beam.Reshuffle()
-        | "ScanFile" >> beam.ParDo(ScanFile(source, layout.scratch, progress)).with_outputs(REJECTS, main="pieces")
+        | "ScanFile"
+        >> beam.ParDo(ScanFile(source, layout.scratch, progress)).with_outputs(REJECTS, LOST, main="pieces")
     )
-    lost = scanned[REJECTS] | "Nameless" >> beam.Filter(lambda reject: reject.asset is None)
-    named = scanned[REJECTS] | "Named" >> beam.Filter(lambda reject: reject.asset is not None)
     found = {
-        "pieces": scanned["pieces"] | "ByAsset" >> beam.Map(lambda piece: (piece.asset, piece)),
-        "rejects": named | "RejectsByAsset" >> beam.Map(lambda reject: (reject.asset, reject)),
+        "pieces": scanned["pieces"],
+        "rejects": scanned[REJECTS],
     } | "JoinPieces" >> beam.CoGroupByKey()
-    kept = found | "Names" >> beam.Keys() | "ChooseNames" >> beam.CombineGlobally(ChooseNames(source.job))
+    kept = (
+        found
+        | "Names" >> beam.Keys()
+        | "ChooseNames" >> beam.CombineGlobally(ChooseNames(source.job)).without_defaults()
+    )
     planned = found | "PlanAsset" >> beam.ParDo(
-        PlanAsset(source), beam.pvalue.AsSingleton(kept), beam.pvalue.AsList(lost)
+        PlanAsset(source), beam.pvalue.AsSingleton(kept, default_value=None), beam.pvalue.AsList(scanned[LOST])
     ).with_outputs(REJECTS, NOTES, VALUES, main="assets")
-    rejects = (lost, planned[REJECTS]) | "EarlyRejects" >> beam.Flatten()
-    return {"assets": planned["assets"], REJECTS: rejects, NOTES: planned[NOTES], VALUES: planned[VALUES]}
+    return {
+        "assets": planned["assets"],
+        REJECTS: planned[REJECTS],
+        LOST: scanned[LOST],
+        NOTES: planned[NOTES],
+        VALUES: planned[VALUES],
+    }
 
 
 def _check_assets(job: PreprocessPipeline, assets: beam.PCollection) -> beam.PCollection:
@@ -148,8 +158,7 @@ def _check_assets(job: PreprocessPipeline, assets: beam.PCollection) -> beam.PCo
     source, progress = job.source, job.progress
     total = (
         assets
-        | "TheirRows" >> beam.MapTuple(lambda _, asset: (1, asset.rows))
-        | "CountRows" >> beam.CombineGlobally(_add_pairs)
+        | "CountRows" >> beam.CombineGlobally(CountRows(lambda found: found[1].rows)).without_defaults()
         | "Total" >> beam.Map(_tell_total, progress)
     )
     assets = assets | "InFleet" >> beam.Map(
@@ -174,31 +183,35 @@ def _tell_total(total: tuple[int, int], progress: Progress) -> tuple[int, int]:
     return total
 
 
-def _add_pairs(pairs: Any) -> tuple[int, int]:
-    assets, rows = 0, 0
-    for more_assets, more_rows in pairs:
-        assets, rows = assets + more_assets, rows + more_rows
-    return assets, rows
+def _values(job: Job, *found: beam.PCollection) -> Iterator[beam.pvalue.AsList]:
+    """With split: {by: column}, a side input: the values of the column, each once."""
+    if job.split.by == "column":
+        yield beam.pvalue.AsList(found | "Values" >> beam.Flatten() | "EachValue" >> beam.Distinct())
 
 
-def _split_and_asset(written: Written) -> Iterator[tuple[str, str]]:
+def _splits_by_asset(written: Written) -> Iterator[tuple[str, str]]:
     for asset, windows in written.tally.windows_by_asset.items():
         if windows:
-            yield written.split, asset
+            yield asset, written.split
 
 
-def _without_window(found: tuple[str, dict[str, Any]], source: Source) -> Iterator[tuple[Reject, int]]:
-    """Of an asset without a window the reject and its rows."""
-    name, parts = found
-    asset: Asset
-    for asset in parts["assets"]:
-        if not list(parts["windows"]):
-            yield Reject(name, asset.files, "file", source.why_empty(asset)), asset.rows
+class SplitsOfAsset(beam.DoFn):
+    """(asset's name, the asset and the splits that shards hold of it) -> each of these splits once.
 
+    Tagged 'rejects', where there is none -> (Reject, the asset's rows).
+    """
 
-def _single(pipeline: beam.Pipeline, name: str) -> beam.PCollection:
-    """One element, for a step that takes everything as side inputs."""
-    return pipeline | f"{name}Once" >> beam.Create([None])
+    def __init__(self, source: Source):
+        self._source = source
+
+    def process(self, found: tuple[str, dict[str, Any]]) -> Iterator[Any]:
+        name, parts = found
+        splits = set(parts["splits"])
+        yield from sorted(splits)
+        asset: Asset
+        for asset in () if splits else parts["assets"]:
+            reject = Reject(name, asset.files, "file", self._source.why_empty(asset))
+            yield beam.pvalue.TaggedOutput(REJECTS, (reject, asset.rows))
 
 
 def write_listing(layout: DataLayout, files: list[FileStat]) -> None:

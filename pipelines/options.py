@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -15,6 +15,7 @@ from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.errors import UserError
 
 OWN = ("--job", "--set")
+View = TypeVar("View", bound=PipelineOptions)
 
 
 class JobOptions(PipelineOptions):
@@ -32,6 +33,13 @@ class JobOptions(PipelineOptions):
             help="Overrides a key of the job file, such as windows.stride=4. May be given again.",
         )
         parser.add_argument("--progress-dir", dest="progress_dir", help=argparse.SUPPRESS)
+
+    def view_as(self, cls: type[View]) -> View:
+        """As Beam's, which parses all flags again each time, some hundred times while a job is built."""
+        views: dict[type, Any] = self.__dict__.setdefault("_views", {})
+        if cls not in views:
+            views[cls] = super().view_as(cls)
+        return views[cls]
 
 
 @contextmanager

@@ -10,7 +10,6 @@ import pytest
 import yaml
 from fleets import read_windows
 
-pytestmark = pytest.mark.slow
 BEAMFEED = Path(sys.executable).with_name("beamfeed")
 
 
@@ -39,6 +38,7 @@ def trained(root, data, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_turbofan_learns_and_holds_no_nan(trained):
     lines = [json.loads(line) for line in (trained / "model" / "metrics.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in lines] == [1, 2]
@@ -50,6 +50,7 @@ def test_turbofan_learns_and_holds_no_nan(trained):
         assert np.isfinite(windows).all()
 
 
+@pytest.mark.slow
 def test_a_second_run_does_nothing(root, data, trained):
     before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
     done = run(root, "run", *turbofan(root, trained, data / "turbofan"))
@@ -58,6 +59,7 @@ def test_a_second_run_does_nothing(root, data, trained):
     assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_inspect_shows_and_verifies(root, trained):
     done = run(root, "inspect", str(trained / "data"), "--verify", "--windows", "1")
     assert "sensor_01" in done.stdout
@@ -70,6 +72,7 @@ def test_inspect_shows_and_verifies(root, trained):
     shard.write_bytes(whole)
 
 
+@pytest.mark.slow
 def test_export_reconstructs_windows(trained):
     import tensorflow as tf
 
@@ -83,6 +86,7 @@ def test_export_reconstructs_windows(trained):
     }
 
 
+@pytest.mark.slow
 def test_pruned_run_on_csv_has_folders_of_its_own(root, data, tmp_path):
     job = turbofan(root, tmp_path, data / "turbofan_csv", "train.feed.batch_size=32", "launch.train.workers=1")
     run(root, "run", *job, "--max-assets", "5")

@@ -146,7 +146,7 @@ def check_values(found: Iterable[str], split: Split) -> None:
 
 
 class DecideFleet(beam.DoFn):
-    """What was counted, all rejects and the values of split.column, as side inputs -> Fleet.
+    """What was counted, all rejects and, with split: {by: column}, the column's values, as side inputs -> Fleet.
 
     Stops the job if too much is rejected.
     """
@@ -154,7 +154,9 @@ class DecideFleet(beam.DoFn):
     def __init__(self, job: Job, layout: DataLayout, files: int):
         self._job, self._layout, self._files = job, layout, files
 
-    def process(self, _: None, accepted: tuple[int, int], rejects: list[Reject], values: list[str]) -> Iterable[Fleet]:
+    def process(
+        self, _: None, accepted: tuple[int, int], rejects: list[Reject], values: Sequence[str] = ()
+    ) -> Iterable[Fleet]:
         fleet = Fleet.of(self._files, *accepted, rejects)
         check_limits(fleet, sorted(set(rejects), key=str), self._job.limits, self._layout)
         if self._job.split.by == "column" and self._job.source.max_assets is None and not fleet.rejected_files:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 
 
@@ -22,6 +23,6 @@ class Progress:
     def _append(self, event: dict) -> None:
         if self.folder is None:
             return
-        # One short write to a file of the process's own: lines never mix.
-        with open(os.path.join(self.folder, f"{os.getpid()}.jsonl"), "a", encoding="utf-8") as file:
+        # One short write to a file of the process's own: lines never mix. A job is worth more than what is told of it.
+        with suppress(OSError), open(os.path.join(self.folder, f"{os.getpid()}.jsonl"), "a", encoding="utf-8") as file:
             file.write(json.dumps(event) + "\n")

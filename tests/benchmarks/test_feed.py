@@ -104,6 +104,7 @@ def test_medians_and_ratios_of_turns():
     assert result["other"] == {"windows_per_second": 2, "peak_rss_mb": 2, "ours_is_faster": 10}
 
 
+@pytest.mark.slow
 def test_the_command_compares_and_writes_json(tmp_path):
     out = tmp_path / "feed.json"
     sizes = "--assets 6 --rows 200 --length 16 --stride 8 --shards 2 --batch 8 --shuffle 32 --seconds 0.2 --repeats 1"

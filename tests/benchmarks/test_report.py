@@ -78,6 +78,13 @@ def results(tmp_path):
                 "grain": {"windows_per_second": 25_000.0, "peak_rss_mb": 1200.0},
             }
         },
+        "shapes": [
+            {"family": "width", "shape": shape, "seconds": seconds, "peak_rss_mb": memory, "failed": failed}
+            for shape, seconds, memory, failed in (
+                ("16 columns", {"now": 4.0, "before": 5.0}, {"now": 500.0, "before": 600.0}, {}),
+                ("1,000 columns", {"now": 6.0}, {"now": 650.0}, {"before": "exit code -9: out of\nmemory"}),
+            )
+        ],
         "profile": {"command": "beamfeed profile data", "text": "stage  windows/s\nparse  12", "png": str(png)},
         "train": {
             "model": "A model",
@@ -133,6 +140,13 @@ def test_a_peak_on_the_way_is_not_hidden(results):
     results["growth"]["rows"] = growth((900, 905, 1080, 910, 909))
     text = report.render(results)
     assert "With 10x the rows, peak memory changes by +1.0%, within the target of 10% (highest: +20.0% at 4x)." in text
+
+
+def test_shapes_are_compared_with_the_first_and_with_before(results):
+    text = report.render(results)
+    assert "| width: 16 columns | 4.0 | 1.0x | 500 | 1.0x | 5.0 | 1.2x | 600 | 1.2x |" in text
+    assert "| width: 1,000 columns | 6.0 | 1.5x | 650 | 1.3x | - | - | - | - |" in text
+    assert "- width: 1,000 columns, before: exit code -9: out of memory" in text
 
 
 def test_growth_that_failed_has_no_line(results, tmp_path):

@@ -2,10 +2,12 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from fleets import make_table
 
 
+@pytest.mark.slow
 def test_the_example_writes_the_windows_of_a_plain_loop(fleet, root):
     tables = {f"m{i}": make_table(3000 + i, seed=i) for i in range(3)}
     for name, table in tables.items():

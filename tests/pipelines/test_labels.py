@@ -427,6 +427,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FAILURES)
 def test_what_nothing_can_be_learned_from_is_one_line(fleet, capfd, case):
     rng = np.random.default_rng(0)

@@ -40,6 +40,7 @@ def wait_for_lock(process: subprocess.Popen, output) -> None:
         time.sleep(0.002)
 
 
+@pytest.mark.slow
 def test_two_runs_at_one_output_exclude_each_other(fleet, start):
     for i in range(3):
         fleet.write(f"m{i}.parquet", make_table(2000, seed=i))

@@ -85,7 +85,7 @@ def test_robust_gives_the_same_bytes_however_units_are_cut(new_fleet, monkeypatc
         fleet.job["output"]["records"] = "windows"
         overrides = [f"prepare.scale={{how: robust, per: {per}}}", f"launch.preprocess.workers={workers}"]
         assert fleet.preprocess(*overrides) == 0
-        assert len(units) > 30 if name == "cut" else len(units) == 8
+        assert len(units) > 25 if name == "cut" else len(units) == 8
         assert len(fleet.rejects()) == 1
         scales = [path.read_bytes() for path in fleet.output.glob("data-*/transform_fn/assets/*")]
         assert len(scales) == (per == "asset")

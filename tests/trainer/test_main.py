@@ -30,6 +30,7 @@ def test_the_whole_trainer_does_without_beam():
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_it_trains_once_then_more_then_anew(job_file, job, capsys):
     names = RunLayout(job().train.workdir)
     assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
@@ -144,6 +145,7 @@ def test_what_does_not_change_what_is_learned_may_change_and_is_told(job_file, j
         assert json.loads(file.readlines()[3])["learning_rate"] == pytest.approx(0.002)
 
 
+@pytest.mark.slow
 def test_nothing_is_told_where_nothing_changed(job_file, capsys):
     assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
     assert main(["--job", job_file, "--set", "train.epochs=1", "--restart"]) == 0

@@ -276,8 +276,7 @@ class Source(ABC, Generic[P, A, R]):
         """PCollection of Verdict -> a PCollection of one, the statistics of the training rows."""
         return (
             verdicts
-            | "TrainingRows" >> beam.Filter(lambda verdict: verdict.trains)
-            | "TheirStatistics" >> beam.Map(lambda verdict: verdict.statistics)
+            | "TrainingRows" >> beam.FlatMap(lambda verdict: [verdict.statistics] if verdict.trains else [])
             | "AddUp" >> beam.CombineGlobally(AddUp(self.zero))
         )
 

@@ -1,6 +1,7 @@
 """The steps that check the files, the same for every kind: each is a method of Source as a DoFn."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import apache_beam as beam
@@ -14,6 +15,7 @@ from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.base import Asset, Piece, Report, Source, Unit, Verdict
 
 REJECTS = "rejects"  # the tagged output of what is set aside
+LOST = "lost"  # of files that are set aside and may hold rows of any asset
 NOTES = "notes"
 VALUES = "values"  # of split.column, as paths tell them
 T = TypeVar("T")
@@ -49,17 +51,26 @@ def reading(files: Iterable[FileStat | None], read: Callable[[], T]) -> T:
 
 
 class ScanFile(beam.DoFn):
-    """FileStat -> Piece, one for each asset in the file; tagged 'rejects' -> Reject."""
+    """FileStat -> (asset's name, Piece), one for each asset in the file.
+
+    Of a file that is set aside, tagged 'rejects' -> (asset's name, Reject), or 'lost' -> Reject where it does not tell.
+    """
 
     def __init__(self, source: Source, scratch: str, progress: Progress):
         self._source, self._scratch, self._progress = source, scratch, progress
 
     def process(self, file: FileStat) -> Iterator[Any]:
         try:
-            yield from reading([file], lambda: list(self._source.scan(file, self._scratch)))
+            for piece in reading([file], lambda: list(self._source.scan(file, self._scratch))):
+                yield piece.asset, piece
         except BadInput as bad:
             reject = bad.reject(self._source.asset_of_path(file.path, self._source.job))
-            yield beam.pvalue.TaggedOutput(REJECTS, reject)
+            named = reject.asset is not None
+            yield (
+                beam.pvalue.TaggedOutput(REJECTS, (reject.asset, reject))
+                if named
+                else beam.pvalue.TaggedOutput(LOST, reject)
+            )
         self._progress.add("scan", assets=1)
 
 
@@ -119,3 +130,14 @@ class Judge(beam.DoFn):
         _, parts = found
         (asset,) = parts["asset"]
         yield self._source.judge(asset, parts["reports"])
+
+
+class Outcome(beam.DoFn):
+    """Verdict -> the same without statistics, if it is accepted; tagged 'rejects', 'notes' and 'values'."""
+
+    def process(self, verdict: Verdict) -> Iterator[Any]:
+        if verdict.accepted:
+            yield replace(verdict, statistics=None)
+        for tag, found in ((REJECTS, verdict.rejects), (NOTES, verdict.notes), (VALUES, verdict.split_values)):
+            for one in found:
+                yield beam.pvalue.TaggedOutput(tag, one)

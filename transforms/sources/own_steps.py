@@ -1,5 +1,6 @@
 """The user's own steps of `prepare.steps`: from an Arrow table to an Arrow table, a batch of rows at a time."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,8 +74,9 @@ class OwnSteps:
         half = batch.num_rows // 2
         if half:
             parts = [self.apply(batch.slice(at, rows), where) for at, rows in ((0, half), (half, None))]
+            there = [frozenset(part.schema.names) for part in parts]
             for name in whole.schema.names:
-                if any(name not in part.schema.names for part in parts):
+                if any(name not in names for names in there):
                     raise UserError(f"{STEPS}: column {name!r} is not there for each batch of rows")
                 joined = np.concatenate([_values(part.column(name)) for part in parts])
                 if not _same(_values(whole.column(name)), joined):
@@ -122,11 +124,12 @@ def _checked(found: Any, given: pa.Table, keys: Sequence[str], what: str, where:
             f"{what} makes {found.num_rows:,} rows of {given.num_rows:,} ({where}); it must keep them all, in their "
             "order: values that should not count may be null"
         )
-    for name in found.schema.names:
-        if found.schema.names.count(name) > 1:
-            raise UserError(f"{what} gives {found.schema.names.count(name)} columns of the name {name!r}")
+    counts = Counter(found.schema.names)
+    for name, count in counts.items():
+        if count > 1:
+            raise UserError(f"{what} gives {count} columns of the name {name!r}")
     for key in keys:
-        if key not in found.schema.names:
+        if key not in counts:
             raise UserError(f"{what} leaves out the column {key!r}, which the job needs")
         if not found.column(key).equals(given.column(key)):
             raise UserError(

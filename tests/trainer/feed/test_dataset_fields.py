@@ -288,7 +288,7 @@ some_fields = st.lists(
     st.integers(1, 5),
     st.sampled_from(["none", "memory"]),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_any_fields(fields, windows, rows, batch, cache):
     if not any(count >= windows.length for shard in rows for count in shard):
         return
@@ -309,6 +309,7 @@ def test_the_loop_that_all_is_compared_with_finds_what_was_written(tmp_path):
                                   else np.asarray(expected, object).tolist())  # fmt: skip
 
 
+@pytest.mark.slow
 def test_tuning_changes_how_and_not_what(made):
     expected = made.read(shuffle=20)
     for tuning in (Tuning(open_blocks=1, rounds=1), Tuning(parallel=False, prefetch=False)):

@@ -167,6 +167,7 @@ def test_several_outputs_stopped_anywhere_and_started_again_nothing_changes(data
     assert result.best == max(one["eval_fault_auc"] for one in lines(whole))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["max", "min"])
 def test_what_is_watched_decides_the_best_weights_and_the_end(data, job, mode):
     made = job(
@@ -239,6 +240,7 @@ def test_without_an_eval_split_the_train_split_decides(tmp_path):
     assert result.test_metrics == {}
 
 
+@pytest.mark.slow
 def test_an_export_of_several_outputs_has_their_names_in_front(data, job):
     made = job(**SEVERAL, epochs=1)
     train(made, data)

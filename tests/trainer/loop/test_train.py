@@ -97,6 +97,7 @@ def test_the_export_agrees_with_the_model(trained):
         assert file.read(8) == b"\x89PNG\r\n\x1a\n"
 
 
+@pytest.mark.slow
 def test_two_epochs_and_two_more_equal_four(job, written, tmp_path):
     other = str(tmp_path / "whole")
     train(job(epochs=2), written)
@@ -107,6 +108,7 @@ def test_two_epochs_and_two_more_equal_four(job, written, tmp_path):
         np.testing.assert_array_equal(resumed, whole)
 
 
+@pytest.mark.slow
 def test_a_lost_epoch_is_run_again_and_told_once(job, written):
     made = job(epochs=3)
     train(made, written)
@@ -117,6 +119,7 @@ def test_a_lost_epoch_is_run_again_and_told_once(job, written):
     assert without_times(lines(made)) == without_times(before)
 
 
+@pytest.mark.slow
 def test_early_stopping_stops_and_stays_stopped(job, written):
     made = job(epochs=9, early_stopping={"patience": 2, "min_delta": 10.0})
     result = train(made, written)
@@ -142,6 +145,7 @@ def test_a_loss_that_is_not_finite_fails_the_job(helpers, job, tmp_path):
         train(job(), written)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feed", [{"cache": "memory"}, {"cache": "file"}])
 def test_feeds(job, written, feed):
     result = train(job(feed={"batch_size": 8, "shuffle": 32, **feed}), written)
@@ -240,6 +244,7 @@ def test_mixed_precision_learns_and_exports_float32(job, written, precision):
     assert all(0 < line["gradient_norm"] < math.inf for line in lines(made))  # the first steps of float16 overflow
 
 
+@pytest.mark.slow
 def test_data_prepared_anew_under_a_running_training_are_told(job, written, capsys):
     shown = written.manifest.model_copy(update={"fingerprint": "1f" * 32})
     write_manifest(written.output, shown)

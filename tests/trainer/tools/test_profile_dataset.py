@@ -48,6 +48,7 @@ def beamfeed(*args):
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.slow
 def test_it_measures_every_stage_every_option_and_the_steps_of_a_job(written, job, tmp_path):
     path, out = tmp_path / "job.yaml", tmp_path / "out"
     made = job()
@@ -95,6 +96,7 @@ def test_a_damaged_shard_is_named(written, capsys):
     assert f"{path}: damaged" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("compression", "records"), [("gzip", "segments"), ("none", "windows")])
 def test_every_format_can_be_measured(helpers, tmp_path, compression, records):
     segments = {"train": helpers.segments_of([20, 33, 8], 2)}

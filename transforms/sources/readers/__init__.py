@@ -170,8 +170,8 @@ def _complete(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
     there = batch.schema.names
     if there == list(names) and not any(map(_is_view, batch.schema.types)):
         return batch
-    none = pa.nulls(batch.num_rows, pa.float32())
-    columns = [batch.column(name) if name in there else none for name in names]
+    none, known = pa.nulls(batch.num_rows, pa.float32()), frozenset(there)
+    columns = [batch.column(name) if name in known else none for name in names]
     plain = [column.cast(_VIEWS[column.type]) if _is_view(column.type) else column for column in columns]
     return pa.RecordBatch.from_arrays(plain, names=list(names))
 

@@ -38,7 +38,7 @@ def _open(path: str, names: Sequence[str] | None = None) -> Iterator[tuple[pa.Sc
                 yield schema, reader, seekable
                 return
         source.seek(0)
-        places = [schema.names.index(name) for name in names]
+        places = [schema.get_field_index(name) for name in names]
         with open_(source, options=pa.ipc.IpcReadOptions(included_fields=places, use_threads=False)) as reader:
             yield schema, reader, seekable
 
@@ -61,7 +61,8 @@ def iter_arrow(
     """Streams columns of record batches, see `iter_batches`."""
     schema = arrow_schema(path)
     expected.check(path, schema)
-    names = [name for name in names if name in schema.names]
+    there = frozenset(schema.names)
+    names = [name for name in names if name in there]
     with _open(path, names) as (_, reader, seekable):
         row = 0
         if not seekable:

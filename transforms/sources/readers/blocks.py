@@ -1,7 +1,7 @@
 """Texts as blocks of whole lines, so that workers can share a file."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers.expected import Group
+from beamfeed.transforms.sources.readers.encoding import BadText
+from beamfeed.transforms.sources.readers.expected import Group, batch_rows
 from beamfeed.transforms.sources.readers.formats import packed_by
 
 BLOCK_BYTES = 8 << 20
@@ -141,3 +142,37 @@ def lines_before(path: str, place: int) -> int:
         if place <= 0:
             break
     return lines
+
+
+def iter_tables(
+    path: str, blocks: Iterable[tuple[int, bytes]], groups: Sequence[Group] | None, columns: int,
+    parse: Callable[[bytes, bool], pa.Table], first_line: int = 0,
+) -> Iterator[tuple[Group, int, pa.RecordBatch]]:  # fmt: skip
+    """Parses blocks one after the other, see `iter_batches`.
+
+    Args:
+      path: of the file, for messages.
+      blocks: whole lines, each with the byte that they start at.
+      groups: what they are; None where they are all blocks of the file.
+      columns: that are read.
+      parse: a block, and whether it is the first of the file; raises BadText.
+      first_line: lines that were left out of the first block.
+
+    Raises:
+      BadInput: at the line that cannot be read.
+    """
+    starts = None if groups is None else {group.place: group.row for group in groups}
+    rows, lines = 0, 0
+    for place, block in blocks:
+        try:
+            table = parse(block, place == 0)
+        except BadText as bad:
+            before = lines if starts is None else lines_before(path, place)
+            bad = bad.after(before + (first_line if place == 0 else 0))
+            raise BadInput(path, bad.place, bad.reason) from None
+        row = rows if starts is None else starts[place]
+        group = Group(row, table.num_rows, place, len(block))
+        for batch in table.to_batches(max_chunksize=batch_rows(columns)):
+            yield group, row, batch
+            row += batch.num_rows
+        rows, lines = row, lines + block.count(b"\n")

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.json
 
-from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers.blocks import blocks_at, lines_before, pieces_of, read_start, whole_lines
+from beamfeed.transforms.sources.readers.blocks import blocks_at, iter_tables, pieces_of, read_start, whole_lines
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
-from beamfeed.transforms.sources.readers.expected import Expected, Group, batch_rows, require_columns
+from beamfeed.transforms.sources.readers.expected import Expected, Group, require_columns
 from beamfeed.transforms.sources.readers.text import naming_the_place
 from beamfeed.transforms.sources.readers.values import BadValue, convert
 
@@ -49,20 +48,14 @@ def iter_json(
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
     """Streams columns of blocks, see `iter_batches`."""
     require_columns(path, expected.names, look_at_json(path).names, expected.optional)
-    types = {name: expected.csv_types[name] for name in names}
-    rows, lines = 0, 0
-    for place, block in whole_lines(path, pieces_of(path), None) if groups is None else blocks_at(path, groups):
-        try:
-            table = parse_json(_without_mark(block) if place == 0 else block, types)
-        except BadText as bad:
-            bad = bad.after(lines if groups is None else lines_before(path, place))
-            raise BadInput(path, bad.place, bad.reason) from None
-        row = rows if groups is None else next(group.row for group in groups if group.place == place)
-        group = Group(row, table.num_rows, place, len(block))
-        for batch in table.to_batches(max_chunksize=batch_rows(len(names))):
-            yield group, row, batch
-            row += batch.num_rows
-        rows, lines = row, lines + block.count(b"\n")
+    known = expected.csv_types
+    types = {name: known[name] for name in names}
+
+    def parse_block(block: bytes, first: bool) -> pa.Table:
+        return parse_json(_without_mark(block) if first else block, types)
+
+    blocks = whole_lines(path, pieces_of(path), None) if groups is None else blocks_at(path, groups)
+    yield from iter_tables(path, blocks, groups, len(names), parse_block)
 
 
 def parse_json(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:

@@ -47,7 +47,8 @@ def iter_parquet(
     """Streams columns of row groups, see `iter_batches`."""
     with open_parquet(path) as file:
         expected.check(path, file.schema_arrow)
-        names = [name for name in names if name in file.schema_arrow.names]
+        there = frozenset(file.schema_arrow.names)
+        names = [name for name in names if name in there]
         known = {group.place: group for group in row_groups(file)}
         wanted = list(known.values() if groups is None else groups)
         for group in wanted:

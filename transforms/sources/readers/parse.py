@@ -27,7 +27,8 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
     """
     if not block.strip():
         return pa.table({name: pa.array([], type_) for name, type_ in types.items()})
-    places = {name: dialect.names.index(name) for name in types}
+    of_name = {name: place for place, name in enumerate(dialect.names)}
+    places = {name: of_name[name] for name in types}
     if not dialect.as_text:
         try:
             return _read(block, dialect, {places[name]: type_ for name, type_ in types.items()}).rename_columns(

@@ -12,7 +12,7 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.blocks import (
     Quotes,
     blocks_at,
-    lines_before,
+    iter_tables,
     pieces_of,
     read_start,
     whole_lines,
@@ -21,7 +21,7 @@ from beamfeed.transforms.sources.readers.cells import Unsure
 from beamfeed.transforms.sources.readers.clean import clean, end_of_rows, to_lines
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
-from beamfeed.transforms.sources.readers.expected import Expected, Group, TextOptions, batch_rows, require_columns
+from beamfeed.transforms.sources.readers.expected import Expected, Group, TextOptions, require_columns
 from beamfeed.transforms.sources.readers.formats import packed_by
 from beamfeed.transforms.sources.readers.parse import infer, parse
 from beamfeed.transforms.sources.readers.sniff import sniff
@@ -124,22 +124,14 @@ def iter_text(
     """Streams columns of blocks, see `iter_batches`."""
     dialect = find_dialect(path, expected.text)
     require_columns(path, expected.names, dialect.names, expected.optional, dialect.describe())
-    types = {name: expected.csv_types[name] for name in names if name in dialect.names}
-    rows, lines = 0, 0
-    for place, block in _blocks(path, dialect) if groups is None else blocks_at(path, groups):
-        first = place == 0
-        try:
-            table = parse(clean(block, dialect, first=first), dialect, types)
-        except BadText as bad:
-            before = lines if groups is None else lines_before(path, place)
-            bad = bad.after(before + (dialect.first_line if first else 0))
-            raise BadInput(path, bad.place, bad.reason) from None
-        row = rows if groups is None else next(group.row for group in groups if group.place == place)
-        group = Group(row, table.num_rows, place, len(block))
-        for batch in table.to_batches(max_chunksize=batch_rows(len(names))):
-            yield group, row, batch
-            row += batch.num_rows
-        rows, lines = row, lines + block.count(b"\n")
+    known, there = expected.csv_types, frozenset(dialect.names)
+    types = {name: known[name] for name in names if name in there}
+
+    def parse_block(block: bytes, first: bool) -> pa.Table:
+        return parse(clean(block, dialect, first=first), dialect, types)
+
+    blocks = _blocks(path, dialect) if groups is None else blocks_at(path, groups)
+    yield from iter_tables(path, blocks, groups, len(names), parse_block, dialect.first_line)
 
 
 def quotes_of(dialect: Dialect) -> Quotes | None:

@@ -80,9 +80,9 @@ def resolve_inputs(
 
 def _seen_after(made: pa.Schema, given: pa.Schema, seen: Types) -> dict[str, list[pa.DataType]]:
     """Types of what steps give: of a column that they passed on, as the files have it."""
-    found = {}
+    found, there = {}, frozenset(given.names)
     for name, type_ in zip(made.names, made.types, strict=True):
-        passed = name in seen and name in given.names and given.field(name).type.equals(type_)
+        passed = name in seen and name in there and given.field(name).type.equals(type_)
         found[name] = list(seen[name]) if passed else [type_]
     return found
 
@@ -97,8 +97,9 @@ def made_by_steps(batch: pa.RecordBatch, schema: SeriesSchema, where: str) -> pa
     steps = schema.inputs.steps
     made = steps.apply(batch, where)
     last = f"{STEPS}: {steps.paths[-1]}"
+    there = frozenset(made.schema.names)
     for name in (*schema.features, *(label.column for label in schema.labels)):
-        if name not in made.schema.names:
+        if name not in there:
             raise UserError(f"{last} gives no column {name!r} on {where} (it gives: {', '.join(made.schema.names)})")
     for name in schema.features:
         if not is_number(type_ := made.schema.field(name).type):

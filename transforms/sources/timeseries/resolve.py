@@ -138,8 +138,12 @@ def column_types(schemas: Sequence[pa.Schema]) -> dict[str, list[pa.DataType]]:
     """Of the columns that more than half of the schemas have, in the order of the first that has them: their types."""
     found: dict[str, list[pa.DataType]] = {}
     for schema in schemas:
-        for name in dict.fromkeys(name for name in schema.names if name):
-            found.setdefault(name, []).append(schema.field(schema.get_all_field_indices(name)[0]).type)
+        first: dict[str, pa.DataType] = {}
+        for name, type_ in zip(schema.names, schema.types, strict=True):
+            first.setdefault(name, type_)
+        for name, type_ in first.items():
+            if name:
+                found.setdefault(name, []).append(type_)
     return {name: types for name, types in found.items() if 2 * len(types) > len(schemas)}
 
 
@@ -194,9 +198,10 @@ def resolve_ranges(
 def _check_once(looks: Mapping[str, Look], names: Sequence[str]) -> None:
     """Raises UserError if the first file that was looked at has a column of the job twice."""
     path, look = next(iter(looks.items()))
+    counts = Counter(look.schema.names)
     for name in names:
-        if look.schema.names.count(name) > 1:
-            raise UserError(f"source.features: {path} has {look.schema.names.count(name)} columns of the name {name!r}")
+        if counts[name] > 1:
+            raise UserError(f"source.features: {path} has {counts[name]} columns of the name {name!r}")
 
 
 def _described(looks: Mapping[str, Look]) -> list[str]:

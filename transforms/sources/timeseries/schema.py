@@ -28,8 +28,9 @@ class Inputs:
 
     def check(self, path: str, schema: pa.Schema) -> None:
         """Raises BadInput if a column that the steps get is of another kind than in the other files."""
+        there = frozenset(schema.names)
         for name, wanted in self.types:
-            if name not in schema.names or (found := schema.field(name).type).equals(wanted):
+            if name not in there or (found := schema.field(name).type).equals(wanted):
                 continue
             if not any(kind(found) and kind(wanted) for kind in (is_number, _is_text)):
                 raise BadInput(path, f"column {name}", f"is {found}, the other files have {wanted}")
@@ -143,8 +144,9 @@ class SeriesSchema:
         if self.inputs is not None:
             self.inputs.check(path, schema)
             return
+        there = frozenset(schema.names)
         for name in self.features:
-            if name in schema.names and not is_number(schema.field(name).type):
+            if name in there and not is_number(schema.field(name).type):
                 raise BadInput(path, f"column {name}", f"is {schema.field(name).type}, a number is needed")
         for label in self.labels:
             if fault := label.fault(schema.field(label.column).type):
