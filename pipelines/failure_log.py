@@ -76,6 +76,8 @@ class FailureLog(io.TextIOBase):
 
 
 def _write(folder: str | None, data: bytes) -> str:
+    if folder is not None:
+        os.makedirs(folder, exist_ok=True)
     descriptor, path = tempfile.mkstemp(prefix="beamfeed-failure-", suffix=".log", dir=folder)
     try:
         with open(descriptor, "wb") as file:

@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from beamfeed.contract import storage, streams
@@ -149,23 +149,35 @@ def preprocess(
     if local:
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on
     log.folders = () if storage.is_remote(layout.temporary) else (layout.temporary,)
-    write_listing(layout, files)
-    # Beam remarks on type hints of TensorFlow Transform.
-    with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
-        PreprocessPipeline(source, layout, fingerprint, len(files), progress).build(pipeline)
-    if not waits:
-        with _log_level(logging.INFO):
-            pipeline.run()
-        return
-    with log.listening(logging.WARNING if local else logging.INFO):
-        result = pipeline.run()
-        with ending.undoing(result.cancel):
-            wait_for(result)
+    with _tidied(layout) if local else nullcontext():
+        write_listing(layout, files)
+        # Beam remarks on type hints of TensorFlow Transform.
+        with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
+            PreprocessPipeline(source, layout, fingerprint, len(files), progress).build(pipeline)
+        if not waits:
+            with _log_level(logging.INFO):
+                pipeline.run()
+            return
+        with log.listening(logging.WARNING if local else logging.INFO):
+            result = pipeline.run()
+            with ending.undoing(result.cancel):
+                wait_for(result)
     if not local and read_complete(job.output.path, fingerprint) is None:
         raise JobFailed(
             f"the job ended, but {job.output.path} holds no dataset of it; can the workers write there, "
             "and did its input change?"
         )
+
+
+@contextmanager
+def _tidied(layout: DataLayout) -> Iterator[None]:
+    """Leaves no temporary files of a job that fails."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):  # it is the job's failure that is told
+            storage.remove_tree(layout.temporary)
+        raise
 
 
 @contextmanager

@@ -50,8 +50,6 @@ class Problem:
 def find_problems(outcome: Outcome, expected: Expected) -> list[Problem]:
     """All that is wrong with a run; nothing where it is as expected."""
     found = [*_manners(outcome)]
-    if any(problem.kind == "leftover" for problem in found):
-        expected.relies_on.add("tidy")
     if outcome.code not in expected.exits:
         said = (outcome.raised or outcome.err).strip().splitlines()
         last = said[-1][:300] if said else ""
@@ -86,7 +84,10 @@ def _manners(outcome: Outcome) -> list[Problem]:
         found.append(Problem("lines", f"on success: {outcome.err.strip()[:300]!r}"))
     if (outcome.output / "lock.json").exists():
         found.append(Problem("leftover", "lock.json"))
-    for path in [*outcome.output.glob("data-*/tmp"), *outcome.output.glob("*.tmp-*"), *_left(outcome)]:
+    temporary = outcome.output.glob("data-*/tmp")
+    logs = re.compile(r"beamfeed-failure-\w+\.log")
+    unclean = [path for path in temporary if not all(logs.fullmatch(one.name) for one in path.iterdir())]
+    for path in [*unclean, *outcome.output.glob("*.tmp-*"), *_left(outcome)]:
         found.append(Problem("leftover", f"{path.name} after exit code {outcome.code}"))
     return found
 

@@ -87,6 +87,8 @@ class Plan:
     max_gap: bool = False
     scale: str = "none"
     per: str = "fleet"
+    clip: float | None = None
+    floor: float | None = None
     split: str = "asset"  # asset, time, rows' column, path
     label: str | None = None
     length: int = 8
@@ -214,8 +216,10 @@ def draw_plan(seed: int, damages: tuple[str, ...], wants: dict[str, Any]) -> Pla
         "then": some("drop", ["constant"], 0.25),
         "resample": some(None, ["mean", "first", "last", "min", "max"], 0.3),
         "max_gap": some(False, [True], 0.4),
-        "scale": some("none", ["standard", "minmax"], 0.3),
+        "scale": some("none", ["standard", "minmax", "robust"], 0.4),
         "per": some("fleet", ["asset"], 0.4),
+        "clip": some(None, [0.75, 2.0], 0.2),
+        "floor": some(None, [0.0, 0.5, 1.0], 0.3),
         "split": some("asset", ["time", "column", "path"], 0.5),
         "label": some(None, ["end", "any", "horizon", "remaining_life", "classes"], 0.25),
         "length": chance.choice([1, 2, 5, 8, 8, 12]),
@@ -339,6 +343,15 @@ def _mixed(plan: Plan, series: dict[str, Part]) -> list[Part]:
     return parts
 
 
+def _scale(plan: Plan) -> dict[str, Any]:
+    scale: dict[str, Any] = {"how": plan.scale, "per": plan.per}
+    if plan.clip is not None and plan.scale != "none":
+        scale["clip"] = plan.clip
+    if plan.floor is not None:
+        scale["floor"] = plan.floor
+    return scale
+
+
 def _job(plan: Plan, clock: Clock, names: list[str]) -> dict[str, Any]:
     source: dict[str, Any] = {"kind": "timeseries", "time": {"column": "t"}, "features": ["x*"]}
     if clock.unit:
@@ -348,7 +361,7 @@ def _job(plan: Plan, clock: Clock, names: list[str]) -> dict[str, Any]:
     elif plan.naming == "pattern":
         source["asset"] = {"from": "path", "pattern": r"(?P<site>north|south|east)/(?P<asset>[^/]+)/"}
     prepare: dict[str, Any] = {
-        "scale": {"how": plan.scale, "per": plan.per},
+        "scale": _scale(plan),
         "missing": {"fill": plan.fill, "limit": plan.limit, "then": plan.then, "value": 0.5},
     }
     if plan.resample:

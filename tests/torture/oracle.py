@@ -408,9 +408,14 @@ class _Oracle:
                 own = [row for rows in by_split.values() for row in rows]
                 own = own if whole and sum(map(bool, by_split.values())) == 1 else by_split["train"]
                 offset, divisor = scale_of(values(own), scale["how"])
+                least = np.where(divisor > 0, np.float32(scale.get("floor", 0.01)) * fleet[1], fleet[1])
+                divisor = np.where(divisor < np.float32(scale.get("floor", 0.01)) * fleet[1], least, divisor)
+            divisor = np.where(divisor > 0, divisor, np.float32(1))
+            clip = scale.get("clip", np.inf)
             for rows in by_split.values():
                 for row in rows:
-                    row.values = ((row.values - offset) / divisor).astype(np.float32)
+                    scaled = ((row.values - offset) / divisor).astype(np.float32)
+                    row.values = np.clip(scaled, -np.float32(clip), np.float32(clip))
             for split, windows in self._shape(name, by_split).items():
                 for position, own, label in windows:
                     held = np.array([row.values for row in own], np.float32)
@@ -442,18 +447,24 @@ SUFFIX = re.compile(
 
 
 def scale_of(values: np.ndarray, how: str) -> tuple[np.ndarray, np.ndarray]:
-    """Offset and divisor, float32 [features] each, of rows [n, features]."""
+    """Offset and divisor, float32 [features] each, of rows [n, features]; the divisor of what is constant is 0."""
     features = values.shape[1]
-    offset, divisor = np.zeros(features, np.float32), np.ones(features, np.float32)
+    offset, divisor = np.zeros(features), np.ones(features)
     for i in range(features if how != "none" else 0):
         there = values[np.isfinite(values[:, i]), i].astype(np.float64)
+        divisor[i] = 0
         if not len(there):
             continue
         low, high = there.min(), there.max()
-        if how == "standard":
-            offset[i] = there.mean() if high > low else low
-            spread = np.float32(there.std()) if high > low else np.float32(0)
+        if how == "minmax":
+            offset[i], spreads = low, [high - low]
+        elif how == "standard":
+            offset[i], spreads = there.mean(), [there.std()]
         else:
-            offset[i], spread = low, np.float32(high - low)
-        divisor[i] = spread if spread > 0 else 1
-    return offset, divisor
+            p05, p25, offset[i], p75, p95 = np.quantile(there, [0.05, 0.25, 0.5, 0.75, 0.95])
+            spreads = [p75 - p25, p95 - p05, there.std()]
+        if low == high:
+            offset[i] = low
+        # What float32 cannot tell apart is constant.
+        divisor[i] = next((spread for spread in spreads if spread > abs(offset[i]) * 2.0**-23), 0)
+    return offset.astype(np.float32), divisor.astype(np.float32)
