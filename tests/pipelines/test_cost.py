@@ -128,6 +128,7 @@ class Collections(PipelineVisitor):
             self.found.append((producer_node.full_label, value))
 
 
+@pytest.mark.slow
 def test_no_element_is_of_the_fleets_size(new_fleet, monkeypatch):
     """The heaviest element of each step, of 10 assets and of 50."""
     build = PreprocessPipeline.build

@@ -52,6 +52,7 @@ def letters(text: str) -> str:
     return "".join(text.encode("utf-8", "backslashreplace").decode().split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "code", "threads"), [("mistake", 2, 1), ("mistake", 2, 2), ("failure", 1, 2), ("old format", 2, 2)]
 )
@@ -63,6 +64,7 @@ def test_an_odd_message_is_one_line_with_its_code(kind, code, threads):
         assert letters(told.message).removeprefix("jobfailed:") == letters(message)
 
 
+@pytest.mark.slow
 @given(st.lists(PIECES | st.text(max_size=8), min_size=1, max_size=12).map("".join))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example("\n\n")

@@ -98,6 +98,7 @@ def test_labels_of_every_sort_equal_a_plain_loop(labelled):
             assert info.targets[name].counts == np.bincount(told, minlength=len(fields[name].classes)).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overrides", [["output.records=windows"], ["output.compression=gzip"], ["output.shards=3"]])
 def test_labels_do_not_hang_on_how_records_are_written(new_fleet, overrides):
     found = []
@@ -116,6 +117,7 @@ def test_labels_do_not_hang_on_how_records_are_written(new_fleet, overrides):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_labels_do_not_hang_on_how_assets_are_cut_into_units_and_blocks(new_fleet, monkeypatch):
     found, records = [], []
     for name in ("whole", "cut"):
@@ -149,6 +151,7 @@ def test_labels_do_not_hang_on_how_assets_are_cut_into_units_and_blocks(new_flee
     assert records[1] > records[0]
 
 
+@pytest.mark.slow
 def test_shards_with_labels_are_the_same_bytes_with_any_number_of_workers(labelled):
     labelled.job["label"] = [{"name": "state", "column": "state", "classes": "auto"}, {"column": "y", "at": "any"}]
     found = []
@@ -215,6 +218,7 @@ def test_labels_on_a_grid_of_time(fleet):
     assert fleet.labels("train", "left")["m"] == {start: 199 - start - 7 for start in range(0, 200 - 7, 2)}
 
 
+@pytest.mark.slow
 def test_unsorted_rows_keep_their_labels(new_fleet):
     found = []
     for name in ("ordered", "shuffled"):

@@ -74,6 +74,7 @@ def test_what_a_run_left_that_was_killed_after_publishing_goes(fleet, capfd):
     assert {path.name for path in fleet.output.iterdir()} == {data, "manifest.json"}
 
 
+@pytest.mark.slow
 def test_a_tightened_limit_is_not_nothing_to_do(fleet, capfd):
     for i in range(4):
         fleet.write(f"m{i}.parquet", make_table(100, seed=i).append_column("machine", pa.array([f"a{i}"] * 100)))

@@ -22,6 +22,7 @@ class SlowToEncode:
         return SlowToEncode, (self.number,)
 
 
+@pytest.mark.slow
 def test_an_element_is_never_cut_in_two():
     options = PipelineOptions([])
     with beam.Pipeline(choose_runner(options, 2), options=options) as pipeline:

@@ -78,6 +78,7 @@ def test_steps_make_what_files_could_hold(new_fleet, own, suffix):
         assert read_labels(fleet.output, split, "label") == read_labels(other.output, split, "label")
 
 
+@pytest.mark.slow
 def test_assets_that_share_a_file(new_fleet, own):
     fleet, other = new_fleet("raw"), new_fleet("made")
     whole = [table.append_column("who", pa.array([name] * len(table))) for name, table in tables().items()]
@@ -170,6 +171,7 @@ def test_a_file_whose_column_is_of_another_kind_is_set_aside(fleet, own):
     assert (reject["asset"], reject["reason"]) == ("odd", "is double, the other files have string")
 
 
+@pytest.mark.slow
 def test_what_the_page_shows_is_true(root, tmp_path):
     """As a reader would do it: the files of the page in a folder, and one command."""
     python, job, dofn = re.findall(

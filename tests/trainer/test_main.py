@@ -83,6 +83,7 @@ def test_a_malformed_tf_config_is_told(job_file, capsys, monkeypatch):
     assert capsys.readouterr().err.startswith("TF_CONFIG: is '{', which is not JSON")
 
 
+@pytest.mark.slow
 def test_a_damaged_shard_stops_with_its_name_and_the_advice_works_without_a_restart(job_file, job, written, capsys):
     assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
     path = written.shards()[1]

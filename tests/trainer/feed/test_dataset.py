@@ -48,7 +48,7 @@ def real(batches) -> np.ndarray:
 
 
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_framing_equals_a_plain_loop(helpers_module, data):
     length = data.draw(st.integers(1, 9))
     stride = data.draw(st.integers(1, 5))

@@ -99,6 +99,7 @@ def test_workers_share_the_batches_of_one(made, workers, replicas):
     assert len(alone) == 2 * (len(made.windows) // 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 3])
 def test_workers_evaluate_each_window_once(made, workers):
     parts = [made.read(worker=i, workers=workers, remainder="pad") for i in range(workers)]
@@ -116,6 +117,7 @@ def test_reading_can_begin_at_any_step(made, monkeypatch):
         assert made.read(shuffle=8, start=divmod(begin, steps), epochs=2 - begin // steps) == whole[begin:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [["label"], ["who", "pair", "tokens"], None])
 def test_the_fields_that_are_asked_for_do_not_change_the_order(made, names):
     whole = flat(made.read(shuffle=20, remainder="pad"))
@@ -165,6 +167,7 @@ print([rows_of(batch, names) for batch in strategy.experimental_local_results(st
 """
 
 
+@pytest.mark.slow
 def test_the_replicas_of_a_strategy_share_a_batch(made):
     tests = pathlib.Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tests.parent), str(tests)])}

@@ -55,7 +55,7 @@ def orders(draw):
 
 
 @given(orders().filter(bool), st.integers(0, 3), st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_every_window_once_whoever_reads_it(made, epoch, data):
     parts, alone = made
     whole = read(alone, epoch)

@@ -122,6 +122,7 @@ def test_a_classifier_learns_and_its_numbers_are_those_of_the_export(data, job, 
     assert "  eval accuracy 0." in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_regression_begins_and_ends_in_the_units_of_the_target(data, job):
     made = job(epochs=8, task={"name": "regress", "target": "life"})
     result = train(made, data)
@@ -231,6 +232,7 @@ def test_low_scores_are_good():
     assert Watched("auc", True).score({"loss": 1.0, "auc": None}) is None
 
 
+@pytest.mark.slow
 def test_without_an_eval_split_the_train_split_decides(tmp_path):
     data = write_labelled(str(tmp_path / "data"), {"train": 30, "eval": 0, "test": 0})
     made = labelled_job(data.output, workdir=str(tmp_path / "run"), epochs=3, watch={"metric": "accuracy"})

@@ -129,6 +129,7 @@ def test_early_stopping_stops_and_stays_stopped(job, written):
     assert len(lines(made)) == 3
 
 
+@pytest.mark.slow
 def test_without_an_eval_split_the_train_loss_decides(helpers, job, tmp_path):
     segments = {"train": helpers.segments_of([40, 40], 2), "eval": [], "test": []}
     written = helpers.write_dataset(str(tmp_path / "data"), segments, length=8, stride=4)
@@ -224,6 +225,7 @@ def test_stopped_anywhere_and_started_again_nothing_changes(job, written, tmp_pa
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_the_last_checkpoints_stay(job, written):
     made = job(epochs=3, checkpoint={"every_steps": 2, "keep": 2})
     train(made, written)

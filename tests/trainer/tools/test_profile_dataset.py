@@ -122,6 +122,7 @@ def test_what_a_cache_takes_is_known_before(helpers, tmp_path):
         assert measurements.cached_bytes(feeding) == 4 * 2 * (20 + 33 + 8)
 
 
+@pytest.mark.slow
 def test_every_kind_of_field_can_be_measured(tmp_path):
     windows = Windows(length=4, stride=2)
     manifest = write_dataset(

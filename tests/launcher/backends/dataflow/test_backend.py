@@ -207,6 +207,7 @@ def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(bench):
     assert len(bench.dataflow.submitted) == 1
 
 
+@pytest.mark.slow
 def test_a_job_that_makes_other_data_at_the_output_is_not_disturbed(bench):
     bench.beamfeed()
     (request,) = bench.dataflow.submitted
