@@ -12,6 +12,7 @@ from hypothesis import settings
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Where a shell starts the tests in the background, it has them ignore Ctrl-C, and what they start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # likewise nohup
 
 # How long an example takes hangs on what else the machine does.
 settings.register_profile("beamfeed", deadline=None)

@@ -88,7 +88,7 @@ class OwnSteps:
 
 
 def make_step(path: str) -> Step:
-    """The function that a job names; or what the `process` of a DoFn gives, once its `setup` was called.
+    """The function that a job names; or what a DoFn's process method gives once it is set up.
 
     Raises:
       UserError: if there is none, or it cannot be made.
