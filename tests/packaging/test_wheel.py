@@ -18,6 +18,7 @@ pytestmark = pytest.mark.long
 def modules(root):
     """Every module of ours, with its file in the checkout relative to the folder above."""
     yield "beamfeed", "beamfeed/__init__.py"
+    yield "beamfeed.__main__", "beamfeed/__main__.py"
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
@@ -29,8 +30,7 @@ def test_the_wheel_installs_one_name_and_every_module_once(root, built):
     names = zipfile.ZipFile(built.wheel).namelist()
     assert {name.partition("/")[0] for name in names} == {"beamfeed", "beamfeed-0.1.0.dist-info"}
     ours = [name for name in names if name.startswith("beamfeed/")]
-    expected = ["beamfeed/py.typed", "beamfeed/__init__.py"]
-    expected += [f"beamfeed/{file}" for _, file in modules(root) if file != "beamfeed/__init__.py"]
+    expected = ["beamfeed/py.typed", *("beamfeed/" + file.removeprefix("beamfeed/") for _, file in modules(root))]
     assert sorted(ours) == sorted(expected)
 
 
