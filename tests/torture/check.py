@@ -93,9 +93,8 @@ def _manners(outcome: Outcome) -> list[Problem]:
 
 
 def _left(outcome: Outcome) -> list[Path]:
-    """What is left among temporary files; TensorFlow's own go when its process ends."""
-    found = sorted(outcome.temporary.glob("*"))
-    return found if outcome.process else [path for path in found if "autograph_generated" not in path.name]
+    """What is left among temporary files, but for the source that TensorFlow generates and leaves."""
+    return [path for path in sorted(outcome.temporary.glob("*")) if "autograph_generated" not in path.name]
 
 
 def _data(dataset: Dataset, expected: Expected) -> list[Problem]:
