@@ -216,10 +216,8 @@ def draw_plan(seed: int, damages: tuple[str, ...], wants: dict[str, Any]) -> Pla
         "then": some("drop", ["constant"], 0.25),
         "resample": some(None, ["mean", "first", "last", "min", "max"], 0.3),
         "max_gap": some(False, [True], 0.4),
-        "scale": some("none", ["standard", "minmax", "robust"], 0.4),
+        "scale": some("none", ["standard", "minmax"], 0.3),
         "per": some("fleet", ["asset"], 0.4),
-        "clip": some(None, [0.75, 2.0], 0.2),
-        "floor": some(None, [0.0, 0.5, 1.0], 0.3),
         "split": some("asset", ["time", "column", "path"], 0.5),
         "label": some(None, ["end", "any", "horizon", "remaining_life", "classes"], 0.25),
         "length": chance.choice([1, 2, 5, 8, 8, 12]),
@@ -230,6 +228,11 @@ def draw_plan(seed: int, damages: tuple[str, ...], wants: dict[str, Any]) -> Pla
         "workers": some(1, [2], 0.1),
         "units": some(False, [True], 0.4),
     }
+    other = Random(f"scale {seed}")
+    if found["scale"] != "none" and other.random() < 0.4:
+        found["scale"] = "robust"
+    found["clip"] = other.choice([None, None, None, 0.75, 2.0])
+    found["floor"] = other.choice([None, None, None, 0.0, 0.5, 1.0])
     for name, want in wants.items():
         found[name] = chance.choice(want) if isinstance(want, list) else want
     return Plan(seed, damages, **_consistent(found, wants))
