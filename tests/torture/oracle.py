@@ -336,10 +336,10 @@ class _Oracle:
         if "eval_from" in split:
             cuts = [int(np.datetime64(split[key]).astype("datetime64[ns]").astype(np.int64))
                     for key in ("eval_from", "test_from")]  # fmt: skip
-            return [_part(row.time, cuts) for row in rows]
-        first, last = min(row.time for row in rows), max(row.time for row in rows)
-        cuts = [first + round((last - first + 1) * min(part, 1.0))
-                for part in (split["train"], split["train"] + split["eval"])]  # fmt: skip
+        else:
+            first, last = min(row.time for row in rows), max(row.time for row in rows)
+            cuts = [first + round((last - first + 1) * min(part, 1.0))
+                    for part in (split["train"], split["train"] + split["eval"])]  # fmt: skip
         if self.job["prepare"].get("resample"):
             every = ticks_of(self.job["prepare"]["resample"]["every"], self.clock)
             cuts = [-(-cut // every) * every for cut in cuts]
