@@ -52,6 +52,9 @@ def fetched(paths: Sequence[str]) -> Iterator[list[Package]]:
     Raises:
       UserError: if one of them is none.
     """
+    if not any(map(storage.is_remote, paths)):  # no folder, which a job that is killed would leave
+        yield [_fetch(path, "") for path in paths]
+        return
     with tempfile.TemporaryDirectory(prefix="beamfeed-packages-") as folder:
         yield [_fetch(path, folder) for path in paths]
 

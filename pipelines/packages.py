@@ -4,7 +4,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 
@@ -23,16 +23,16 @@ def own_packages(job: Job, options: PipelineOptions, *, local: bool) -> Iterator
       UserError: if workers would not find the module of a step.
     """
     before, variable = list(sys.path), os.environ.get("PYTHONPATH")
-    with (
-        fetched(job.launch.preprocess.packages) as packages,
-        tempfile.TemporaryDirectory(prefix="beamfeed-wheels-") as wheels,
-    ):
+    with ExitStack() as stack:
+        packages = stack.enter_context(fetched(job.launch.preprocess.packages))
         folders = [package.folder for package in packages]
         if not local:
             _check_found(job, folders)
+        if packages and not local:
+            wheels = stack.enter_context(tempfile.TemporaryDirectory(prefix="beamfeed-wheels-"))
             setup = options.view_as(SetupOptions)
             made = [to_wheel(package, wheels) for package in packages]
-            setup.extra_packages = [*(setup.extra_packages or []), *made] or None
+            setup.extra_packages = [*(setup.extra_packages or []), *made]
         sys.path[:0] = folders
         if folders:  # for workers that are processes of their own on this machine
             os.environ["PYTHONPATH"] = os.pathsep.join([*folders, *([variable] if variable else [])])

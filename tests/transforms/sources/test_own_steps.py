@@ -119,6 +119,13 @@ def test_a_dofn_is_set_up_once_in_each_process_it_comes_to():
     assert (first, there.apply(BATCH, WHERE).column("n")[0].as_py()) == ([1, 1, 1], 2)
 
 
+def test_a_time_that_is_not_a_number_is_no_fault_of_a_step():
+    batch = BATCH.set_column(0, "t", pa.array([1.0, float("nan"), 3.0, None]))
+    assert steps("double").apply(batch, WHERE).num_rows == 4
+    with pytest.raises(UserError, match="changes the column 't'"):
+        steps("later").apply(batch, WHERE)
+
+
 def test_no_rows_are_no_business_of_a_step():
     assert steps("fails").apply(BATCH.slice(0, 0), WHERE).num_rows == 0
 
