@@ -42,7 +42,8 @@ def test_without_anything_to_say_there_is_no_file(tmp_path, capsys):
 def test_the_next_folder_is_taken_where_one_takes_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(failure_log.tempfile, "tempdir", str(tmp_path))
     log = FailureLog()
-    log.folders = ("/proc/none", str(tmp_path / "not there"))
+    (tmp_path / "a file").touch()
+    log.folders = ("/proc/none", str(tmp_path / "a file" / "not there"))
     with log.listening(logging.WARNING):
         print("why", file=sys.stderr)
     path = log.keep()
@@ -52,6 +53,15 @@ def test_the_next_folder_is_taken_where_one_takes_nothing(tmp_path, monkeypatch,
     assert log.keep() is None
     tell("job failed: x", log)
     assert capsys.readouterr().err == "job failed: x\n"
+
+
+def test_a_folder_that_is_not_there_yet_is_made(tmp_path):
+    log = FailureLog()
+    log.folders = (str(tmp_path / "not there"),)
+    log.write("why")
+    path = log.keep()
+    assert path is not None
+    assert os.path.dirname(path) == str(tmp_path / "not there")
 
 
 def test_it_keeps_the_end_and_not_more(monkeypatch, tmp_path):
