@@ -1,7 +1,8 @@
 """Errors that are told in one line, and how they are found again in what a runner says of its workers."""
 
+import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 JOB_FAILED, USER_MISTAKE = 1, 2  # exit codes
@@ -31,6 +32,12 @@ class JobFailed(Exception):
 
     def __init__(self, message: str):
         super().__init__(_printable(message if message.startswith(self.MARK) else f"{self.MARK} {message}"))
+
+
+def near_miss(found: object, allowed: Sequence[str]) -> str:
+    """The end of a message: `; did you mean 'x'?`, or nothing."""
+    near = difflib.get_close_matches(str(found), allowed, n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 class Failure(NamedTuple):

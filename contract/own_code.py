@@ -13,8 +13,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import resolve_name
 from typing import Any
 
-from beamfeed.contract.config.section import near_miss
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, near_miss
 
 _ROOM = os.path.dirname(os.path.realpath(__file__))
 _OURS = tuple(

@@ -1,23 +1,14 @@
-"""The `beamfeed` command."""
+"""The `beamfeed` command. What it does is loaded when it is asked for, so that its help is quick."""
 
 import argparse
-import json
 import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from beamfeed.contract import streams
-from beamfeed.contract.config.section import near_miss
-from beamfeed.contract.dataset.manifest import find_manifest
-from beamfeed.contract.dataset.result import read_result
-from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError, failure_of
-from beamfeed.launcher.job import job_model
-from beamfeed.launcher.plan import make_plan
-from beamfeed.launcher.processes import Process, run_together
-from beamfeed.launcher.run import cancel_job, describe_plan, run_plan
+from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError, failure_of, near_miss
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
-from beamfeed.launcher.summary import summary
 
 INTERRUPTED = 130
 
@@ -28,7 +19,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parse_args(sys.argv[1:] if argv is None else argv)
     _end_on_signals()
     try:
-        return streams.flushed(int(args.call(args)))
+        from beamfeed.launcher import commands
+
+        return streams.flushed(int(getattr(commands, args.call)(args)))
     except (UserError, JobFailed, OSError) as error:  # of the machine: a full disk, a folder that may not be read
         failure = failure_of(error)
         _complain(failure.message)
@@ -36,65 +29,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("beamfeed: interrupted", file=sys.stderr)
         return INTERRUPTED
-
-
-def run(args: argparse.Namespace) -> int:
-    """Runs the stages of a job that are not complete, in order."""
-    plan = make_plan(
-        args.job,
-        args.set,
-        names=args.stages,
-        max_assets=args.max_assets,
-        restart=getattr(args, "restart", False),
-        beam_options=args.beam_options,
-    )
-    if args.dry_run:
-        print(describe_plan(plan))
-        return 0
-    code, seconds = run_plan(plan)
-    if code:
-        return code
-    job = plan.job
-    manifest = find_manifest(job.output.path) if PREPROCESS in args.stages else None
-    result = read_result(job.train.workdir) if TRAIN in args.stages and job.train else None
-    print(summary(job, manifest, result, seconds))
-    return 0
-
-
-def cancel(args: argparse.Namespace) -> int:
-    """Stops what a job runs in a cloud."""
-    if not cancel_job(args.job, args.set, args.max_assets):
-        print("beamfeed: no cloud job of this job file is running", file=sys.stderr)
-    return 0
-
-
-def inspect(args: argparse.Namespace) -> int:
-    """Shows a dataset, in a process of its own: it needs TensorFlow."""
-    command = [sys.executable, "-m", "beamfeed.trainer.tools.inspect_dataset", args.dataset]
-    if args.windows is not None:
-        command += ["--windows", str(args.windows)]
-    if args.verify:
-        command += ["--verify"]
-    return run_together("inspect", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
-
-
-def profile(args: argparse.Namespace) -> int:
-    """Measures the feeding of a dataset, in a process of its own: it needs TensorFlow."""
-    command = [sys.executable, "-m", "beamfeed.trainer.tools.profile_dataset", args.dataset]
-    for name in ("job", "batch", "shuffle", "seconds", "out"):
-        value = getattr(args, name)
-        if value is not None:
-            command += [f"--{name}", str(value)]
-    for override in args.set:
-        command += ["--set", override]
-    return run_together("profile", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
-
-
-def schema(args: argparse.Namespace) -> int:
-    """Prints the JSON Schema of a job file."""
-    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    print(json.dumps({**dialect, **job_model().model_json_schema(by_alias=True)}, indent=2))
-    return 0
 
 
 def parse_args(argv: Sequence[str]) -> argparse.Namespace:
@@ -158,12 +92,14 @@ def build_parser() -> argparse.ArgumentParser:
             "--restart", action="store_true", help="train from the start, not from the last checkpoint"
         )
 
-    stop = _command(commands, "cancel", cancel, "stop what a job runs in a cloud", "beamfeed cancel job.yaml")
+    stop = _command(commands, "cancel", "cancel", "stop what a job runs in a cloud", "beamfeed cancel job.yaml")
     stop.add_argument("job", metavar="JOB", help="the job file, local or gs://")
     stop.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as in beamfeed run")
     _max_assets(stop)
 
-    look = _command(commands, "inspect", inspect, "show what is in a dataset", "beamfeed inspect out/data --windows 2")
+    look = _command(
+        commands, "inspect", "inspect", "show what is in a dataset", "beamfeed inspect out/data --windows 2"
+    )
     look.add_argument("dataset", metavar="DATASET", help="the folder that holds manifest.json (output.path of the job)")
     look.add_argument("--windows", type=_positive, metavar="N", help="print the first N windows")
     look.add_argument("--verify", action="store_true", help="read every shard and compare it with the manifest")
@@ -171,7 +107,7 @@ def build_parser() -> argparse.ArgumentParser:
     feed = _command(
         commands,
         "profile",
-        profile,
+        "profile",
         "measure how fast a dataset feeds a training run, and what limits",
         "beamfeed profile out/data --job job.yaml",
     )
@@ -188,7 +124,7 @@ def build_parser() -> argparse.ArgumentParser:
     _command(
         commands,
         "schema",
-        schema,
+        "schema",
         "print the JSON Schema of the job file, for editors",
         "beamfeed schema > job.schema.json",
     )
@@ -198,7 +134,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _job_command(
     commands: Any, name: str, stages: tuple[str, ...], about: str, example: str
 ) -> argparse.ArgumentParser:
-    command = _command(commands, name, run, about, example)
+    command = _command(commands, name, "run", about, example)
     command.set_defaults(stages=stages)
     command.add_argument("job", metavar="JOB", help="the job file, local or gs://")
     command.add_argument(
@@ -242,7 +178,7 @@ class _Renamed(argparse.Action):
         parser.error(f"{self.option_strings[0]} is now called {self._new}")
 
 
-def _command(commands: Any, name: str, call: Any, about: str, example: str) -> argparse.ArgumentParser:
+def _command(commands: Any, name: str, call: str, about: str, example: str) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = commands.add_parser(
         name, help=about, description=about[0].upper() + about[1:] + ".", epilog=f"example: {example}"
     )
@@ -283,10 +219,6 @@ def _end_on_signals() -> None:
 def _complain(message: str) -> None:
     for line in message.splitlines():
         print(f"beamfeed: {line}", file=sys.stderr)
-
-
-def _say(line: str) -> None:
-    print(f"beamfeed: {line}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beamfeed.contract.config.section import near_miss
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, near_miss
 
 OWN = ("--job", "--set")
 View = TypeVar("View", bound=PipelineOptions)

@@ -9,9 +9,8 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState, create_runner
 from apache_beam.transforms.environments import EmbeddedPythonGrpcEnvironment, python_sdk_capabilities
 
-from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.cores import available_cores
-from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.errors import JobFailed, UserError, near_miss
 
 LOCAL_RUNNER = "FnApiRunner"
 # 'DirectRunner' looks for another one to download before it does what FnApiRunner does.

@@ -9,11 +9,10 @@ import apache_beam as beam
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.output import Limits
-from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.limits import over_limits
-from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.errors import JobFailed, UserError, near_miss
 from beamfeed.transforms.rejects import Reject, to_jsonl
 from beamfeed.transforms.splits import check_filled, first_names, split_of_asset
 

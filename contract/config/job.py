@@ -12,11 +12,12 @@ from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.launch import Launch
 from beamfeed.contract.config.output import Limits, Output
 from beamfeed.contract.config.prepare import Prepare, Windows
-from beamfeed.contract.config.section import OneOrMore, Section, near_miss
+from beamfeed.contract.config.section import OneOrMore, Section
 from beamfeed.contract.config.sources import Source
 from beamfeed.contract.config.split import Split
 from beamfeed.contract.config.task import Classify, Regress, Several, goals_of
 from beamfeed.contract.config.train import Train
+from beamfeed.contract.errors import near_miss
 
 
 class Job(Section):

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.section import OneOf, OneOrMore, Section, near_miss
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.config.section import OneOf, OneOrMore, Section
+from beamfeed.contract.errors import UserError, near_miss
 
 Key = tuple[str | int, ...]
 AnyJob = TypeVar("AnyJob", bound=Job)

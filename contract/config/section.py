@@ -1,13 +1,13 @@
 """What every section of the job file is: strict, frozen, and able to name a key that has a new name."""
 
-import difflib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Union
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
+
+from beamfeed.contract.errors import near_miss
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Duration = str | int | float
@@ -101,12 +101,6 @@ class OneOrMore:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         found = handler(schema)
         return {"anyOf": [found["items"], found]}
-
-
-def near_miss(found: Any, allowed: Sequence[str]) -> str:
-    """`; did you mean 'x'?`, or nothing."""
-    near = difflib.get_close_matches(str(found), allowed, n=1)
-    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def class_name(value: object) -> str:

@@ -9,11 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serial
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.fields import Field as DataField
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, near_miss
 
 FORMAT: Literal[3] = 3
 

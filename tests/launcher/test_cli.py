@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from beamfeed.launcher import cli, plan
+from beamfeed.launcher import cli, commands, plan
 
 JOB = """
 name: small
@@ -44,11 +44,15 @@ def tree(folder):
     return sorted(os.path.join(where, name) for where, _, names in os.walk(folder) for name in names)
 
 
-def test_importing_it_loads_nothing_heavy():
-    code = (
-        "import sys, beamfeed.launcher.cli; "
-        "print([m for m in ('tensorflow', 'apache_beam', 'pyarrow', 'matplotlib', 'numpy') if m in sys.modules])"
-    )
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("cli", ["tensorflow", "apache_beam", "pyarrow", "matplotlib", "numpy", "pydantic", "yaml"]),
+        ("commands", ["tensorflow", "apache_beam", "pyarrow", "matplotlib", "numpy"]),
+    ],
+)
+def test_importing_it_loads_nothing_heavy(module, heavy):
+    code = f"import sys, beamfeed.launcher.{module}; print([m for m in {heavy} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
 
@@ -215,7 +219,7 @@ def stand_in(monkeypatch, **codes):
         )
         return dataclasses.replace(made, stages=stages)
 
-    monkeypatch.setattr(cli, "make_plan", make_plan)
+    monkeypatch.setattr(commands, "make_plan", make_plan)
 
 
 def test_run_goes_through_the_stages_in_order(job_path, monkeypatch, capfd):
@@ -238,7 +242,7 @@ def test_preprocess_runs_one_stage(job_path, monkeypatch, capfd):
 
 def test_inspect_passes_its_arguments_on(monkeypatch):
     started = []
-    monkeypatch.setattr(cli, "run_together", lambda name, processes: started.append(processes) or 0)
+    monkeypatch.setattr(commands, "run_together", lambda name, processes: started.append(processes) or 0)
     assert cli.main(["inspect", "out/data", "--windows", "2", "--verify"]) == 0
     command = started[0][0].command
     assert command[1:] == ("-m", "beamfeed.trainer.tools.inspect_dataset", "out/data", "--windows", "2", "--verify")
@@ -246,7 +250,7 @@ def test_inspect_passes_its_arguments_on(monkeypatch):
 
 def test_profile_passes_its_arguments_on(monkeypatch):
     started = []
-    monkeypatch.setattr(cli, "run_together", lambda name, processes: started.append(processes) or 0)
+    monkeypatch.setattr(commands, "run_together", lambda name, processes: started.append(processes) or 0)
     assert cli.main(["profile", "out/data", "--job", "job.yaml", "--set", "a.b=1", "--shuffle", "0"]) == 0
     command = started[0][0].command
     assert command[1:] == (

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.config.train import Watch
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.trainer.tasks.objective import Objective
 
 

@@ -6,8 +6,7 @@ import keras
 import tensorflow as tf
 
 from beamfeed.contract.config.model import CustomModel
-from beamfeed.contract.config.section import near_miss
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.own_code import import_own, told
 from beamfeed.trainer.models.signature import Output, Signature
 

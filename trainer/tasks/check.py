@@ -7,11 +7,10 @@ check_goal      what each kind of goal asks of the dataset's fields
 from collections.abc import Mapping, Sequence
 from functools import singledispatch
 
-from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.config.task import Classify, Goal, Reconstruct, Regress, Several, goals_of
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, near_miss
 
 TASK = "train.task"
 

@@ -12,9 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.config.task import metric_name, snake_case
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.own_code import import_own, told
 
 TRIED = 3  # windows, at a time

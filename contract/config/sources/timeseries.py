@@ -6,9 +6,10 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import Section, near_miss
+from beamfeed.contract.config.section import Section
 from beamfeed.contract.config.sources.base import SourceSection
 from beamfeed.contract.config.sources.csv import Csv
+from beamfeed.contract.errors import near_miss
 
 
 class AssetFrom(Section):

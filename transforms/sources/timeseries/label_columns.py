@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.config.label import Label
-from beamfeed.contract.config.section import class_name, near_miss
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.config.section import class_name
+from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.transforms.sources.timeseries.columns import is_number, to_float32
 
 

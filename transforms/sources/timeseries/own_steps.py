@@ -7,9 +7,8 @@ import pyarrow as pa
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.prepare import STEPS
-from beamfeed.contract.config.section import near_miss
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.own_steps import OwnSteps
 from beamfeed.transforms.sources.readers import iter_batches

@@ -219,7 +219,7 @@ def test_describe_starts_nothing(tmp_path, mark):
 
 LAUNCHER = """
 import sys
-from beamfeed.launcher import cli
+from beamfeed.launcher import cli, commands
 from beamfeed.launcher.run import run_stage
 from beamfeed.launcher.plan import Stage
 
@@ -232,15 +232,8 @@ time.sleep(600)
 stage = Stage("train", (sys.executable, "-c", code, sys.argv[1]), "local", 2, sys.argv[2], False, "")
 
 
-def parse(argv):
-    class Args:
-        call = staticmethod(lambda args: run_stage(stage))
-
-    return Args
-
-
-cli.parse_args = parse
-sys.exit(cli.main([]))
+commands.run = lambda args: run_stage(stage)
+sys.exit(cli.main(["run", "job.yaml"]))
 """
 
 

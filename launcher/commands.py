@@ -1,0 +1,73 @@
+"""What the commands of `beamfeed` do."""
+
+import argparse
+import json
+import sys
+
+from beamfeed.contract.dataset.manifest import find_manifest
+from beamfeed.contract.dataset.result import read_result
+from beamfeed.launcher.job import job_model
+from beamfeed.launcher.plan import make_plan
+from beamfeed.launcher.processes import Process, run_together
+from beamfeed.launcher.run import cancel_job, describe_plan, run_plan
+from beamfeed.launcher.stage import PREPROCESS, TRAIN
+from beamfeed.launcher.summary import summary
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the stages of a job that are not complete, in order."""
+    plan = make_plan(
+        args.job,
+        args.set,
+        names=args.stages,
+        max_assets=args.max_assets,
+        restart=getattr(args, "restart", False),
+        beam_options=args.beam_options,
+    )
+    if args.dry_run:
+        print(describe_plan(plan))
+        return 0
+    code, seconds = run_plan(plan)
+    if code:
+        return code
+    job = plan.job
+    manifest = find_manifest(job.output.path) if PREPROCESS in args.stages else None
+    result = read_result(job.train.workdir) if TRAIN in args.stages and job.train else None
+    print(summary(job, manifest, result, seconds))
+    return 0
+
+
+def cancel(args: argparse.Namespace) -> int:
+    """Stops what a job runs in a cloud."""
+    if not cancel_job(args.job, args.set, args.max_assets):
+        print("beamfeed: no cloud job of this job file is running", file=sys.stderr)
+    return 0
+
+
+def inspect(args: argparse.Namespace) -> int:
+    """Shows a dataset, in a process of its own: it needs TensorFlow."""
+    command = [sys.executable, "-m", "beamfeed.trainer.tools.inspect_dataset", args.dataset]
+    if args.windows is not None:
+        command += ["--windows", str(args.windows)]
+    if args.verify:
+        command += ["--verify"]
+    return run_together("inspect", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
+
+
+def profile(args: argparse.Namespace) -> int:
+    """Measures the feeding of a dataset, in a process of its own: it needs TensorFlow."""
+    command = [sys.executable, "-m", "beamfeed.trainer.tools.profile_dataset", args.dataset]
+    for name in ("job", "batch", "shuffle", "seconds", "out"):
+        value = getattr(args, name)
+        if value is not None:
+            command += [f"--{name}", str(value)]
+    for override in args.set:
+        command += ["--set", override]
+    return run_together("profile", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
+
+
+def schema(args: argparse.Namespace) -> int:
+    """Prints the JSON Schema of a job file."""
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    print(json.dumps({**dialect, **job_model().model_json_schema(by_alias=True)}, indent=2))
+    return 0
