@@ -12,7 +12,7 @@ help:
 	@echo "make demo       simulate a fleet, preprocess it, train on it with two workers (half a minute after the install)"
 	@echo "make test       the tests, on all cores"
 	@echo "make test-long  the slow ones: killed workers, a bucket on this machine, wheels, pages and examples that are run"
-	@echo "make torture    thousands of broken fleets against an oracle, and a hundred kills (writes docs/reliability.md)"
+	@echo "make torture    thousands of broken fleets against an oracle, and a hundred kills (hours; goes on where it was stopped; writes docs/reliability.md)"
 	@echo "make bench      ours against the alternatives, SIZE=small (12 minutes) or SIZE=large (writes docs/benchmarks.md)"
 	@echo "make docs       the documentation as a site, with a page for every module, in out/docs (two minutes)"
 	@echo "make template   build the Dataflow template: PROJECT=... REGION=... BUCKET=... (docs/dataflow.md)"
@@ -49,7 +49,7 @@ JOBS ?= 2
 KILLS ?= 100
 
 torture: $(READY)
-	$(BIN)/python -m tests.torture.run --fleets $(FLEETS) --jobs $(JOBS) --docs docs/reliability.md
+	$(BIN)/python -m tests.torture.run --fleets $(FLEETS) --jobs $(JOBS) --out out/torture.jsonl --docs docs/reliability.md
 	$(BIN)/python -m tests.torture.kills --kills $(KILLS) --docs docs/reliability.md
 
 SIZE ?= small

@@ -31,15 +31,15 @@ def torture_section(results: Sequence[Any], states: dict[str, int], kinds: dict[
       results: of all fleets.
       states: how many were right, pending and wrong.
       kinds: how many fleets had a problem of each kind.
-      seconds: that all of it took.
+      seconds: of all fleets together.
     """
     seeds = sorted(result.plan.seed for result in results)
     commands = sum(result.plan.process for result in results)
     units = sum(result.plan.units for result in results)
     wrong = {name: kinds.get(name, 0) for name in ("wrong window", "silent loss", "traceback", "hang")}
     lines = [
-        f"{len(results):,} fleets (seeds {seeds[0]} to {seeds[-1]}) in {seconds / 60:.0f} minutes; {units:,} with "
-        f"assets of several units, {commands} as a command of their own. {_machine()}",
+        f"{len(results):,} fleets (seeds {seeds[0]} to {seeds[-1]}) in {seconds / 3600:.1f} hours of one process; "
+        f"{units:,} with assets of several units, {commands} as a command of their own. {_machine()}",
         "",
         "| fleets | as expected | wrong windows | silent losses | tracebacks | hangs | anything else |",
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |",

@@ -6,6 +6,9 @@ Each fleet is made from a seed, preprocessed, and compared with what an independ
 kind of damage, and the seeds of what was not as expected, each of which can be run again by itself:
 
     python -m tests.torture.run --only 1234 --keep /tmp/1234 --shrink
+
+With `--out FILE` each result is kept as soon as it is there, and a run that was stopped goes on: a fleet that is in the
+file is not run again, unless the code has changed since.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from typing import Any
 
 from .check import Problem
 from .fleet import Plan, plain_value
+from .kept import Kept
 from .report import torture_section, write_section
 
 FLEETS_A_PROCESS = 150  # then another is started, as TensorFlow keeps what it traced
@@ -83,17 +87,19 @@ class Worker:
         self.process.join()
 
 
-def torture(seeds: list[int], jobs: int, options: dict[str, Any]) -> list[Any]:
-    """The results of all seeds."""
+def torture(seeds: list[int], jobs: int, options: dict[str, Any], kept: Kept) -> list[Any]:
+    """The results of all seeds; those that are kept first."""
     from .one import Result, choose_plan
 
-    left, found, workers = seeds[::-1], [], []
+    found = [kept.results[seed] for seed in seeds if seed in kept.results]
+    left, workers = [seed for seed in seeds if seed not in kept.results][::-1], []
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
 
         def ended(worker: Worker, kind: str, what: str) -> None:
             plan = choose_plan(worker.seed, options["pending"])
             seconds = time.monotonic() - worker.began
             found.append(Result(plan, [Problem(kind, what)], [], seconds, None))
+            kept.add(found[-1])
             worker.kill()
             workers.remove(worker)
 
@@ -114,6 +120,7 @@ def torture(seeds: list[int], jobs: int, options: dict[str, Any]) -> list[Any]:
                         ended(worker, "crash", f"the process died with {worker.process.exitcode}")
                         continue
                     found.append(result)
+                    kept.add(result)
                     tell(result, len(found), len(seeds))
                     if left and worker.done < FLEETS_A_PROCESS:
                         worker.give(left.pop())
@@ -234,14 +241,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--keep", help="with --only, where to")
     parser.add_argument("--shrink", action="store_true", help="with --only, make it as plain as it can be")
     parser.add_argument("--docs", help="write what was measured into this page")
-    parser.add_argument("--out", help="write the results as JSON lines")
+    parser.add_argument("--out", help="keep the results as JSON lines in this file, and go on from what it has")
     arguments = parser.parse_args(argv)
     if arguments.only is not None:
         return show_one(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    began = time.monotonic()
     seeds = list(range(arguments.seed, arguments.seed + arguments.fleets))
-    results = torture(seeds, arguments.jobs, {"pending": arguments.pending, "built": arguments.built})
+    options = {"pending": arguments.pending, "built": arguments.built}
+    results = torture(seeds, arguments.jobs, options, Kept(arguments.out))
     print(table(results))
     states, kinds = Counter(map(state_of, results)), Counter()
     for result in results:
@@ -250,20 +257,14 @@ def main(argv: list[str] | None = None) -> int:
     seconds = sorted(result.seconds for result in results)
     if not results:
         return 1
-    took, half = time.monotonic() - began, seconds[len(seconds) // 2]
-    print(f"{len(results)} fleets in {took:.0f} s, half of them within {half:.1f} s")
+    took, half = sum(seconds), seconds[len(seconds) // 2]
+    print(f"{len(results)} fleets in {took:.0f} s of one process, half of them within {half:.1f} s each")
     print(", ".join(f"{states[state]} {state}" for state in ("right", "pending", "wrong")), dict(kinds) or "")
     wrong = sorted(result.plan.seed for result in results if state_of(result) == "wrong")
     if wrong:
         print("wrong seeds: " + " ".join(map(str, wrong)))
     if arguments.docs:
         write_section(arguments.docs, "torture", torture_section(results, states, kinds, took))
-    if arguments.out:
-        with open(arguments.out, "w") as file:
-            for result in results:
-                problems = [asdict(problem) for problem in result.problems]
-                file.write(json.dumps({**asdict(result.plan), "problems": problems, "code": result.code,
-                                       "pending": result.pending, "seconds": result.seconds}) + "\n")  # fmt: skip
     return int(bool(wrong))
 
 

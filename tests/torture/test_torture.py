@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from torture.check import Outcome, find_problems
+from torture.check import Outcome, Problem, find_problems
 from torture.damage import DAMAGES
 from torture.fleet import Plan, make_fleet
-from torture.one import build, choose_plan, run_one, write_job
+from torture.kept import Kept
+from torture.one import Result, build, choose_plan, run_one, write_job
 from torture.oracle import Window, expect, split_by_hash
 from torture.rows import fill_column
 from torture.write import write_fleet
@@ -115,6 +116,18 @@ def test_the_check_notices_bad_manners(ran, manner):
     changes, kind = MANNERS[manner]
     expected = expect(build(plan))
     assert kind in {problem.kind for problem in find_problems(replace(outcome, **changes), expected)}
+
+
+def test_results_are_kept_and_a_line_that_was_cut_off_is_not(tmp_path, monkeypatch):
+    path = tmp_path / "out" / "results.jsonl"
+    results = [Result(choose_plan(seed, pending=False), [Problem("hang", "x")], [], 1.5, None) for seed in range(3)]
+    for result in results[:2]:
+        Kept(str(path)).add(result)
+    path.write_text(path.read_text()[:-9])
+    Kept(str(path)).add(results[2])
+    assert list(Kept(str(path)).results.values()) == [results[0], results[2]]
+    monkeypatch.setattr("torture.kept.digest_of_code", lambda: "another")
+    assert Kept(str(path)).results == {}
 
 
 @pytest.mark.long
