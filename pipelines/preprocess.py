@@ -9,10 +9,12 @@ of the user's.
 
 import logging
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any
 
 from beamfeed.contract import storage, streams
@@ -22,7 +24,7 @@ from beamfeed.contract.dataset.fingerprint import data_fingerprint
 from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
 from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import leftovers, read_complete
-from beamfeed.contract.ending import Ending
+from beamfeed.contract.ending import Ending, leave
 from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError, failure_of
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import lock
@@ -111,7 +113,8 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     check_output(job.output.path)
     with lock.hold(lock_path(job.output.path), ending.end) as held, ending.undoing(held.give_back):
         if not is_done(job, fingerprint):  # by a run that has just ended
-            with own_packages(job, options, local=is_local(options)):
+            with ExitStack() as packages, ending.undoing(packages.close):
+                packages.enter_context(own_packages(job, options, local=is_local(options)))
                 preprocess(job, files, fingerprint, options, ending, log)
 
 
@@ -124,7 +127,6 @@ def preprocess(
       JobFailed: if the job did not come to its end. Errors of workers come as the runner raises them.
     """
     with heavy_imports():
-        import apache_beam as beam
         import tensorflow as tf
         import tensorflow_transform.beam as tft_beam
 
@@ -145,11 +147,10 @@ def preprocess(
     progress.total("scan", len(files))
     runner = choose_runner(options, job.launch.preprocess.workers)
     local, waits = is_local(options), not is_dataflow(options)  # asked now: a runner may clear its name
-    pipeline = beam.Pipeline(runner, options=options)
     if local:
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on
     log.folders = () if storage.is_remote(layout.temporary) else (layout.temporary,)
-    with _tidied(layout) if local else nullcontext():
+    with _pipeline(runner, options, ending) as pipeline, _tidied(layout) if local else nullcontext():
         write_listing(layout, files)
         # Beam remarks on type hints of TensorFlow Transform.
         with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
@@ -167,6 +168,20 @@ def preprocess(
             f"the job ended, but {job.output.path} holds no dataset of it; can the workers write there, "
             "and did its input change?"
         )
+
+
+@contextmanager
+def _pipeline(runner: Any, options: Any, ending: Ending) -> Iterator[Any]:
+    """A pipeline. Its folder for temporary files is removed also where it comes to no run."""
+    import apache_beam as beam
+
+    pipeline = beam.Pipeline(runner, options=options)
+    remove = partial(shutil.rmtree, pipeline.local_tempdir, ignore_errors=True)
+    try:
+        with ending.undoing(remove):
+            yield pipeline
+    finally:
+        remove()
 
 
 @contextmanager
@@ -218,7 +233,7 @@ def run_program(call: Callable[[Ending], int]) -> None:
     ending = Ending()
     ending.watch_signals()
     code = streams.flushed(call(ending))
-    os._exit(code)  # all is written; taking TensorFlow's and Beam's modules apart would take another second
+    leave(code)  # all is written
 
 
 if __name__ == "__main__":

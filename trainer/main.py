@@ -18,6 +18,7 @@ from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
+from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.trainer.cluster.environment import read_worker_info, set_reads
@@ -149,6 +150,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     streams.take_over()
-    code = streams.flushed(main())
-    # TensorFlow waits for its server's peers on the way out, and takes seconds to take itself apart.
-    os._exit(code)
+    leave(streams.flushed(main()))  # TensorFlow would wait for its server's peers on the way out

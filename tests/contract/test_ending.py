@@ -66,3 +66,29 @@ def test_what_cannot_be_undone_is_not_waited_for(root, tmp_path, undo):
         _, error = process.communicate(timeout=20)
     assert (process.returncode, error) == (128 + signal.SIGTERM, "")
     assert (tmp_path / "undone").exists() is (undo == "1 / 0")
+
+
+TRACES = """
+import tensorflow as tf
+from beamfeed.contract.ending import leave
+
+
+@tf.function
+def double(x):
+    if x > 0:
+        x = 2 * x
+    return x
+
+
+assert double(tf.constant(2)).numpy() == 4
+leave(7)
+"""
+
+
+def test_leaving_removes_what_tensorflow_generates(root, tmp_path):
+    (tmp_path / "traced.py").write_text(TRACES)  # a file: TensorFlow looks for the source
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    env = {"PYTHONPATH": str(root), "TMPDIR": str(temporary), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    assert subprocess.run([sys.executable, tmp_path / "traced.py"], env=env).returncode == 7
+    assert list(temporary.iterdir()) == []

@@ -28,13 +28,16 @@ class Runs:
     def __init__(self, root: Path, fleet):
         self.root, self.fleet = root, fleet
         self.started: list[subprocess.Popen] = []
+        self.temporary = fleet.folder / "temporary"
+        self.temporary.mkdir()
 
     def start(self, *overrides: str, prepare: Callable[[], None] | None = None, redirect: str = "", **options):
         sets = [part for override in overrides for part in ("--set", override)]
         command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(self.fleet.write_job()), *sets]
         if redirect:
             command = ["sh", "-c", f'exec "$@" {redirect}', "sh", *command]
-        values = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        env = {**os.environ, "TMPDIR": str(self.temporary)}
+        values = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": env, **options}
         self.started.append(subprocess.Popen(command, cwd=self.root, text=True, preexec_fn=prepare, **values))
         return self.started[-1]
 
@@ -43,6 +46,11 @@ class Runs:
         process = self.start(*overrides, **options)
         _, error = process.communicate(timeout=PATIENCE)
         return process.returncode, error or ""
+
+    @property
+    def left(self) -> list[str]:
+        """What the runs left in the folder for temporary files."""
+        return sorted(path.name for path in self.temporary.iterdir())
 
     def wait_for(self, pattern: str, process: subprocess.Popen) -> None:
         """Waits until there is a file or folder in the output that matches."""
@@ -115,6 +123,8 @@ def test_a_failure_is_one_line_that_names_a_log(runs, fleet):
     assert "Traceback" in log.read_text()
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert runs.run() == (0, "")
+    assert runs.run("launch.preprocess.workers=2", f"output.path={fleet.folder}/again") == (0, "")
+    assert runs.left == []
     assert not log.exists()
     assert {path.name for path in fleet.output.iterdir()} == {fleet.manifest.data, "manifest.json"}
     assert not (fleet.output / fleet.manifest.data / "tmp").exists()
@@ -232,6 +242,7 @@ def test_a_signal(runs, fleet, sent, reached, workers):
     assert (process.returncode, error) == (128 + sent, "interrupted\n" if sent == signal.SIGINT else "")
     assert not (fleet.output / "lock.json").exists()
     assert not (fleet.output / "manifest.json").exists()
+    assert runs.left == []
 
 
 def test_nohup(runs, fleet):
