@@ -24,8 +24,11 @@ def leave(code: int) -> NoReturn:
     """
     for name, module in list(sys.modules.items()):
         if name.startswith(GENERATED):
+            for path in (module.__file__, module.__cached__):
+                with suppress(Exception):
+                    os.unlink(str(path))
             with suppress(Exception):
-                os.unlink(str(module.__file__))
+                os.rmdir(os.path.dirname(str(module.__cached__)))
     os._exit(code)
 
 
