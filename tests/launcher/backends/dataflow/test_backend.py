@@ -27,6 +27,7 @@ JOB = {
     "name": "Small_job",
     "source": {"kind": "timeseries", "files": "gs://raw/fleet/*.parquet", "time": {"column": "t"}, "features": ["x*"]},
     "windows": {"length": 8},
+    "split": {"seed": 12},  # of five assets, one in each of eval and test
     "output": {"path": "gs://made/data"},
     "launch": {
         "train": {"workers": 1},
