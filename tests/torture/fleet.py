@@ -150,7 +150,6 @@ class Fleet:
       job: the job file, without paths.
       mistake: what the line of exit code 2 says, if the job is one that cannot be done.
       rejected: assets that must be rejected for what the rows do not show, and why.
-      relies_on: what the expectation relies on, of things that may not be built yet.
       before: what is called with the folder when all is written; `after` when the job has ended.
       variants: other pictures that are as right, such as that a file is rejected after all.
       sizes: constants of the project to change, by name.
@@ -162,7 +161,6 @@ class Fleet:
     mistake: str | None = None
     failure: str | None = None
     rejected: dict[str, str] = field(default_factory=dict)
-    relies_on: set[str] = field(default_factory=set)
     before: list[Callable[[str], None]] = field(default_factory=list)
     after: list[Callable[[str], None]] = field(default_factory=list)
     variants: list[Callable[[Fleet], None]] = field(default_factory=list)

@@ -40,7 +40,7 @@ class Kept:
             if row["code_digest"] == self._code:
                 plan = Plan(**{key: tuple(v) if isinstance(v, list) else v for key, v in row["plan"].items()})
                 problems = [Problem(**problem) for problem in row["problems"]]
-                self.results[plan.seed] = Result(plan, problems, row["pending"], row["seconds"], row["code"])
+                self.results[plan.seed] = Result(plan, problems, row["seconds"], row["code"])
 
     def add(self, result: Result) -> None:
         """Keeps a result."""

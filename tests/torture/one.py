@@ -38,14 +38,12 @@ class Result:
 
     Attributes:
       problems: what is wrong; nothing where it is as expected.
-      pending: of what is not built yet the expectation relies on.
       seconds: making and checking included.
       exits: the exit codes that were expected.
     """
 
     plan: Plan
     problems: list[Problem]
-    pending: list[str]
     seconds: float
     code: int | None
 
@@ -58,10 +56,10 @@ def build(plan: Plan) -> Fleet:
     return fleet
 
 
-def choose_plan(seed: int, pending: bool) -> Plan:
+def choose_plan(seed: int) -> Plan:
     """A plan with no damage, one, or a few that go together."""
     chance = Random(f"damages {seed}")
-    names = sorted(name for name, one in DAMAGES.items() if pending or one.pending is None)
+    names = sorted(DAMAGES)
     mistakes = [name for name in names if DAMAGES[name].group == "mistakes"]  # which end early: a few will do
     names = [name for name in names if name not in mistakes] + chance.sample(mistakes, 4)
     chosen: list[str] = []
@@ -81,13 +79,12 @@ def choose_plan(seed: int, pending: bool) -> Plan:
     return replace(plan, process=chance.random() < PROCESSES)
 
 
-def run_one(plan: Plan, folder: Path, built: frozenset[str] = frozenset()) -> Result:
+def run_one(plan: Plan, folder: Path) -> Result:
     """Makes a fleet in an empty folder, preprocesses it and checks what comes out.
 
     Args:
       plan: of the fleet.
       folder: where to.
-      built: of what expectations rely on, what is there.
     """
     began = time.monotonic()
     fleet = build(plan)
@@ -114,8 +111,7 @@ def run_one(plan: Plan, folder: Path, built: frozenset[str] = frozenset()) -> Re
         if right:
             problems = []
             break
-    pending = sorted(expected.relies_on - built)
-    return Result(plan, problems, pending, time.monotonic() - began, outcome.code)
+    return Result(plan, problems, time.monotonic() - began, outcome.code)
 
 
 def write_job(fleet: Fleet, folder: Path, path: Path) -> None:

@@ -63,7 +63,6 @@ class Expected:
     rows_read: int = 0
     training: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.float32))
     assets: int = 0
-    relies_on: set[str] = field(default_factory=set)
     features: list[str] = field(default_factory=list)
 
 
@@ -86,7 +85,7 @@ def ticks_of(duration: Any, clock: Clock) -> int:
 
 def expect(fleet: Fleet) -> Expected:
     """What must come out of a fleet."""
-    found = Expected(relies_on=set(fleet.relies_on), features=fleet.features)
+    found = Expected(features=fleet.features)
     if fleet.mistake is not None:
         found.exits, found.message = {2}, fleet.mistake
         return found
@@ -142,8 +141,6 @@ class _Oracle:
         if self._too_many(len(accepted), len(rejected)):
             return found
         found.rows_read = sum(self.rows[name] for name in accepted)
-        if self.fleet.plan.clock == "epoch_float":
-            found.relies_on.add("exact float epochs")
         self._finish(accepted, trains)
         return found
 

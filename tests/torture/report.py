@@ -29,7 +29,7 @@ def torture_section(results: Sequence[Any], states: dict[str, int], kinds: dict[
 
     Args:
       results: of all fleets.
-      states: how many were right, pending and wrong.
+      states: how many were right and wrong.
       kinds: how many fleets had a problem of each kind.
       seconds: of all fleets together.
     """

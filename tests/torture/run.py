@@ -36,7 +36,7 @@ FLEETS_A_PROCESS = 150  # then another is started, as TensorFlow keeps what it t
 HANG_S = 900.0  # after which a process is killed, and the fleet counted as one that hangs
 
 
-def work(pipe: Connection, folder: str, options: dict[str, Any]) -> None:
+def work(pipe: Connection, folder: str) -> None:
     """Runs the fleets whose seeds come through a pipe, and answers with what became of each."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -45,9 +45,9 @@ def work(pipe: Connection, folder: str, options: dict[str, Any]) -> None:
 
     keep_what_beam_works_out()
     while (seed := pipe.recv()) is not None:
-        plan = choose_plan(seed, options["pending"])
+        plan = choose_plan(seed)
         where = Path(tempfile.mkdtemp(dir=folder, prefix=f"{seed}-"))
-        result = run_one(plan, where, frozenset(options["built"]))
+        result = run_one(plan, where)
         remove(where)
         pipe.send(result)
 
@@ -55,9 +55,9 @@ def work(pipe: Connection, folder: str, options: dict[str, Any]) -> None:
 class Worker:
     """A process that runs fleets, one after the other."""
 
-    def __init__(self, folder: str, options: dict[str, Any]):
+    def __init__(self, folder: str):
         self._pipe, theirs = multiprocessing.Pipe()
-        self.process = multiprocessing.get_context("spawn").Process(target=work, args=(theirs, folder, options))
+        self.process = multiprocessing.get_context("spawn").Process(target=work, args=(theirs, folder))
         self.process.start()
         theirs.close()
         self.seed: int | None = None
@@ -87,7 +87,7 @@ class Worker:
         self.process.join()
 
 
-def torture(seeds: list[int], jobs: int, options: dict[str, Any], kept: Kept) -> list[Any]:
+def torture(seeds: list[int], jobs: int, kept: Kept) -> list[Any]:
     """The results of all seeds; those that are kept first."""
     from .one import Result, choose_plan
 
@@ -96,9 +96,9 @@ def torture(seeds: list[int], jobs: int, options: dict[str, Any], kept: Kept) ->
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
 
         def ended(worker: Worker, kind: str, what: str) -> None:
-            plan = choose_plan(worker.seed, options["pending"])
+            plan = choose_plan(worker.seed)
             seconds = time.monotonic() - worker.began
-            found.append(Result(plan, [Problem(kind, what)], [], seconds, None))
+            found.append(Result(plan, [Problem(kind, what)], seconds, None))
             kept.add(found[-1])
             worker.kill()
             workers.remove(worker)
@@ -106,7 +106,7 @@ def torture(seeds: list[int], jobs: int, options: dict[str, Any], kept: Kept) ->
         try:
             while left or workers:
                 while left and len(workers) < jobs:
-                    workers.append(Worker(folder, options))
+                    workers.append(Worker(folder))
                     workers[-1].give(left.pop())
                 ready = wait([worker.ready for worker in workers], timeout=1)
                 for worker in list(workers):
@@ -137,8 +137,8 @@ def torture(seeds: list[int], jobs: int, options: dict[str, Any], kept: Kept) ->
 
 
 def state_of(result: Any) -> str:
-    """right, pending (it relies on what is not built) or wrong."""
-    return "right" if not result.problems else "pending" if result.pending else "wrong"
+    """right or wrong."""
+    return "wrong" if result.problems else "right"
 
 
 def tell(result: Any, done: int, total: int) -> None:
@@ -158,7 +158,7 @@ def table(results: list[Any]) -> str:
         for name in result.plan.damages or ("none",):
             rows[name][state_of(result)] += 1
             rows[name][f"exit {result.code}"] += 1
-    columns = ["right", "pending", "wrong", "exit 0", "exit 1", "exit 2"]
+    columns = ["right", "wrong", "exit 0", "exit 1", "exit 2"]
     width = max(map(len, rows))
     lines = [f"{'damage':{width}} " + " ".join(f"{column:>8}" for column in columns)]
     for name in sorted(rows):
@@ -166,7 +166,7 @@ def table(results: list[Any]) -> str:
     return "\n".join(lines)
 
 
-def shrink(plan: Plan, problems: list[Problem], built: frozenset[str]) -> Plan:
+def shrink(plan: Plan, problems: list[Problem]) -> Plan:
     """The plan made as plain as it can be with the same kind of problem."""
     from .one import remove, run_one
 
@@ -175,7 +175,7 @@ def shrink(plan: Plan, problems: list[Problem], built: frozenset[str]) -> Plan:
     def still(candidate: Plan) -> bool:
         where = Path(tempfile.mkdtemp(prefix="shrink-"))
         try:
-            return bool(kinds & {problem.kind for problem in run_one(candidate, where, built).problems})
+            return bool(kinds & {problem.kind for problem in run_one(candidate, where).problems})
         except Exception:
             return False
         finally:
@@ -205,20 +205,19 @@ def show_one(arguments: argparse.Namespace) -> int:
     from .one import choose_plan, run_one
 
     keep_what_beam_works_out()
-    built = frozenset(arguments.built)
-    plan = choose_plan(arguments.only, arguments.pending)
+    plan = choose_plan(arguments.only)
     if arguments.set:
         plan = replace(plan, **{key: json.loads(value) for key, value in (one.split("=", 1) for one in arguments.set)})
     plan = replace(plan, damages=tuple(plan.damages))
     where = Path(arguments.keep or tempfile.mkdtemp(prefix=f"torture-{plan.seed}-"))
     where.mkdir(parents=True, exist_ok=True)
-    result = run_one(plan, where / "whole", built)
-    print(f"{where}/whole: {state_of(result)}, exit code {result.code}, relies on {result.pending}")
+    result = run_one(plan, where / "whole")
+    print(f"{where}/whole: {state_of(result)}, exit code {result.code}")
     for problem in result.problems:
         print(f"    {problem.kind}: {problem.what}")
     if result.problems and arguments.shrink:
-        plan = shrink(plan, result.problems, built)
-        run_one(plan, where / "small", built)
+        plan = shrink(plan, result.problems)
+        run_one(plan, where / "small")
         told = {"seed", "damages", "assets", "features", "rows"}
         told |= {name for name in asdict(plan) if getattr(plan, name) != plain_value(name)}
         small = ", ".join(f"{name}={value!r}" for name, value in asdict(plan).items() if name in told)
@@ -232,10 +231,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--fleets", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="of the first fleet")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--pending", action="store_true", help="also damages whose behaviour is not built yet")
-    parser.add_argument(
-        "--built", action="append", default=[], help="something that expectations rely on and that is there"
-    )
     parser.add_argument("--only", type=int, help="run this seed alone, and keep what it makes")
     parser.add_argument("--set", action="append", default=[], help="with --only, a field of the plan: rows=20")
     parser.add_argument("--keep", help="with --only, where to")
@@ -247,8 +242,7 @@ def main(argv: list[str] | None = None) -> int:
         return show_one(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     seeds = list(range(arguments.seed, arguments.seed + arguments.fleets))
-    options = {"pending": arguments.pending, "built": arguments.built}
-    results = torture(seeds, arguments.jobs, options, Kept(arguments.out))
+    results = torture(seeds, arguments.jobs, Kept(arguments.out))
     print(table(results))
     states, kinds = Counter(map(state_of, results)), Counter()
     for result in results:
@@ -259,7 +253,7 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     took, half = sum(seconds), seconds[len(seconds) // 2]
     print(f"{len(results)} fleets in {took:.0f} s of one process, half of them within {half:.1f} s each")
-    print(", ".join(f"{states[state]} {state}" for state in ("right", "pending", "wrong")), dict(kinds) or "")
+    print(", ".join(f"{states[state]} {state}" for state in ("right", "wrong")), dict(kinds) or "")
     wrong = sorted(result.plan.seed for result in results if state_of(result) == "wrong")
     if wrong:
         print("wrong seeds: " + " ".join(map(str, wrong)))

@@ -87,7 +87,7 @@ def time_array(ticks: np.ndarray, clock: Clock, arrow: str | None = None) -> pa.
     """Ticks as the clock's column."""
     arrow = arrow or clock.arrow
     if arrow.startswith("float"):
-        return pa.array(ticks / clock.tick)
+        return pa.array(ticks // clock.tick + ticks % clock.tick / clock.tick)  # exact: not through 1e18 as a float
     numbers = ticks // clock.tick
     if arrow.startswith("int"):
         return pa.array(numbers, arrow)

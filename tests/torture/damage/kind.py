@@ -19,7 +19,6 @@ class Damage:
     Attributes:
       apply: changes the picture of a fleet; its docstring says what must happen.
       wants: fields of the plan that it needs, by name: a value, or a list to choose from.
-      pending: the key of the job file, or the fault, without which it cannot pass yet; None where it must pass.
       alone: goes with no other damage.
       last: comes after all others, as it leaves a file without rows.
       group: the file that it stands in.
@@ -28,7 +27,6 @@ class Damage:
     name: str
     apply: Apply
     wants: dict[str, Any]
-    pending: str | None
     alone: bool
     last: bool
     group: str
@@ -37,16 +35,14 @@ class Damage:
 DAMAGES: dict[str, Damage] = {}
 
 
-def damage(
-    *, pending: str | None = None, alone: bool = False, last: bool = False, **wants: Any
-) -> Callable[[Apply], Apply]:
+def damage(*, alone: bool = False, last: bool = False, **wants: Any) -> Callable[[Apply], Apply]:
     """Puts a function into the list of damages."""
 
     def add(apply: Apply) -> Apply:
         name = apply.__name__
         assert name not in DAMAGES, f"two damages have the name {name}"
         assert apply.__doc__, f"{name} does not say what must happen"
-        DAMAGES[name] = Damage(name, apply, wants, pending, alone, last, apply.__module__.rpartition(".")[2])
+        DAMAGES[name] = Damage(name, apply, wants, alone, last, apply.__module__.rpartition(".")[2])
         return apply
 
     return add

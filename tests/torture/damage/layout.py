@@ -31,7 +31,7 @@ def files_of_other_kinds(fleet: Fleet, chance: Random) -> None:
         _beside(fleet, name)
 
 
-@damage(pending="hidden")
+@damage()
 def hidden_files(fleet: Fleet, chance: Random) -> None:
     """What begins with a dot or an underscore, files or folders, is no input."""
     suffix = ".parquet" if fleet.plan.format == "parquet" else ".csv"
@@ -112,7 +112,7 @@ def a_single_file(fleet: Fleet, chance: Random) -> None:
     fleet.job["source"]["files"] = "{fleet}/" + fleet.parts[0].path
 
 
-@damage(pending="sources", naming="pattern")
+@damage(naming="pattern")
 def a_list_of_sources(fleet: Fleet, chance: Random) -> None:
     """A list of folders and files names all of them, and what stands in two of them counts once."""
     first = fleet.parts[0].path

@@ -80,7 +80,7 @@ def _overwritten(data: bytes, name: str) -> bytes:
     return data[:at] + b"\xff" * column.total_compressed_size + data[at + column.total_compressed_size :]
 
 
-@damage(pending="page checksums", format="parquet", naming=["stem", "pattern"], row_group=None)
+@damage(format="parquet", naming=["stem", "pattern"], row_group=None)
 def a_flipped_bit_under_a_checksum(fleet: Fleet, chance: Random) -> None:
     """A bit that flips in a page with a checksum is seen, and the file a reject: no wrong value comes out."""
     part, (_, name), share = some_part(fleet, chance), some_feature(fleet, chance), chance.random()
@@ -166,7 +166,7 @@ def a_column_is_missing(fleet: Fleet, chance: Random) -> None:
     break_file(fleet, part, f"{name}.*missing")
 
 
-@damage(pending="missing_columns", features=[2, 3, 4])
+@damage(features=[2, 3, 4])
 def a_column_is_missing_and_may_be(fleet: Fleet, chance: Random) -> None:
     """With missing_columns: missing, its values are missing ones."""
     fleet.job["source"]["missing_columns"] = "missing"
@@ -198,7 +198,7 @@ def a_column_more_in_front(fleet: Fleet, chance: Random) -> None:
         part.form["order"] = lambda name: name != "Unnamed: 0"
 
 
-@damage(pending="14", format="parquet")
+@damage(format="parquet")
 def two_columns_of_one_name(fleet: Fleet, chance: Random) -> None:
     """A file with two columns of a feature's name is a reject: nobody knows which one counts."""
     part, (_, name) = some_part(fleet, chance), some_feature(fleet, chance)
@@ -365,7 +365,7 @@ def ten_thousand_features(fleet: Fleet, chance: Random) -> None:
     fleet.parts = [part for part in fleet.parts if len(part)]
 
 
-@damage(pending="16", format="parquet", alone=True, assets=63, rows=20, features=1, naming="stem", odd_names=False,
+@damage(format="parquet", alone=True, assets=63, rows=20, features=1, naming="stem", odd_names=False,
         resample=None, length=5, label=None)  # fmt: skip
 def more_files_than_are_sampled(fleet: Fleet, chance: Random) -> None:
     """Of 63 files the first 29 have a column more: a glob does not take what fewer than half of the files have."""

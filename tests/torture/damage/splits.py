@@ -83,7 +83,7 @@ def absolute_cuts(fleet: Fleet, chance: Random) -> None:
     fleet.job["split"] = {"by": "time", "eval_from": stamps[0], "test_from": stamps[1]}
 
 
-@damage(split="time", pending="split rows", resample=None, rows=[90, 140])
+@damage(split="time", resample=None, rows=[90, 140])
 def by_rows(fleet: Fleet, chance: Random) -> None:
     """The first rows of each asset train, the next evaluate, the rest test."""
     fleet.job["split"] = {"by": "rows", "train": 40, "eval": 15}

@@ -228,35 +228,35 @@ def quoted_delimiters(fleet: Fleet, chance: Random) -> None:
 # Dialects: found out, or said by the job file
 
 
-@damage(pending="csv", format=CSV)
+@damage(format=CSV)
 def semicolons(fleet: Fleet, chance: Random) -> None:
     """Semicolons between cells."""
     _all(fleet, delimiter=";")
     _options(fleet, chance, delimiter=";")
 
 
-@damage(pending="csv", format=CSV)
+@damage(format=CSV)
 def tabs(fleet: Fleet, chance: Random) -> None:
     """Tabs between cells."""
     _all(fleet, delimiter="\t")
     _options(fleet, chance, delimiter="\t")
 
 
-@damage(pending="csv", format=CSV)
+@damage(format=CSV)
 def bars(fleet: Fleet, chance: Random) -> None:
     """Bars between cells."""
     _all(fleet, delimiter="|")
     _options(fleet, chance, delimiter="|")
 
 
-@damage(pending="csv", format=CSV, clock=["integer", "epoch_s", "epoch_ms", *STAMPS])
+@damage(format=CSV, clock=["integer", "epoch_s", "epoch_ms", *STAMPS])
 def decimal_commas(fleet: Fleet, chance: Random) -> None:
     """A spreadsheet's 1,5 between semicolons is 1.5."""
     _all(fleet, delimiter=";", decimal=",")
     _options(fleet, chance, delimiter=";", decimal=",")
 
 
-@damage(pending="csv", format=CSV, clock=["integer", *STAMPS])
+@damage(format=CSV, clock=["integer", *STAMPS])
 def thousands(fleet: Fleet, chance: Random) -> None:
     """1.234,5 with the thousands separator that the job file names is 1234.5."""
     i, _ = some_feature(fleet, chance)
@@ -266,13 +266,13 @@ def thousands(fleet: Fleet, chance: Random) -> None:
     fleet.job["source"]["csv"] = {"thousands": "."}
 
 
-@damage(pending="csv", format=CSV)
+@damage(format=CSV)
 def byte_order_mark(fleet: Fleet, chance: Random) -> None:
     """A byte order mark is no part of the first column's name."""
     _all(fleet, bom=b"\xef\xbb\xbf")
 
 
-@damage(pending="csv", format=CSV)
+@damage(format=CSV)
 def utf_16(fleet: Fleet, chance: Random) -> None:
     """UTF-16 with its mark, as spreadsheets save it."""
     _all(fleet, encoding=chance.choice(["utf-16-le", "utf-16-be"]))
@@ -282,7 +282,7 @@ def utf_16(fleet: Fleet, chance: Random) -> None:
     _options(fleet, chance, encoding="utf-16")
 
 
-@damage(pending="csv", format=CSV)
+@damage(format=CSV)
 def latin_1(fleet: Fleet, chance: Random) -> None:
     """Latin-1 with a header that is not ASCII."""
     for part in fleet.parts:
@@ -301,7 +301,7 @@ def one_file_in_latin_1(fleet: Fleet, chance: Random) -> None:
     fleet.variants.append(lambda other: setattr(other.parts[place], "broken", "UTF-8|encod"))
 
 
-@damage(pending="csv", format=CSV)
+@damage(format=CSV)
 def lines_before_the_header(fleet: Fleet, chance: Random) -> None:
     """Lines of a logger's name and date before the header are skipped."""
     before = ["Logger 4711", "Exported 2024-01-01 by somebody"][: chance.randint(1, 2)]
@@ -309,7 +309,7 @@ def lines_before_the_header(fleet: Fleet, chance: Random) -> None:
     _options(fleet, chance, skip_lines=len(before))
 
 
-@damage(pending="csv", format=CSV)
+@damage(format=CSV)
 def a_row_of_units(fleet: Fleet, chance: Random) -> None:
     """A row of units below the header is skipped."""
     for part in fleet.parts:
@@ -318,7 +318,7 @@ def a_row_of_units(fleet: Fleet, chance: Random) -> None:
     _options(fleet, chance, skip_after_header=1)
 
 
-@damage(pending="csv", format=CSV)
+@damage(format=CSV)
 def comment_lines(fleet: Fleet, chance: Random) -> None:
     """Lines that begin with # are skipped, in front and in between."""
     _all(fleet, before=["# made by a logger", "# on a Monday"])
@@ -327,14 +327,14 @@ def comment_lines(fleet: Fleet, chance: Random) -> None:
         _all(fleet, between={3: ["# paused"]})
 
 
-@damage(pending="csv", format=CSV)
+@damage(format=CSV)
 def footer_lines(fleet: Fleet, chance: Random) -> None:
     """The last lines, sums perhaps, are left out where the job file says how many."""
     _all(fleet, after=["Total;;17", "end of export"])
     fleet.job["source"]["csv"] = {"skip_last": 2}
 
 
-@damage(pending="csv", format=CSV)
+@damage(format=CSV)
 def words_for_nothing(fleet: Fleet, chance: Random) -> None:
     """Words of the user's own for missing values."""
     word = chance.choice(["-", "--", "---", "missing", "-9999", "?"])
@@ -344,7 +344,7 @@ def words_for_nothing(fleet: Fleet, chance: Random) -> None:
     fleet.job["source"]["csv"] = {"null_words": ["", word]}
 
 
-@damage(pending="csv", format=CSV)
+@damage(format=CSV)
 def no_header(fleet: Fleet, chance: Random) -> None:
     """Files without a header, whose columns the job file names."""
     part = fleet.parts[0]
@@ -353,13 +353,13 @@ def no_header(fleet: Fleet, chance: Random) -> None:
     fleet.job["source"]["csv"] = {"header": False, "names": names}
 
 
-@damage(pending="14", format=CSV)
+@damage(format=CSV)
 def a_spreadsheets_empty_columns(fleet: Fleet, chance: Random) -> None:
     """A header t,x0,, with columns of no name at its end: they are passed over."""
     _all(fleet, header_tail=",,", row_tail=",,")
 
 
-@damage(pending="14", format=CSV)
+@damage(format=CSV)
 def a_header_twice(fleet: Fleet, chance: Random) -> None:
     """Two columns of a feature's name in one file: a reject, as nobody knows which one counts."""
     part, (_, name) = some_part(fleet, chance), some_feature(fleet, chance)
@@ -367,7 +367,7 @@ def a_header_twice(fleet: Fleet, chance: Random) -> None:
     break_file(fleet, part, f"{name}|two|twice|duplicate")
 
 
-@damage(pending="14", format="parquet", naming="column")
+@damage(format="parquet", naming="column")
 def a_name_that_is_not_utf_8(fleet: Fleet, chance: Random) -> None:
     """An asset's name of bytes that are no text: the file is a reject, and the others go on."""
     part = some_part(fleet, chance)
@@ -390,14 +390,14 @@ def _renamed(fleet: Fleet, chance: Random, suffixes: list[str]) -> None:
         rename(part, chance.choice(suffixes))
 
 
-@damage(pending="suffixes", format="csv")
+@damage(format="csv")
 def upper_case_suffixes(fleet: Fleet, chance: Random) -> None:
     """.CSV is .csv."""
     for part in fleet.parts:
         part.path = part.path.removesuffix(".csv") + chance.choice([".CSV", ".Csv", ".csv"])
 
 
-@damage(pending="suffixes", format="csv")
+@damage(format="csv")
 def other_names_of_text(fleet: Fleet, chance: Random) -> None:
     """.tsv holds tabs, .txt whatever it holds."""
     suffix = chance.choice([".tsv", ".txt"])
@@ -406,7 +406,7 @@ def other_names_of_text(fleet: Fleet, chance: Random) -> None:
         with_csv(part, delimiter="\t" if suffix == ".tsv" else ",")
 
 
-@damage(pending="suffixes", format="parquet")
+@damage(format="parquet")
 def other_names_of_parquet(fleet: Fleet, chance: Random) -> None:
     """.pq, .parq and .PARQUET are Parquet."""
     suffix = chance.choice([".pq", ".parq", ".PARQUET"])
@@ -414,7 +414,7 @@ def other_names_of_parquet(fleet: Fleet, chance: Random) -> None:
         part.path = part.path.removesuffix(".parquet") + suffix
 
 
-@damage(pending="suffixes", format="csv")
+@damage(format="csv")
 def other_compressions(fleet: Fleet, chance: Random) -> None:
     """.bz2, .zst and .gz are unpacked."""
     pack = {
@@ -428,7 +428,7 @@ def other_compressions(fleet: Fleet, chance: Random) -> None:
         part.mend.append(pack[suffix])
 
 
-@damage(pending="json lines", format="csv")
+@damage(format="csv")
 def json_lines(fleet: Fleet, chance: Random) -> None:
     """A JSON object on each line; a key that is not there is a missing value."""
     for part in fleet.parts:
@@ -458,7 +458,7 @@ def _json_time(tick: int, fleet: Fleet) -> Any:
     return json.loads(text) if clock.arrow.startswith(("int", "float")) else text
 
 
-@damage(pending="feather", format="parquet")
+@damage(format="parquet")
 def feather(fleet: Fleet, chance: Random) -> None:
     """Arrow IPC files, as pandas' to_feather writes them."""
     import io
@@ -480,19 +480,19 @@ def feather(fleet: Fleet, chance: Random) -> None:
 # Times as text
 
 
-@damage(pending="time.format", format=CSV, clock=["timestamp_s", "date"])
+@damage(format=CSV, clock=["timestamp_s", "date"])
 def german_dates(fleet: Fleet, chance: Random) -> None:
     """31.12.2024 23:59:59 with the format that the job file gives."""
     _written(fleet, "%d.%m.%Y %H:%M:%S")
 
 
-@damage(pending="time.format", format=CSV, clock=["timestamp_s", "date"])
+@damage(format=CSV, clock=["timestamp_s", "date"])
 def us_dates(fleet: Fleet, chance: Random) -> None:
     """12/31/2024 23:59 with the format that the job file gives."""
     _written(fleet, "%m/%d/%Y %H:%M:%S")
 
 
-@damage(pending="time.format", format="parquet", clock=STAMPS)
+@damage(format="parquet", clock=STAMPS)
 def times_as_text_in_parquet(fleet: Fleet, chance: Random) -> None:
     """Parquet with times as ISO text."""
     for part in fleet.parts:
@@ -512,7 +512,7 @@ def _written(fleet: Fleet, pattern: str) -> None:
         with_text(part, "t", lambda ticks: [_moment(int(tick)).strftime(pattern) for tick in ticks])
 
 
-@damage(pending="time columns", format=CSV, clock=["timestamp_s", "date"])
+@damage(format=CSV, clock=["timestamp_s", "date"])
 def date_and_time_in_two_columns(fleet: Fleet, chance: Random) -> None:
     """A column for the date and one for the time of day."""
     fleet.job["source"]["time"]["column"] = ["day", "clock"]
@@ -523,7 +523,7 @@ def date_and_time_in_two_columns(fleet: Fleet, chance: Random) -> None:
         part.form["drop"] = [*part.form.get("drop", ()), "t"]
 
 
-@damage(pending="zone", format=CSV, clock="timestamp_s", split="asset", rows=[90, 140])
+@damage(format=CSV, clock="timestamp_s", split="asset", rows=[90, 140])
 def local_times_with_a_zone(fleet: Fleet, chance: Random) -> None:
     """Times of day in Berlin, where the job file says so, are an hour or two ahead of UTC."""
     from zoneinfo import ZoneInfo
@@ -540,7 +540,7 @@ def local_times_with_a_zone(fleet: Fleet, chance: Random) -> None:
         with_text(part, "t", local)
 
 
-@damage(pending="time.from", naming="stem", clock="integer", resample=None, jitter=False, holes=False)
+@damage(naming="stem", clock="integer", resample=None, jitter=False, holes=False)
 def row_number_as_time(fleet: Fleet, chance: Random) -> None:
     """Files without a time: the number of the row is it."""
     fleet.job["source"]["time"] = {"from": "row"}
@@ -549,7 +549,7 @@ def row_number_as_time(fleet: Fleet, chance: Random) -> None:
         part.time = np.arange(len(part))
 
 
-@damage(pending="fractions", format="csv", naming="stem", clock="timestamp_ms")
+@damage(format="csv", naming="stem", clock="timestamp_ms")
 def fractions_in_some_files(fleet: Fleet, chance: Random) -> None:
     """Most files have whole seconds, some have .250: one kind of time."""
     for part in fleet.parts[1:]:

@@ -266,13 +266,13 @@ def a_time_is_not_a_number(fleet: Fleet, chance: Random) -> None:
     break_values(fleet, part, "time")
 
 
-@damage(pending="16", format="parquet", naming=["stem", "pattern"], clock=NUMBERS)
+@damage(format="parquet", naming=["stem", "pattern"], clock=NUMBERS)
 def nat_as_a_number(fleet: Fleet, chance: Random) -> None:
     """NaT that was written as int64, the lowest there is, is no time: a reject."""
     _number(fleet, chance, -(2**63))
 
 
-@damage(pending="16", format="parquet", naming=["stem", "pattern"], clock=NUMBERS)
+@damage(format="parquet", naming=["stem", "pattern"], clock=NUMBERS)
 def a_time_at_the_end_of_int64(fleet: Fleet, chance: Random) -> None:
     """A time whose distance to others no int64 holds is out of range: a reject."""
     _number(fleet, chance, chance.choice([2**63 - 1, 2**62 + 5, -(2**62) - 5]))
@@ -354,7 +354,7 @@ def other_zones(fleet: Fleet, chance: Random) -> None:
         )  # fmt: skip
 
 
-@damage(pending="zone", format="parquet", clock=STAMPS, naming=["stem", "pattern"])
+@damage(format="parquet", clock=STAMPS, naming=["stem", "pattern"])
 def naive_among_utc(fleet: Fleet, chance: Random) -> None:
     """One file has times without a zone where the others have UTC: nobody knows which zone, so it is a reject."""
     odd = some_part(fleet, chance)

@@ -92,7 +92,6 @@ def magnitudes(fleet: Fleet, chance: Random) -> None:
     some = [1e-38, -1e-38, 1.2e-38, 3.3e38, -3.3e38, -0.0, 1e10]
     for value in some:
         part.values[chance.randrange(len(part)), i] = value
-    fleet.relies_on.add("statistics of 1e38")  # whose squares are 1e77: compared loosely
 
 
 @damage(format="parquet")

@@ -26,6 +26,8 @@ def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
             raise BadInput(path, "file", "the file is empty")
         # A bucket is asked for all columns of a row group at once; a disk is read as columns are decoded.
         options = {} if remote else {"pre_buffer": False, "buffer_size": 256 << 10}
+        # Where the writer left checksums, a bit that flipped is seen.
+        options |= {"page_checksum_verification": True}
         with pq.ParquetFile(source, **options) as file:
             yield file
 
