@@ -40,12 +40,15 @@ def write_modules(folder: Path) -> None:
             (folder / f"{name}.py").write_text("MINE = True\n")
 
 
-@pytest.fixture(params=["wheel", "editable"])
+INSTALLS, PLACES = ("wheel", "editable"), ("beside the job", "on PYTHONPATH", "installed")
+
+
+@pytest.fixture(params=INSTALLS)
 def python(request):
     return request.getfixturevalue(f"{request.param}_python")
 
 
-@pytest.fixture(params=["beside the job", "on PYTHONPATH", "installed"])
+@pytest.fixture(params=PLACES)
 def place(request, python, tmp_path, clean_env):
     """Puts a user's modules somewhere; returns the folder to start in, and the environment variables."""
     start = tmp_path / "start"
@@ -85,6 +88,15 @@ def test_both_can_be_imported(python, place):
     run(python, "-c", CHECK, ",".join(USERS), f"{ours},beamfeed.transforms.rejects", cwd=start, env=env)
 
 
+SAMPLE = [("wheel", "on PYTHONPATH"), ("editable", "beside the job")]
+EVERYWHERE = [
+    pytest.param(install, place, marks=() if (install, place) in SAMPLE else pytest.mark.thorough)
+    for install in INSTALLS
+    for place in PLACES
+]
+
+
+@pytest.mark.parametrize(("python", "place"), EVERYWHERE, indirect=True)
 def test_a_job_runs_with_the_users_own_trainer_package(python, place, new_fleet):
     start, env = place
     fleet = new_fleet("pumps")

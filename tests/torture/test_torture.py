@@ -15,7 +15,7 @@ from torture.oracle import Window, expect, split_by_hash
 from torture.rows import fill_column
 from torture.write import write_fleet
 
-FLEETS = 40
+FLEETS = 24
 
 
 def test_there_are_many_kinds_of_damage_and_each_says_what_must_happen():
@@ -130,7 +130,7 @@ def test_results_are_kept_and_a_line_that_was_cut_off_is_not(tmp_path, monkeypat
     assert Kept(str(path)).results == {}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_some_fleets(tmp_path: Path):
     from torture.fast import keep_what_beam_works_out
 

@@ -144,7 +144,13 @@ TWO_OUTPUTS = {
 }
 
 
-@pytest.mark.parametrize("train", [CLASSIFIER, TWO_OUTPUTS], ids=["classifier", "two_outputs"])
+@pytest.mark.parametrize(
+    "train",
+    [
+        pytest.param(CLASSIFIER, id="classifier", marks=pytest.mark.thorough),
+        pytest.param(TWO_OUTPUTS, id="two_outputs"),
+    ],
+)
 def test_one_two_and_three_workers_measure_alike(tmp_path, start_workers, train):
     """Batches of 10 and 61 windows divide by nothing; of the last eval batch, one worker has no window."""
     (tmp_path / "shared_model.py").write_text(SHARED)

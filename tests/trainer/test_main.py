@@ -114,7 +114,7 @@ FREE = [
 ]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_does_not_change_what_is_learned_may_change_and_is_told(job_file, job, capsys):
     assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
     capsys.readouterr()

@@ -20,8 +20,6 @@ from beamfeed.trainer.loop.checkpoint import find_checkpoints
 
 pytestmark = pytest.mark.long
 
-KILLS = 20
-
 
 @pytest.fixture(scope="module")
 def data(helpers_module, tmp_path_factory):
@@ -125,12 +123,14 @@ def assert_same_bits(job: str, other: str) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def test_killed_twenty_times_the_weights_are_those_of_a_run_never_killed(job_file, start):
-    whole, killed = job_file("whole", epochs=30), job_file("killed", epochs=30)
+@pytest.mark.parametrize("times", [4, pytest.param(20, marks=pytest.mark.thorough)])
+def test_killed_again_and_again_the_weights_are_those_of_a_run_never_killed(job_file, start, times):
+    epochs = 6 + times  # so long that each kill comes before the end
+    whole, killed = job_file("whole", epochs=epochs), job_file("killed", epochs=epochs)
     finish(start(whole))
     chance = random.Random(5)
     kills = 0
-    while kills < KILLS:
+    while kills < times:
         group = start(killed)
         wait_for_step(killed, last_step(killed) + chance.randint(1, 100), group)
         time.sleep(chance.random() / 5)
@@ -139,7 +139,7 @@ def test_killed_twenty_times_the_weights_are_those_of_a_run_never_killed(job_fil
         group[0].send_signal(signal.SIGKILL)
         assert end(group[0])[0] == 128 + signal.SIGKILL
         kills += 1
-    assert kills == KILLS
+    assert kills == times
     finish(start(killed))
     assert_same_bits(whole, killed)
     with open(os.path.join(os.path.dirname(whole), "whole", "metrics.jsonl")) as file:
@@ -159,7 +159,7 @@ TASKS = {
 }
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", [pytest.param("classifier", marks=pytest.mark.thorough), "two_outputs"])
 def test_other_tasks_survive_kills_too(tmp_path, start, task):
     data = write_labelled(str(tmp_path / "data"), {"train": 800, "eval": 100, "test": 30})
     files = {}
@@ -277,7 +277,7 @@ def is_worker(pid: int, index: int) -> bool:
         return f'"index": {index}' in file.read()
 
 
-@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("workers", [pytest.param(2, marks=pytest.mark.thorough), 3])
 def test_any_number_of_workers_trains_alike(job_file, start, workers):
     """Three workers on two files of unequal size; 50 steps and more, at the same global batch."""
     one, several = job_file("one", epochs=1), job_file("several", epochs=1)

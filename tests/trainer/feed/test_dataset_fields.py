@@ -87,8 +87,11 @@ def test_a_shuffled_epoch_holds_each_window_once(tmp_path, windows, compression,
     assert Counter(found) == Counter(made.windows)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("workers", "replicas"), [(1, 2), (2, 1), (3, 2)])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workers", "replicas"),
+    [pytest.param(1, 2, marks=pytest.mark.thorough), pytest.param(2, 1, marks=pytest.mark.thorough), (3, 2)],
+)
 def test_workers_share_the_batches_of_one(made, workers, replicas):
     options = {"batch_size": 7, "shuffle": 20, "epochs": 2}
     alone = made.read(**options)
@@ -106,7 +109,7 @@ def test_workers_evaluate_each_window_once(made, workers):
     assert Counter(flat(flat(parts))) == Counter(made.windows)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_reading_can_begin_at_any_step(made, monkeypatch):
     monkeypatch.setattr(dataset, "LEAST_BYTES", 0)
     monkeypatch.setattr(dataset, "MOST_BYTES", 2000)

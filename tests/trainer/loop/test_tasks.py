@@ -147,7 +147,7 @@ class Stopping(Watchdog):
         self.stop_asked = self._calls <= 0
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_several_outputs_stopped_anywhere_and_started_again_nothing_changes(data, job):
     """In the middle of an epoch the sums of all metrics are in the checkpoint, AUC's 800 as well."""
     options = {**SEVERAL, "epochs": 4, "watch": {"metric": "fault_auc"}, "checkpoint": {"every_steps": 3}}

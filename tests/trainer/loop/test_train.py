@@ -197,8 +197,8 @@ class Random(keras.Model):
 """
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["recurrent", "random"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [pytest.param("recurrent", marks=pytest.mark.thorough), "random"])
 def test_stopped_anywhere_and_started_again_nothing_changes(job, written, tmp_path, monkeypatch, kind):
     """With moving statistics, random layers, a schedule and clipping as well."""
     (tmp_path / "random_model.py").write_text(RANDOM_MODEL)
@@ -235,8 +235,8 @@ def test_the_last_checkpoints_stay(job, written):
     assert 1 <= len(find_checkpoints(names.best)) <= 2
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", [pytest.param("mixed_bfloat16", marks=pytest.mark.thorough), "mixed_float16"])
 def test_mixed_precision_learns_and_exports_float32(job, written, precision):
     made = job(epochs=3, devices={"precision": precision})
     result = train(made, written)

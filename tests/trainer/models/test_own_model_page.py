@@ -49,8 +49,10 @@ CASES = {  # the section of the page, the task, the precision, what the export r
 }
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case", ["reconstruct", "classify", pytest.param("regress", marks=pytest.mark.thorough), "several"]
+)
 def test_a_model_of_the_page(data, sections, tmp_path, case):
     number, task, precision, outputs = CASES[case]
     job = labelled_job(
