@@ -68,6 +68,9 @@ def form_name(part: Part, name: str) -> str:
     return part.form.get("rename", {}).get(name, name)
 
 
+TEXTS = frozenset({"phase", "state"})  # also where a file has no rows
+
+
 def _array(name: str, column: Any, part: Part, clock: Clock) -> Any:
     make = part.form.get("arrays", {}).get(name)
     if make is not None:
@@ -78,7 +81,7 @@ def _array(name: str, column: Any, part: Part, clock: Clock) -> Any:
         missing = np.isnan(column)
         nulls = part.form.get("nulls", "null")
         return pa.array(column, mask=missing if nulls == "null" else None)
-    if all(value is None or isinstance(value, float) for value in column):
+    if name not in TEXTS and all(value is None or isinstance(value, float) for value in column):
         return pa.array(np.array(column, np.float32))
     return pa.array(column, pa.string())
 
