@@ -1,7 +1,7 @@
 """Makes thousands of small Beam jobs in one process cheaper: what Beam works out again for each step is kept.
 
 A job of a few rows spends its time in argparse and inspect. The results depend on classes and signatures alone, which
-do not change. A share of the fleets runs in processes of their own, without this.
+do not change. A share of the fleets, and many tests, run in processes of their own, without this.
 """
 
 import copy
@@ -13,14 +13,37 @@ from weakref import WeakKeyDictionary
 
 def keep_what_beam_works_out() -> None:
     """Replaces two functions of Beam by ones that remember; once a process."""
-    from apache_beam.options.pipeline_options import PipelineOptions
+    keep_signatures()
+    keep_options()
+
+
+def keep_signatures() -> None:
+    """Beam asks for the arguments of each method of each step, some thirty times a step."""
     from apache_beam.transforms import core
+
+    work_out = core.get_function_args_defaults
+    if getattr(work_out, "remembers", False):
+        return
+    arguments: WeakKeyDictionary[Callable, Any] = WeakKeyDictionary()
+
+    def args_defaults(function: Any) -> Any:
+        if not isinstance(function, MethodType):
+            return work_out(function)
+        if function.__func__ not in arguments:
+            arguments[function.__func__] = work_out(function)
+        return arguments[function.__func__]
+
+    args_defaults.remembers = True  # type: ignore[attr-defined]
+    core.get_function_args_defaults = args_defaults
+
+
+def keep_options() -> None:
+    """Beam parses the options of a job anew for each view of them."""
+    from apache_beam.options.pipeline_options import PipelineOptions
 
     if getattr(PipelineOptions.view_as, "remembers", False):
         return
     views: dict[tuple[type, tuple[str, ...]], Any] = {}
-    arguments: WeakKeyDictionary[Callable, Any] = WeakKeyDictionary()
-    work_out = core.get_function_args_defaults
 
     def view_as(self: Any, cls: type) -> Any:
         key = cls, tuple(self._flags or ())
@@ -34,13 +57,5 @@ def keep_what_beam_works_out() -> None:
         view._all_options = self._all_options
         return view
 
-    def args_defaults(function: Any) -> Any:
-        if not isinstance(function, MethodType):
-            return work_out(function)
-        if function.__func__ not in arguments:
-            arguments[function.__func__] = work_out(function)
-        return arguments[function.__func__]
-
     view_as.remembers = True  # type: ignore[attr-defined]
     PipelineOptions.view_as = view_as
-    core.get_function_args_defaults = args_defaults
