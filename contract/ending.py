@@ -24,11 +24,14 @@ def leave(code: int) -> NoReturn:
     """
     for name, module in list(sys.modules.items()):
         if name.startswith(GENERATED):
-            for path in (module.__file__, module.__cached__):
-                with suppress(Exception):
-                    os.unlink(str(path))
-            with suppress(Exception):
-                os.rmdir(os.path.dirname(str(module.__cached__)))
+            file, bytecode = (getattr(module, key, None) for key in ("__file__", "__cached__"))
+            for remove, path in (
+                (os.unlink, file),
+                (os.unlink, bytecode),
+                (os.rmdir, bytecode and os.path.dirname(bytecode)),  # once it is empty
+            ):
+                with suppress(OSError):
+                    remove(path or "")
     os._exit(code)
 
 

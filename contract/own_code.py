@@ -37,7 +37,7 @@ def import_own(path: str, key: str) -> Any:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise UserError(f"{key}: importing {module_name} failed: {told(error)}") from error
         raise UserError(_not_found(key, error.name)) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script without a guard may end with sys.exit()
         raise UserError(f"{key}: importing {module_name} failed: {told(error)}") from error
     if not callable(found := getattr(module, name, None)):
         hint = near_miss(name, [n for n in vars(module) if callable(getattr(module, n))])
@@ -46,7 +46,7 @@ def import_own(path: str, key: str) -> Any:
     return found
 
 
-def told(error: Exception) -> str:
+def told(error: BaseException) -> str:
     """The error in one line, and the last line of code outside of Beamfeed, Python and packages that led to it."""
     message = error.args[0] if isinstance(error, KeyError) and len(error.args) == 1 else error
     text = next((line.strip() for line in str(message).splitlines() if line.strip()), "")
@@ -75,8 +75,8 @@ def _is_installed(filename: str) -> bool:
 def code_digest(paths: Sequence[str], key: str, folders: Sequence[str] = ()) -> str:
     """What stands for the source of all code that some `module:name` run, 64 hex digits. Nothing is imported.
 
-    It covers each module, and those that it imports from the folder that its package is in; of an installed package,
-    those of the package.
+    It covers each module, and those that it imports from where modules are looked for or from the folder that its
+    package is in; of an installed package, those of the package.
 
     Args:
       paths: what the job names.
@@ -91,7 +91,7 @@ def code_digest(paths: Sequence[str], key: str, folders: Sequence[str] = ()) -> 
         module = path.partition(":")[0]
         if (spec := find_module(module, folders)) is None:
             raise UserError(_not_found(key, module))
-        _collect(module, spec, code)
+        _collect(module, spec, code, [*folders, os.getcwd()])
     digest = hashlib.sha256()
     for name, source in sorted(code.items()):
         digest.update(f"{name}\n{len(source)}\n".encode() + source)
@@ -116,8 +116,8 @@ def _find(module: str, path: Sequence[str] | None) -> ModuleSpec | None:
     return spec
 
 
-def _collect(module: str, spec: ModuleSpec, code: dict[str, bytes]) -> None:
-    """Adds the source of a module and of what it imports from beside it, by their names."""
+def _collect(module: str, spec: ModuleSpec, code: dict[str, bytes], folders: Sequence[str]) -> None:
+    """Adds the source of a module and of what it imports from `folders` or from beside it, by their names."""
     top = module.partition(".")[0]
     folder = folder_of(module, spec)
     installed = folder in INSTALLED
@@ -126,7 +126,7 @@ def _collect(module: str, spec: ModuleSpec, code: dict[str, bytes]) -> None:
         name = waiting.pop()
         if name in code or (installed and name.partition(".")[0] != top):
             continue
-        found = _find(name, [folder])
+        found = _find(name, [folder] if installed else [*folders, folder])
         if found is None or found.loader is None or found.origin is None:
             continue
         source: bytes = found.loader.get_data(found.origin)  # type: ignore[attr-defined]

@@ -158,11 +158,14 @@ def _check_assets(job: PreprocessPipeline, assets: beam.PCollection) -> beam.PCo
     source, progress = job.source, job.progress
     total = (
         assets
-        | "CountRows" >> beam.CombineGlobally(CountRows(lambda found: found[1].rows)).without_defaults()
+        | "CountRows"
+        >> beam.CombineGlobally(
+            CountRows(lambda found: found[1].rows, lambda found: source.counted(found[1]))
+        ).without_defaults()
         | "Total" >> beam.Map(_tell_total, progress)
     )
     assets = assets | "InFleet" >> beam.Map(
-        lambda found, total: (found[0], source.in_fleet(found[1], total[1])), beam.pvalue.AsSingleton(total)
+        lambda found, total: (found[0], source.in_fleet(found[1], total[2])), beam.pvalue.AsSingleton(total)
     )
     reports = (
         assets
@@ -178,8 +181,8 @@ def _check_assets(job: PreprocessPipeline, assets: beam.PCollection) -> beam.PCo
     return source.review(judged)
 
 
-def _tell_total(total: tuple[int, int], progress: Progress) -> tuple[int, int]:
-    progress.total("validate", *total)
+def _tell_total(total: tuple[int, ...], progress: Progress) -> tuple[int, ...]:
+    progress.total("validate", *total[:2])
     return total
 
 

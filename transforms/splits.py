@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 
 from beamfeed.contract.config.split import SPLITS, Split, SplitName, counts_rows
 from beamfeed.contract.errors import UserError
@@ -100,12 +101,17 @@ def find_seed(names: Sequence[str], split: Split) -> int | None:
     return None if best is None else best[1]
 
 
+def cut_span(span: int, split: Split) -> tuple[int, int]:
+    """Where eval and test begin in something so long, by fractions; what is to get nothing begins at the end."""
+    train, evaluate = (Fraction(str(part)) for part in (split.train, split.eval))
+    to_eval = round(span * min(train, Fraction(1))) if split.eval or split.test else span
+    return to_eval, round(span * min(train + evaluate, Fraction(1))) if split.test else span
+
+
 def cut_rows(rows: int, split: Split) -> tuple[int, int, int]:
     """With by: rows, where eval and test begin and where test ends, as numbers of rows of an asset that has `rows`."""
     if not counts_rows(split.train):
-        shares = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
-        to_eval, to_test = (round(rows * min(share, 1.0)) for share in shares)
-        return to_eval, to_test, rows
+        return *cut_span(rows, split), rows
     to_eval = min(rows, int(split.train))  # type: ignore[arg-type]
     to_test = rows if split.eval == "rest" else min(rows, to_eval + int(split.eval))  # type: ignore[arg-type]
     return to_eval, to_test, rows if split.test == "rest" else min(rows, to_test + int(split.test))  # type: ignore[arg-type]

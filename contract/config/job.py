@@ -54,6 +54,15 @@ class Job(Section):
         return self
 
     @model_validator(mode="after")
+    def _split_fits_the_grid(self) -> "Job":
+        if self.split.by == "rows" and self.prepare.resample is not None:
+            raise ValueError(
+                "split.by: rows does not go with prepare.resample, as a step of the grid would be in two splits; "
+                "split by time"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _labels_fit(self) -> "Job":
         names = [label.name for label in self.label]
         if twice := [name for name in names if names.count(name) > 1]:

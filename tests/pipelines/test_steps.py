@@ -161,6 +161,82 @@ def test_mistakes_in_the_job(fleet, own, capfd, job, told):
     assert told in line
 
 
+ONE_ASSET = """
+import pyarrow as pa
+import pyarrow.compute as pc
+
+def power(table):
+    factor = {"m0": 1.0, "m1": 2.0, "m2": 3.0, "m3": 4.0}[table["machine"][0].as_py()]
+    on = pc.cast(pc.equal(table["state"], "on"), pa.float32())
+    return table.append_column("power", pc.multiply(table["volt"], factor)).append_column("on", on)
+"""
+
+
+def test_a_step_gets_one_asset_and_columns_of_the_type_of_the_other_files(fleet, own):
+    """Also when it is tried; a file without the column has nulls of text, as one of nulls alone has."""
+    own.write_text(ONE_ASSET)
+    parts = []
+    for name, table in tables(300).items():
+        states = pa.array(["on" if i % 3 else "off" for i in range(300)])
+        parts.append(table.append_column("machine", pa.array([name] * 300)).append_column("state", states))
+    fleet.write("a.parquet", pa.concat_tables(parts))
+    for k, name in enumerate(("b", "c")):
+        more = parts[0].slice(0, 100)
+        more = more.set_column(0, "t", pa.array(range(1000 + 100 * k, 1100 + 100 * k)))
+        at = more.schema.names.index("state")
+        fleet.write(f"{name}.parquet", more.drop("state") if k else more.set_column(at, "state", pa.nulls(100)))
+    fleet.job["source"] |= {"asset": {"column": "machine"}, "missing_columns": "missing", "features": ["power", "on"]}
+    fleet.job["split"] = {"seed": 1}
+    assert (
+        fleet.preprocess(
+            "prepare={steps: ['own_power:power'], step_columns: [volt, state], scale: {how: none}}",
+            f"launch.preprocess.packages=['{own}']",
+        )
+        == 0
+    )
+    assert fleet.rejects() == []
+
+
+@pytest.mark.parametrize("where", ["module", "step", "late"])
+def test_a_step_that_exits_is_a_mistake(fleet, own, capfd, where):
+    for name, table in tables(60).items():
+        fleet.write(f"{name}.parquet", table)
+    leave = "import sys; sys.exit(0)"
+    late = f"    if table['t'][0].as_py() == 0 and table.num_rows < 20: {leave}\n"
+    own.write_text(
+        CODE + {"module": leave, "step": "", "late": ""}[where]
+        if where == "module"
+        else CODE.replace("    product", (f"    {leave}\n" if where == "step" else late) + "    product", 1)
+    )
+    if where == "late":
+        fleet.write("m9.parquet", tables(15)["m0"])
+    assert fleet.preprocess(*with_steps(own)) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("prepare.steps: ")
+    assert "SystemExit: 0" in line
+
+
+def test_a_change_in_another_package_of_the_job_is_other_data(fleet, tmp_path, capfd):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "one" / "stepping.py").write_text(
+        "import pyarrow.compute as pc\nfrom helping import FACTOR\n"
+        "def scaled(table):\n"
+        "    return table.set_column(table.schema.names.index('x0'), 'x0', pc.multiply(table['x0'], FACTOR))\n"
+    )
+    for seed in range(3):
+        fleet.write(f"m{seed}.parquet", make_table(60, seed=seed))
+    packages = [str(tmp_path / "one" / "stepping.py"), str(tmp_path / "two" / "helping.py")]
+    found = []
+    for factor in (2.0, 1000.0):
+        (tmp_path / "two" / "helping.py").write_text(f"FACTOR = {factor}\n")
+        for name in ("stepping", "helping"):
+            sys.modules.pop(name, None)
+        assert fleet.preprocess("prepare.steps=['stepping:scaled']", f"launch.preprocess.packages={packages}") == 0
+        found.append(fleet.manifest.fingerprint)
+    assert found[0] != found[1]
+
+
 def test_a_file_whose_column_is_of_another_kind_is_set_aside(fleet, own):
     for name, table in tables(100).items():
         fleet.write(f"{name}.parquet", table)

@@ -10,6 +10,7 @@ import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -277,16 +278,20 @@ class _Oracle:
         return found
 
     def _by_path(self, name: str, rows: list[Row]) -> list[Row] | Rejected:
-        """With split.column of the path: the rows of files that a list names; the splits must not overlap in time."""
+        """With split.column of the path: splits must not overlap in time; files of no split part those around them."""
         lists = {value: split for split in SPLITS for value in self.job["split"].get(split, [])}
-        kept = [row for row in rows if row.split in lists]
-        for before, after in pairwise(sorted({row.part for row in kept})):
-            one = [row for row in kept if row.part == before]
-            other = [row for row in kept if row.part == after]
-            differ = lists[one[0].split] != lists[other[0].split]  # type: ignore[index]
-            if differ and min(row.time for row in other) <= max(row.time for row in one):
-                return Rejected(name, None, "overlap")
-        return kept
+        spans: dict[int, tuple[int, int, str | None]] = {}
+        for row in rows:
+            first, last, _ = spans.get(row.part, (row.time, row.time, None))
+            spans[row.part] = min(first, row.time), max(last, row.time), lists.get(row.split)  # type: ignore[arg-type]
+        used = [span for span in spans.values() if span[2] is not None]
+        for one in used:
+            for other in used:
+                if one[2] != other[2] and one[0] <= other[1] and other[0] <= one[1]:
+                    return Rejected(name, None, "overlap")
+        out = {part for part, span in spans.items() if span[2] is None
+               and any(span[0] <= one[1] and one[0] <= span[1] for one in used)}  # fmt: skip
+        return [row for row in rows if row.part not in out]
 
     def _range(self, rows: list[Row]) -> None:
         """prepare.range: a value outside of it is missing."""
@@ -329,14 +334,15 @@ class _Oracle:
             return [lists.get(row.split) for row in rows]
         if split["by"] == "rows":
             cuts = [split["train"], split["train"] + split["eval"]]
+            if isinstance(split["train"], float):  # of the rows as they are written
+                cuts = _shares(len(rows), split)
             return [_part(row.position, cuts) for row in rows]
         if "eval_from" in split:
             cuts = [int(np.datetime64(split[key]).astype("datetime64[ns]").astype(np.int64))
                     for key in ("eval_from", "test_from")]  # fmt: skip
         else:
             first, last = min(row.time for row in rows), max(row.time for row in rows)
-            cuts = [first + round((last - first + 1) * min(part, 1.0))
-                    for part in (split["train"], split["train"] + split["eval"])]  # fmt: skip
+            cuts = [first + cut for cut in _shares(last - first + 1, split)]
         if self.job["prepare"].get("resample"):
             every = ticks_of(self.job["prepare"]["resample"]["every"], self.clock)
             cuts = [-(-cut // every) * every for cut in cuts]
@@ -432,6 +438,13 @@ class _Oracle:
             self.found.exits, self.found.message = {1}, "class"
         elif len(seen) < 2:
             self.found.exits, self.found.message = {1}, "every training window|class"
+
+
+def _shares(span: int, split: dict[str, Any]) -> list[int]:
+    """Where eval and test begin in something so long; the end, for what gets nothing."""
+    train, evaluate = Fraction(str(split["train"])), Fraction(str(split["eval"]))
+    to_eval = round(span * train) if split["eval"] or split["test"] else span
+    return [to_eval, round(span * (train + evaluate)) if split["test"] else span]
 
 
 def _part(place: int, cuts: list[int]) -> str:

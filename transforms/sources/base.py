@@ -238,8 +238,12 @@ class Source(ABC, Generic[P, A, R]):
           lost: the files that are set aside and may hold rows of any asset.
         """
 
+    def counted(self, asset: A) -> int:
+        """About how many rows of an asset count for statistics; by default all."""
+        return asset.rows
+
     def in_fleet(self, asset: A, rows: int) -> A:
-        """The asset in a fleet that has so many rows together; by default the same."""
+        """The asset in a fleet of which so many rows count for statistics; by default the same."""
         return asset
 
     def units(self, asset: A) -> Iterator[Unit[A]]:

@@ -55,7 +55,7 @@ class OwnSteps:
                 found = step(table)
             except (UserError, *_MACHINE):
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 given = ", ".join(table.schema.names)
                 hint = f"; it gets the columns {given}, and more of prepare.step_columns" * isinstance(error, KeyError)
                 raise UserError(f"{STEPS}: {path} fails on {where}: {told(error)}{hint}") from error
@@ -101,7 +101,7 @@ def make_step(path: str) -> Step:
         step.setup()
     except _MACHINE:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"{STEPS}: {path} cannot be made: {told(error)}") from error
     return lambda table: _only(step.process(table))
 
@@ -154,7 +154,8 @@ def _values(column: pa.Array) -> np.ndarray:
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether values are the same; numbers but for rounding, which may hang on where a vector begins."""
     if one.dtype.kind in "fc" and other.dtype.kind in "fciub":
-        return bool(np.allclose(one, other.astype(one.dtype), rtol=1e-5, equal_nan=True))
+        largest = np.nanmax(np.abs(one[np.isfinite(one)]), initial=0)
+        return bool(np.allclose(one, other.astype(one.dtype), rtol=1e-5, atol=1e-6 * largest, equal_nan=True))
     if other.dtype.kind in "fc" and one.dtype.kind in "iub":
         return _same(other, one)
     return list(map(str, one)) == list(map(str, other))

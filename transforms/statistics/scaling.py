@@ -17,7 +17,7 @@ class Scaling:
     """What the features of the fleet or of an asset are scaled by: (x - offset) / divisor.
 
     Attributes:
-      offset: float32 [features].
+      offset: float32 [features]; NaN where no row has a value.
       divisor: float32 [features]; 0 where the feature is constant, which is divided by one.
     """
 
@@ -59,26 +59,34 @@ class Scaling:
             raise ValueError(f"how is {how!r}, it must be standard, minmax, none, or robust with quantiles")
         # The mean of equal values may be off in its last bit; their minimum is not.
         offset = np.where(high > low, offset, low)
+        offset = np.where(np.asarray(moments.count) > 0, offset, np.nan)
         divisor = np.where(divisor > np.abs(offset) * _RESOLUTION, divisor, 0)
         return cls(offset.astype(np.float32), divisor.astype(np.float32))
 
     def under_floor(self, fleet: "Scaling", floor: float) -> np.ndarray:
         """The features, bool [features], whose divisor of an asset is less than `floor` times the fleet's."""
-        return self.divisor < np.float32(floor) * fleet.divisor
+        return ~np.isnan(self.offset) & (self.divisor < np.float32(floor) * fleet.divisor)
 
     def at_least(self, fleet: "Scaling", floor: float) -> "Scaling":
         """The scaling of an asset with no divisor under the floor.
 
         What is constant in the asset says nothing of its range: it gets the fleet's divisor. So rows that come later,
-        or that another split has, are not blown up. What is constant in the fleet has no floor.
+        or that another split has, are not blown up. What is constant in the fleet has no floor. A feature of which the
+        asset has no value gets all of the fleet's.
         """
         least = np.where(self.divisor > 0, np.float32(floor) * fleet.divisor, fleet.divisor)
-        return replace(self, divisor=np.where(self.under_floor(fleet, floor), least, self.divisor))
+        divisor = np.where(self.under_floor(fleet, floor), least, self.divisor)
+        nothing = np.isnan(self.offset)
+        return replace(
+            self,
+            offset=np.where(nothing, fleet.offset, self.offset),
+            divisor=np.where(nothing, fleet.divisor, divisor),
+        )
 
     @property
     def rows(self) -> np.ndarray:
         """float32 [2, features]: the offsets, and the divisors as they are used."""
-        return np.stack([self.offset, np.where(self.divisor > 0, self.divisor, np.float32(1))])
+        return np.stack([np.nan_to_num(self.offset), np.where(self.divisor > 0, self.divisor, np.float32(1))])
 
 
 def _robust(moments: Moments, quantiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,25 +10,23 @@ class CountRows(beam.CombineFn):
     """Elements -> how many there are, and the rows of all.
 
     Args:
-      rows_of: gives the rows of one.
+      rows_of: each gives a number of rows of one.
     """
 
-    def __init__(self, rows_of: Callable[[Any], int]):
+    def __init__(self, *rows_of: Callable[[Any], int]):
         self._rows_of = rows_of
 
-    def create_accumulator(self) -> tuple[int, int]:
-        return 0, 0
+    def create_accumulator(self) -> tuple[int, ...]:
+        return (0,) * (1 + len(self._rows_of))
 
-    def add_input(self, accumulator: tuple[int, int], element: Any) -> tuple[int, int]:
-        return accumulator[0] + 1, accumulator[1] + self._rows_of(element)
+    def add_input(self, accumulator: tuple[int, ...], element: Any) -> tuple[int, ...]:
+        more = (1, *(rows(element) for rows in self._rows_of))
+        return tuple(map(sum, zip(accumulator, more, strict=True)))
 
-    def merge_accumulators(self, accumulators: Iterable[tuple[int, int]]) -> tuple[int, int]:
-        count, rows = 0, 0
-        for more, more_rows in accumulators:
-            count, rows = count + more, rows + more_rows
-        return count, rows
+    def merge_accumulators(self, accumulators: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+        return tuple(map(sum, zip(*accumulators, strict=True)))
 
-    def extract_output(self, accumulator: tuple[int, int]) -> tuple[int, int]:
+    def extract_output(self, accumulator: tuple[int, ...]) -> tuple[int, ...]:
         return accumulator
 
 

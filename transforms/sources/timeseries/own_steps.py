@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.prepare import STEPS
@@ -39,18 +40,33 @@ def try_steps(
       UserError: if a step fails, or no file has rows to try it on.
     """
     steps = OwnSteps(tuple(job.prepare.steps), tuple(schema.keys))
-    schema = replace(schema, inputs=Inputs(steps, resolve_inputs(job, types, schema.keys)))
+    inputs = Inputs(steps, resolve_inputs(job, types, schema.keys))
+    schema = replace(schema, inputs=inputs)
     for path in paths:
         try:
             for _, row, batch in iter_batches(path, schema, schema.names):
                 if batch.num_rows:
-                    some = batch.slice(0, TRIED)
-                    made = steps.try_out(some, f"rows {row:,} to {row + some.num_rows - 1:,} of {path}")
+                    some, where = _of_one_asset(batch, schema).slice(0, TRIED), f"of {path}"
+                    if some.num_rows == min(TRIED, batch.num_rows):
+                        where = f"rows {row:,} to {row + some.num_rows - 1:,} {where}"
+                    else:
+                        where = f"{some.num_rows:,} rows of an asset from row {row:,} on {where}"
+                    some = inputs.fitted(some)
+                    made = steps.try_out(some, where)
                     given = pa.schema(list(zip(some.schema.names, some.schema.types, strict=True)))
                     return schema, _seen_after(made, given, seen)
         except BadInput:  # set aside later on, with a reason
             continue
     raise UserError(f"{STEPS}: none of the {len(paths)} files that were looked at has rows to try them on")
+
+
+def _of_one_asset(batch: pa.RecordBatch, schema: SeriesSchema) -> pa.RecordBatch:
+    """The rows of the asset that the first row is of: a step never gets others with them."""
+    if schema.asset is None:
+        return batch
+    names = batch.column(schema.asset)
+    first = names[0]
+    return batch.filter(pc.equal(names, first) if first.is_valid else pc.is_null(names))
 
 
 def resolve_inputs(
@@ -94,7 +110,7 @@ def made_by_steps(batch: pa.RecordBatch, schema: SeriesSchema, where: str) -> pa
     """
     assert schema.inputs is not None
     steps = schema.inputs.steps
-    made = steps.apply(batch, where)
+    made = steps.apply(schema.inputs.fitted(batch), where)
     last = f"{STEPS}: {steps.paths[-1]}"
     there = frozenset(made.schema.names)
     for name in (*schema.features, *(label.column for label in schema.labels)):

@@ -1,20 +1,21 @@
 """Plans the work from descriptors alone: an asset from slices of files, its splits by time or rows, its units."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import Split, SplitName
+from beamfeed.contract.errors import UserError
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Asset, Unit
 from beamfeed.transforms.sources.timeseries.scan import FileSlice
 from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
 from beamfeed.transforms.sources.timeseries.windowing import Windowing
-from beamfeed.transforms.splits import cut_rows, split_of_value
+from beamfeed.transforms.splits import cut_rows, cut_span, split_of_value
 
 UNIT_BYTES = 64 << 20  # of float32
 
@@ -38,11 +39,13 @@ class SeriesAsset(Asset[FileSlice]):
       offset: the position of the first row of `pieces`, where these are not all.
       cuts: with split: {by: time}, the times at which eval and test begin, in ticks.
       row_cuts: with split: {by: rows}, the positions at which eval and test begin, and at which test ends.
+      by_path: its files are in several splits, or in none.
       sort: its rows are not in order of time: they are sorted in memory.
       merge: it has rows of one time, of which prepare.duplicates makes one; positions count what is left.
       apart: rows may be missing between its files, so that no window goes from one to the next.
       empty: how many of its files hold no rows.
-      fleet_rows: of all assets together, where a sample is to be taken of them.
+      left_out: with by_path, how many rows are in no split, by their value.
+      fleet_rows: about how many train of all assets together, where a sample is to be taken of them.
     """
 
     total: int = 0
@@ -50,10 +53,12 @@ class SeriesAsset(Asset[FileSlice]):
     offset: int = 0
     cuts: tuple[int, int] | None = None
     row_cuts: tuple[int, int, int] | None = None
+    by_path: bool = False
     sort: bool = False
     merge: bool = False
     apart: bool = False
     empty: int = 0
+    left_out: tuple[tuple[str, int], ...] = ()
     fleet_rows: int = 0
 
     @property
@@ -104,6 +109,19 @@ def in_order_of_paths(pieces: Sequence[FileSlice], time_units: TimeUnits) -> lis
     return found
 
 
+def check_cuts(split: Split, time_units: TimeUnits) -> None:
+    """Raises UserError if a cut that the job gives is no time, or they come in the wrong order."""
+    cuts = {
+        key: time_units.instant(value, f"split.{key}")
+        for key, value in (("eval_from", split.eval_from), ("test_from", split.test_from))
+        if value is not None
+    }
+    if len(cuts) == 2 and cuts["test_from"] <= cuts["eval_from"]:
+        raise UserError(
+            f"split.test_from: {split.test_from} must be later than split.eval_from, which is {split.eval_from}"
+        )
+
+
 def time_cuts(asset: SeriesAsset, job: Job, time_units: TimeUnits) -> tuple[int, int]:
     """The times at which an asset's eval and test parts start, in ticks.
 
@@ -114,12 +132,11 @@ def time_cuts(asset: SeriesAsset, job: Job, time_units: TimeUnits) -> tuple[int,
     if split.eval_from is not None or split.test_from is not None:
         to_test = time_units.instant(split.test_from, "split.test_from") if split.test_from is not None else 2**62
         to_eval = time_units.instant(split.eval_from, "split.eval_from") if split.eval_from is not None else to_test
-        cuts = [to_eval, max(to_eval, to_test)]
+        cuts = [to_eval, to_test]
     else:
         first = min(piece.first for piece in asset.pieces)
         span = max(piece.last for piece in asset.pieces) - first + 1
-        share = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
-        cuts = [first + round(span * min(piece, 1.0)) for piece in share]
+        cuts = [first + cut for cut in cut_span(span, split)]
     if job.prepare.resample is not None:
         every = time_units.duration(job.prepare.resample.every, "prepare.resample.every")
         cuts = [-(-cut // every) * every for cut in cuts]
@@ -129,18 +146,38 @@ def time_cuts(asset: SeriesAsset, job: Job, time_units: TimeUnits) -> tuple[int,
 def split_by_path(asset: SeriesAsset, split: Split) -> SeriesAsset | Reject:
     """An asset whose files are in several splits: the past in train/, the future in test/.
 
-    Files in no split's list are left out. A reject if two splits overlap in time: one would hold rows of the other.
+    Files in no split's list hold rows of no split, which part those before from those after. Where they lie in the
+    time of others they are left out. A reject if two splits overlap in time: one would hold rows of the other.
     """
-    kept: list[FileSlice] = []
-    for piece in asset.pieces:
-        name = split_of_value(piece.split_value or "", split)
-        if name is not None:
-            kept.append(replace(piece, split=name, number=len(kept)))
-    for one, other in pairwise(kept):
-        if one.split != other.split and other.first <= one.last:
-            reason = f"is {other.split} and overlaps in time with {one.path}, which is {one.split}"
-            return Reject(asset.name, other.path, "path", reason)
-    return replace(asset, pieces=tuple(kept), total=sum(piece.rows for piece in kept))
+    named = [replace(piece, split=split_of_value(piece.split_value or "", split)) for piece in asset.pieces]
+    ends: dict[SplitName, FileSlice] = {}  # of each split the file so far that ends last
+    for piece in named:
+        if piece.split is None:
+            continue
+        for name, one in ends.items():
+            if name != piece.split and piece.first <= one.last:
+                reason = f"is {piece.split} and overlaps in time with {one.path}, which is {name}"
+                return Reject(asset.name, piece.path, "path", reason)
+        if piece.split not in ends or piece.last > ends[piece.split].last:
+            ends[piece.split] = piece
+    used = [piece for piece in named if piece.split is not None]
+    kept = [
+        piece
+        for piece in named
+        if piece.split is not None or not any(one.first <= piece.last and piece.first <= one.last for one in used)
+    ]
+    pieces = tuple(replace(piece, number=number) for number, piece in enumerate(kept))
+    total, last = sum(piece.rows for piece in pieces), max(piece.last for piece in pieces)
+    left = tuple(piece for piece in named if piece.split is None)
+    return replace(asset, pieces=pieces, total=total, last=last, by_path=True, left_out=left_out(left))
+
+
+def left_out(pieces: Sequence[FileSlice]) -> tuple[tuple[str, int], ...]:
+    """The rows of some files by their value of split.column."""
+    rows: Counter[str] = Counter()
+    for piece in pieces:
+        rows[piece.split_value or "missing"] += piece.rows
+    return tuple(sorted(rows.items()))
 
 
 @dataclass(frozen=True)

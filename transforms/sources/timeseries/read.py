@@ -82,7 +82,7 @@ def read_chunks(asset: SeriesAsset, schema: SeriesSchema, start: int = 0, end: i
       BadInput: where a file breaks, or holds another number of rows than when it was planned.
     """
     end = asset.end if end is None else min(end, asset.end)
-    with_part = asset.apart or any(piece.split is not None for piece in asset.pieces)
+    with_part = asset.apart or asset.by_path
     offset = asset.offset
     for piece in asset.pieces:
         low, high = max(start - offset, 0), min(end - offset, piece.rows)
@@ -218,7 +218,8 @@ def in_split(chunk: Chunk, asset: SeriesAsset, name: SplitName, split: Split) ->
         bounds = [-(2**63), *cuts, *([] if len(cuts) == 3 else [2**63 - 1])]
         at = SPLITS.index(name)
         return (bounds[at] <= place) & (place < bounds[at + 1])
-    if chunk.part is not None and asset.pieces[0].split is not None:
+    if asset.by_path:
+        assert chunk.part is not None
         parts = [piece.number for piece in asset.pieces if piece.split == name]
         return np.isin(chunk.part, parts)
     wanted = pc.is_in(chunk.split, value_set=pa.array(getattr(split, name), pa.string()))

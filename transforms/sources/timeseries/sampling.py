@@ -1,7 +1,7 @@
 """Which rows of series a sample is taken of, for prepare.scale.how: robust.
 
 The sample of a unit holds only what it may add to that of its asset, or of the fleet, as told by how many rows these
-have. So all samples of a run are some megabytes together, however large the fleet is.
+have that train. So all samples of a run are some megabytes together, however large the fleet is.
 """
 
 from beamfeed.contract.config.job import Job
@@ -12,6 +12,7 @@ from beamfeed.transforms.statistics.scaling import QUANTILES, Scaling
 
 # How many times a sample is allowed for. Of a fleet many rows may not train, or be rejected; of an asset most count.
 _SPARE_FLEET, _SPARE_ASSET = 16, 2
+_UNKNOWN = 16  # where a column says which rows train: as if so small a part of them did
 
 
 def empty_sample(features: int, job: Job) -> RowSample | None:
@@ -19,10 +20,26 @@ def empty_sample(features: int, job: Job) -> RowSample | None:
     return RowSample.zero(features) if job.prepare.scale.how == "robust" else None
 
 
+def training_rows(asset: SeriesAsset) -> int:
+    """About how many rows of an asset train: with absolute cuts, as if its files had their rows evenly in time."""
+    if asset.split is not None:
+        return asset.rows if asset.split == "train" else 0
+    if asset.row_cuts is not None:
+        return asset.row_cuts[0]
+    if asset.by_path:
+        return sum(piece.rows for piece in asset.pieces if piece.split == "train")
+    if asset.cuts is not None:
+        shares = ((asset.cuts[0] - piece.first) / (piece.last - piece.first + 1) for piece in asset.pieces)
+        return sum(
+            int(piece.rows * min(max(share, 0.0), 1.0)) for piece, share in zip(asset.pieces, shares, strict=True)
+        )
+    return asset.rows // _UNKNOWN
+
+
 def part_of_rows(asset: SeriesAsset, features: int, job: Job) -> float:
     """The part of the hashes of an asset's rows that its units look at."""
-    if job.prepare.scale.per == "asset":
-        return share(asset.rows, features, _SPARE_ASSET)
+    if job.prepare.scale.per == "asset":  # of one that is in eval or test as a whole, all rows count
+        return share(asset.rows if asset.split is not None else training_rows(asset), features, _SPARE_ASSET)
     return share(asset.fleet_rows, features, _SPARE_FLEET)
 
 

@@ -30,10 +30,19 @@ class Inputs:
         """Raises BadInput if a column that the steps get is of another kind than in the other files."""
         there = frozenset(schema.names)
         for name, wanted in self.types:
-            if name not in there or (found := schema.field(name).type).equals(wanted):
+            if name not in there or (found := schema.field(name).type).equals(wanted) or pa.types.is_null(found):
                 continue
             if not any(kind(found) and kind(wanted) for kind in (is_number, _is_text)):
                 raise BadInput(path, f"column {name}", f"is {found}, the other files have {wanted}")
+
+    def fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with columns that hold nothing in the type that the other files have."""
+        types, columns = dict(self.types), []
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            wanted = types.get(name, column.type)
+            nothing = column.null_count == len(column) and not column.type.equals(wanted)
+            columns.append(pa.nulls(len(column), wanted) if nothing else column)
+        return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _is_text(type_: pa.DataType) -> bool:

@@ -21,7 +21,7 @@ from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, 
 from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork, preprocess_unit
 from beamfeed.transforms.sources.timeseries.records import check_names, record_fields
 from beamfeed.transforms.sources.timeseries.resolve import resolve_schema
-from beamfeed.transforms.sources.timeseries.sampling import scaling_of
+from beamfeed.transforms.sources.timeseries.sampling import scaling_of, training_rows
 from beamfeed.transforms.sources.timeseries.scan import FileSlice, scan_file
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics
@@ -86,6 +86,9 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
             return super().plan(name, pieces, lost)
         asset = self.gather(name, pieces, None, lost)
         return asset if isinstance(asset, Reject) else split_by_path(asset, self.job.split)
+
+    def counted(self, asset: SeriesAsset) -> int:
+        return training_rows(asset)
 
     def in_fleet(self, asset: SeriesAsset, rows: int) -> SeriesAsset:
         return replace(asset, fleet_rows=rows) if self.job.prepare.scale.how == "robust" else asset

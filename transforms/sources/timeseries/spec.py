@@ -6,7 +6,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 from beamfeed.transforms.sources.timeseries.classes import Names, in_order
 from beamfeed.transforms.sources.timeseries.impute import reach
-from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
+from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, check_cuts
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.windowing import Windowing
 
@@ -47,6 +47,7 @@ class PreprocessSpec:
           UserError: if a duration does not fit the time column.
         """
         prepare, time_units = job.prepare, schema.time_units
+        check_cuts(job.split, time_units)
         every = None
         if prepare.resample is not None:
             every = time_units.duration(prepare.resample.every, "prepare.resample.every")

@@ -1,5 +1,6 @@
 """Reads every row once, before anything is written: what is broken, where windows are, the statistics of the rest."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +18,7 @@ from beamfeed.transforms.sources.timeseries.sampling import settle
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.survey import Found, SeriesStatistics, Survey
 from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, UnitFacts
-from beamfeed.transforms.splits import wanted_splits
+from beamfeed.transforms.splits import cut_rows, wanted_splits
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,8 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
     # Rows of one time do no harm where they end in one step of the grid.
     if (decrease is not None or repeat is not None) and merges and spec.every is None:
         asset = replace(asset, merge=True)
+    if asset.merge and asset.row_cuts is not None:  # rows count as they are written
+        asset = replace(asset, row_cuts=cut_rows(sum(map(len, in_order(asset, spec))), spec.job.split))
     if asset.sort or asset.merge:
         survey = Survey(asset, spec.schema, spec.job)
         try:
@@ -203,8 +206,8 @@ def _notes(asset: SeriesAsset, founds: Sequence[Found], merged: int, spec: Prepr
         yield Note("no window goes from one file to the next, as a file that was set aside may lie between", asset.name)
     if asset.empty:
         yield Note("files without rows", asset.name, asset.empty)
-    for value in sorted({value for found in founds for value in found.unlisted}):
-        count = sum(found.unlisted[value] for found in founds)
+    unlisted = sum((found.unlisted for found in founds), Counter(dict(asset.left_out)))
+    for value, count in sorted(unlisted.items()):
         yield Note(f"rows left out, as {column} is {value!r}, in no list of split", asset.name, count)
 
 

@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,7 +7,14 @@ import pytest
 from beamfeed.contract.config.prepare import Prepare
 from beamfeed.transforms.sources.base import Piece
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
-from beamfeed.transforms.sources.timeseries.sampling import empty_sample, part_of_rows, scaling_of, settle
+from beamfeed.transforms.sources.timeseries.sampling import (
+    empty_sample,
+    part_of_rows,
+    scaling_of,
+    settle,
+    training_rows,
+)
+from beamfeed.transforms.sources.timeseries.scan import FileSlice
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample, capacity
 
@@ -60,3 +68,22 @@ def test_other_ways_take_no_sample():
     moments = Moments.of(np.arange(8, dtype="f4")[:, None])
     assert scaling_of(moments, None, "minmax").divisor.tolist() == [7]
     assert scaling_of(moments, None, "robust").offset.tolist() == [3.5]  # no sample: as standard
+
+
+@pytest.mark.parametrize("per", ["fleet", "asset"])
+@pytest.mark.parametrize("how", ["rows", "time", "path"])
+def test_where_few_rows_train_the_sample_is_of_all_of_them(per, how):
+    """A thousandth of an asset trains: far fewer rows than a sample holds, so that quantiles are exact."""
+    rows, train = 2_000_000, 2000
+    pieces = (
+        FileSlice("a", "a", train, groups=(), first=0, last=train - 1, split="train"),
+        FileSlice("a", "b", rows - train, groups=(), first=train, last=rows - 1, split="test"),
+    )
+    cuts = {"rows": {"row_cuts": (train, train, rows)}, "time": {"cuts": (train, train)}, "path": {"by_path": True}}
+    asset = SeriesAsset("a", pieces, None, total=rows, last=rows - 1, **cuts[how])
+    assert training_rows(asset) == pytest.approx(train, abs=1)
+    asset = replace(asset, fleet_rows=training_rows(asset))
+    values = np.random.default_rng(0).normal(size=(train, FEATURES)).astype("f4")
+    job = Job(how="robust", per=per)
+    sample = RowSample.of(values, "a", np.arange(train), part_of_rows(asset, FEATURES, job))
+    assert len(sample) == train
