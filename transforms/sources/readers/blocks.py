@@ -1,9 +1,7 @@
 """Texts as blocks of whole lines, so that workers can share a file."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -12,29 +10,11 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.encoding import BadText
 from beamfeed.transforms.sources.readers.expected import Group, batch_rows
 from beamfeed.transforms.sources.readers.formats import packed_by
+from beamfeed.transforms.sources.readers.quotes import Quotes
 
 BLOCK_BYTES = 8 << 20
 LINE_BYTES = 64 << 20  # a longer line is none
 START_BYTES = 1 << 20  # that tell how a text is written
-
-
-@dataclass(frozen=True)
-class Quotes:
-    """What stands around values that may hold ends of lines.
-
-    Attributes:
-      quote: the character; it begins a value, or is one of its characters.
-      delimiter: between values.
-    """
-
-    quote: str
-    delimiter: str
-
-    @property
-    def pattern(self) -> re.Pattern[bytes]:
-        """A value in quotes, or the beginning of one that does not end."""
-        quote, delimiter = re.escape(self.quote.encode()), re.escape(self.delimiter.encode())
-        return re.compile(rb"(?:\A|(?<=[\n%b]))%b(?:[^%b]|%b%b)*(?:%b|\Z)" % (delimiter, *[quote] * 5))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from itertools import chain
 from beamfeed.transforms.sources.readers.blocks import after_lines
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
+from beamfeed.transforms.sources.readers.quotes import comment_lines
 
 
 def to_lines(pieces: Iterable[bytes], dialect: Dialect, *, whole: bool = True) -> Iterator[bytes]:
@@ -56,8 +57,9 @@ def clean(block: bytes, dialect: Dialect, *, first: bool) -> bytes:
         except UnicodeDecodeError as error:
             reason = f"is not {dialect.encoding}: byte 0x{block[error.start]:02x}; see source.csv.encoding"
             raise BadText(reason, block[: error.start].count(b"\n") + 1) from None
-    if dialect.comment is not None and (mark := dialect.comment.encode()) in block:
-        block = re.sub(rb"(?m)^[ \t]*%b[^\n]*" % re.escape(mark), b"", block)
+    if dialect.comment is not None and dialect.comment.encode() in block:
+        pattern = comment_lines(dialect.comment, dialect.quotes)
+        block = pattern.sub(lambda found: b"" if found["comment"] is not None else found[0], block)
     if dialect.delimiter == " ":
         return _single_spaces(block)
     return _without_empty_rows(block, dialect.delimiter.encode(), len(dialect.names))

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from beamfeed.transforms.sources.readers.quotes import Quotes
+
 # Words that stand for a missing value: those of Arrow and pandas, of spreadsheets and loggers, and German ones.
 NULL_WORDS = (
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA", "NULL",
@@ -71,6 +73,11 @@ class Dialect:
     def as_text(self) -> bool:
         """Whether Arrow cannot read the numbers, so that they are taken as text first."""
         return self.thousands is not None
+
+    @property
+    def quotes(self) -> Quotes | None:
+        """What may stand around values that hold ends of lines."""
+        return None if self.quote is None else Quotes(self.quote, self.delimiter)
 
     @property
     def numbers(self) -> Numbers:

@@ -14,7 +14,7 @@ from beamfeed.transforms.sources.readers.formats import format_of
 from beamfeed.transforms.sources.readers.json_lines import parse_json
 from beamfeed.transforms.sources.readers.parquet import open_parquet
 from beamfeed.transforms.sources.readers.parse import line_of_row, parse
-from beamfeed.transforms.sources.readers.text import find_dialect, naming_the_place, peek_at_text, quotes_of
+from beamfeed.transforms.sources.readers.text import find_dialect, naming_the_place, peek_at_text
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
 
 
@@ -78,7 +78,7 @@ def place_of_row(path: str, row: int, expected: Expected) -> str:
         name = next(name for name in expected.names if name in dialect.names)
         pieces = pieces_of(path) if dialect.by_lines else to_lines(pieces_of(path), dialect)
         rows = lines = 0
-        for place, block in whole_lines(path, pieces, quotes_of(dialect), dialect.first_line):
+        for place, block in whole_lines(path, pieces, dialect.quotes, dialect.first_line):
             cleaned = clean(block, dialect, first=place == 0)
             here = parse(cleaned, dialect, {name: pa.string()}).num_rows
             if row < rows + here:

@@ -12,7 +12,16 @@ from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.transforms.sources.readers.cells import Unsure, find_numbers, is_float, kind_of
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers
 from beamfeed.transforms.sources.readers.encoding import BadText, decode, find_encoding
-from beamfeed.transforms.sources.readers.layout import Layout, Table, find_width, lay_out, may_name, names_in
+from beamfeed.transforms.sources.readers.layout import (
+    Layout,
+    Table,
+    column_kinds,
+    find_width,
+    lay_out,
+    may_name,
+    names_in,
+)
+from beamfeed.transforms.sources.readers.quotes import Quotes, comment_lines
 
 DELIMITERS = (",", ";", "\t", "|", " ")
 _FEW, _MANY = 60, 1000  # lines that are looked at: at first, and where those do not tell
@@ -86,7 +95,15 @@ def split(lines: Sequence[str], keys: Csv, wanted: Collection[str]) -> Table:
         comment = "#" if any(line.lstrip().startswith("#") for line in lines[skipped:_MANY]) else None
     if keys.delimiter != "auto" or said:
         given = said[1] if said and keys.delimiter == "auto" else keys.delimiter
-        return _split_at(given, lines, keys, wanted, skipped, comment, _FEW)
+        table = _split_at(given, lines, keys, wanted, skipped, comment, _FEW)
+    else:
+        table = _best_split(lines, keys, wanted, skipped, comment)
+    if keys.comment == "auto" and table.comment is not None and _are_rows(table, keys):  # such as assets #1, #2
+        table = _split_at(table.delimiter, lines, keys, wanted, skipped, None, _FEW)
+    return table
+
+
+def _best_split(lines: Sequence[str], keys: Csv, wanted: Collection[str], skipped: int, comment: str | None) -> Table:
     for number in (_FEW, _MANY):
         found: list[tuple[tuple[int, float], Table]] = []
         for delimiter in DELIMITERS:
@@ -103,6 +120,21 @@ def split(lines: Sequence[str], keys: Csv, wanted: Collection[str]) -> Table:
     return best[1] if best[0] > (0, 0.0) else found[0][1]
 
 
+def _are_rows(table: Table, keys: Csv) -> bool:
+    """Whether what would be comments reads as rows: the mark begins a text, and numbers are where numbers are."""
+    full = [(line, cells) for line, cells in table.rows if len(cells) == table.width]
+    between = [cells for line, cells in table.comments if full and line > full[0][0] and len(cells) == table.width]
+    if table.width < 2 or not between:
+        return False
+    kinds = column_kinds(table, keys.null_words)
+    if len(full) < 2:  # nothing but a line of names is no comment
+        return all(kind_of(cell, keys.null_words) != "text" for cells in between for cell in cells[1:])
+    numbers = [i for i, kind in enumerate(kinds) if kind in ("number", "time")]
+    return kinds[0] == "text" and any(
+        all(kind_of(cells[i], keys.null_words) == kinds[i] for i in numbers) for cells in between if numbers
+    )
+
+
 def _split_at(
     delimiter: str,
     lines: Sequence[str],
@@ -114,7 +146,7 @@ def _split_at(
 ) -> Table:
     width = max((line.count(delimiter) for line in lines[skipped : skipped + 20]), default=0) + 1
     lines = lines[: skipped + max(8, min(number, _CELLS // width))]
-    is_comment = [comment is not None and line.lstrip().startswith(comment) for line in lines]
+    is_comment = _comments(lines, comment, Quotes(keys.quote, delimiter) if keys.quote else None)
     kept = ["" if i < skipped or is_comment[i] else line for i, line in enumerate(lines)]
     told = [line.lstrip().removeprefix(comment or "").strip() if is_comment[i] and i >= skipped else ""
             for i, line in enumerate(lines)]  # fmt: skip
@@ -126,6 +158,19 @@ def _split_at(
         comment if keys.comment != "auto" or any(is_comment[skipped:]) else None,
         find_width(rows, keys.names, wanted),
     )
+
+
+def _comments(lines: Sequence[str], mark: str | None, quotes: Quotes | None) -> list[bool]:
+    """Which lines are comments, and not a part of a value in quotes."""
+    found = [False] * len(lines)
+    text = "\n".join(lines).encode()
+    if mark is not None and mark.encode() in text:
+        at = line = 0
+        for one in comment_lines(mark, quotes).finditer(text):
+            if one["comment"] is not None:
+                line, at = line + text.count(b"\n", at, one.start()), one.start()
+                found[line] = True
+    return found
 
 
 def _values(lines: Sequence[str], delimiter: str, keys: Csv) -> Iterator[tuple[int, list[str]]]:

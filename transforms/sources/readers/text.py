@@ -10,7 +10,6 @@ import pyarrow.csv
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.blocks import (
-    Quotes,
     blocks_at,
     iter_tables,
     pieces_of,
@@ -134,15 +133,10 @@ def iter_text(
     yield from iter_tables(path, blocks, groups, len(names), parse_block, dialect.first_line)
 
 
-def quotes_of(dialect: Dialect) -> Quotes | None:
-    """What may stand around values that hold ends of lines."""
-    return None if dialect.quote is None else Quotes(dialect.quote, dialect.delimiter)
-
-
 def _blocks(path: str, dialect: Dialect) -> Iterator[tuple[int, bytes]]:
     """All rows of a text in blocks of whole lines, each with the byte that it starts at."""
     pieces = pieces_of(path)
-    quotes = quotes_of(dialect)
+    quotes = dialect.quotes
     if not dialect.by_lines:
         with naming_the_place(path):
             lines = whole_lines(path, to_lines(pieces, dialect), quotes, dialect.first_line)
