@@ -169,7 +169,7 @@ def test_several_outputs_stopped_anywhere_and_started_again_nothing_changes(data
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["max", "min"])
+@pytest.mark.parametrize("mode", ["max", pytest.param("min", marks=pytest.mark.thorough)])
 def test_what_is_watched_decides_the_best_weights_and_the_end(data, job, mode):
     made = job(
         epochs=12, watch={"metric": "accuracy", "mode": mode}, early_stopping={"patience": 2},

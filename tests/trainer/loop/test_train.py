@@ -147,7 +147,7 @@ def test_a_loss_that_is_not_finite_fails_the_job(helpers, job, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("feed", [{"cache": "memory"}, {"cache": "file"}])
+@pytest.mark.parametrize("feed", [{"cache": "memory"}, pytest.param({"cache": "file"}, marks=pytest.mark.thorough)])
 def test_feeds(job, written, feed):
     result = train(job(feed={"batch_size": 8, "shuffle": 32, **feed}), written)
     assert result.last_loss < result.first_loss

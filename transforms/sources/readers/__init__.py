@@ -113,7 +113,7 @@ def look_at(path: str, text: TextOptions = TextOptions()) -> Look:
             case "csv":
                 return Look(*look_at_text(path, text))
             case "json":
-                return Look(look_at_json(path))
+                return Look(look_at_json(path, text))
             case "arrow":
                 return Look(arrow_schema(path))
             case "parquet":

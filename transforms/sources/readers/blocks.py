@@ -17,12 +17,16 @@ LINE_BYTES = 64 << 20  # a longer line is none
 START_BYTES = 1 << 20  # that tell how a text is written
 
 
+class EmptyFile(BadInput):
+    """A file of no bytes."""
+
+
 @contextmanager
 def open_text(path: str) -> Iterator[pa.NativeFile]:
     """Opens a text, unpacked."""
     with storage.open_input(path) as source:
         if source.size() == 0:
-            raise BadInput(path, "file", "the file is empty")
+            raise EmptyFile(path, "file", "the file is empty")
         packing = packed_by(path)
         if packing is None:
             yield source

@@ -42,15 +42,17 @@ class TextOptions:
       wanted: names of columns that the job needs; a line with some of them names the columns.
       features: names and globs of the columns whose numbers tell how numbers are written; without any, all do.
       numbers: how they are written in the other files, for a file that does not tell.
+      texts: names of columns whose values are names, also where these look like numbers in quotes.
     """
 
     keys: Csv = field(default_factory=Csv)
     wanted: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     numbers: Numbers | None = None
+    texts: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
-        return hash((self.keys.model_dump_json(), self.wanted, self.features, self.numbers))
+        return hash((self.keys.model_dump_json(), self.wanted, self.features, self.numbers, self.texts))
 
     def is_feature(self, name: str) -> bool:
         """Whether the numbers of a column tell how numbers are written."""

@@ -1,15 +1,26 @@
 """JSON lines: an object in each line, its keys are the columns. Read in blocks of whole lines, as CSV is."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 
-from beamfeed.transforms.sources.readers.blocks import blocks_at, iter_tables, pieces_of, read_start, whole_lines
+from beamfeed.transforms.sources.readers.blocks import (
+    EmptyFile,
+    blocks_at,
+    iter_tables,
+    pieces_of,
+    read_start,
+    whole_lines,
+)
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
-from beamfeed.transforms.sources.readers.expected import Expected, Group, require_columns
+from beamfeed.transforms.sources.readers.expected import Expected, Group, TextOptions, require_columns
 from beamfeed.transforms.sources.readers.text import naming_the_place
 from beamfeed.transforms.sources.readers.values import BadValue, convert
 
@@ -17,37 +28,60 @@ _PLAIN = Dialect(names=())
 _HELD = {"number": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}  # types of what a value may be instead
 
 
-def look_at_json(path: str) -> pa.Schema:
+def look_at_json(path: str, text: TextOptions = TextOptions()) -> pa.Schema:
     """The names and types of the columns, as the first lines suggest them; times are text.
 
     Raises:
-      BadInput: if it cannot be read.
+      BadInput: if no line can be read.
     """
     start, whole = read_start(path)
-    block = start if whole else start[: start.rfind(b"\n") + 1]
-    with naming_the_place(path):
+    block = _without_mark(start if whole else start[: start.rfind(b"\n") + 1])
+    values: dict[str, list[Any]] = {}
+    for row in _objects(block):
+        for name, value in row.items():
+            values.setdefault(name, []).append(value)
+    if not values:
+        with naming_the_place(path):
+            _read(block, None)
+    return pa.schema([(name, _type_of(found, keeps_text=name in text.texts)) for name, found in values.items()])
+
+
+def _objects(block: bytes) -> Iterator[dict[str, Any]]:
+    """The lines that are objects; what is none is told where it is read."""
+    for line in block.split(b"\n"):
+        with suppress(ValueError):
+            if isinstance(row := json.loads(line), dict):
+                yield row
+
+
+def _type_of(values: Sequence[Any], *, keeps_text: bool) -> pa.DataType:
+    """What some values of a column look like."""
+    found = {type(value) for value in values} - {type(None)}
+    if found <= {dict, list}:
+        return pa.list_(pa.null()) if list in found else pa.struct([]) if found else pa.null()
+    if found == {bool}:
+        return pa.bool_()
+    if found == {int}:
+        return pa.int64()
+    if found <= {int, float}:
+        return pa.float64()
+    if found <= {int, float, str} and not keeps_text:  # numbers may stand in quotes
         try:
-            table = _read(_without_mark(block), None)
-        except _OtherType as other:
-            raise BadText(f"{other.name!r} is a {other.what}, and is none in the lines before", other.line) from None
-    fields = []
-    for name, column in zip(table.schema.names, table.columns, strict=True):
-        type_ = pa.string() if pa.types.is_timestamp(column.type) else column.type
-        if pa.types.is_string(column.type):  # may be numbers in quotes
-            try:
-                convert(column.combine_chunks(), pa.float64(), _PLAIN)
-                type_ = pa.float64()
-            except BadValue:
-                pass
-        fields.append((name, type_))
-    return pa.schema(fields)
+            convert(pa.array([None if value is None else str(value) for value in values]), pa.float64(), _PLAIN)
+            return pa.float64()
+        except BadValue:
+            pass
+    return pa.string()
 
 
 def iter_json(
     path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
-    """Streams columns of blocks, see `iter_batches`."""
-    require_columns(path, expected.names, look_at_json(path).names, expected.optional)
+    """Streams columns of blocks, see `iter_batches`. A file of no bytes holds no rows."""
+    try:
+        require_columns(path, expected.names, _keys_of(path, expected.names), expected.optional)
+    except EmptyFile:
+        return
     known = expected.csv_types
     types = {name: known[name] for name in names}
 
@@ -56,6 +90,19 @@ def iter_json(
 
     blocks = whole_lines(path, pieces_of(path), None) if groups is None else blocks_at(path, groups)
     yield from iter_tables(path, blocks, groups, len(names), parse_block)
+
+
+def _keys_of(path: str, wanted: Sequence[str]) -> list[str]:
+    """The keys of a file: those of its first lines, and of `wanted` those that come later on."""
+    found = dict.fromkeys(look_at_json(path).names)
+    if late := [name for name in wanted if name not in found]:
+        for _, block in whole_lines(path, pieces_of(path), None):
+            for name in [name for name in late if name not in found]:
+                key = re.compile(rb"^.*%b\s*:.*$" % re.escape(json.dumps(name).encode()), re.MULTILINE)
+                lines = (one[0] for one in key.finditer(block))
+                if any(name in row for line in lines for row in _objects(line)):
+                    found[name] = None
+    return list(found)
 
 
 def parse_json(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
@@ -70,13 +117,15 @@ def parse_json(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
         return pa.table({name: pa.array([], type_) for name, type_ in types.items()})
     # Arrow reads times without their zones: they stay text, which the rest reads.
     asked = {name: pa.string() if pa.types.is_timestamp(type_) else type_ for name, type_ in types.items()}
-    for _ in range(len(asked) + 1):
+    changed: dict[str, _OtherType] = {}
+    while True:
         try:
             table = _read(block, pa.schema(list(asked.items())))
             break
         except _OtherType as other:
-            if other.name not in asked or asked[other.name] == other.type:
-                raise BadText(f"{other.name!r} is a {other.what}, and is none in other lines", other.line) from None
+            first = changed.setdefault(other.name, other)
+            if first is not other or other.type is None or asked.get(other.name) in (None, other.type):
+                raise BadText(f"{first.name!r} is a {first.what}, and is none in other lines", first.line) from None
             asked[other.name] = other.type
     columns = {}
     for name, type_ in types.items():
@@ -86,8 +135,16 @@ def parse_json(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
         elif pa.types.is_string(column.type):
             columns[name] = _convert(block, name, column, type_)
         else:
-            columns[name] = column.cast(type_, safe=False)
+            columns[name] = _cast(block, name, column, type_)
     return pa.table(columns)
+
+
+def _cast(block: bytes, name: str, column: pa.Array, type_: pa.DataType) -> pa.Array:
+    if pa.types.is_boolean(type_) and not pa.types.is_boolean(column.type):
+        is_bool = pc.fill_null(pc.is_in(column, value_set=pa.array([0, 1]).cast(column.type)), True)
+        if (row := pc.index(pc.or_(is_bool, pc.is_null(column)), False).as_py()) >= 0:
+            raise BadText(f"{column[row]} is neither true nor false", _line_of_row(block, row), name)
+    return column.cast(type_, safe=False)
 
 
 def _convert(block: bytes, name: str, column: pa.StringArray, type_: pa.DataType) -> pa.Array:

@@ -47,7 +47,10 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     }
     named = [name for name in source.features if not any(c in name for c in "*?")]
     wanted = dict.fromkeys([*keys, *named, *(label.column for label in job.label if label.column)])
-    looks, text = look_at_sample(job, files, TextOptions(source.csv, tuple(wanted), tuple(source.features)))
+    classes = [label.column for label in job.label if label.column and label.classes is not None]
+    texts = tuple(name for name in (asset_column, split_column, *classes) if name)
+    options = TextOptions(source.csv, tuple(wanted), tuple(source.features), texts=texts)
+    looks, text = look_at_sample(job, files, options)
     seen = column_types([look.schema for look in looks.values()])
     types = {name: _most_common(found) for name, found in seen.items()}
     has = f"{', '.join(types)}{_read_with(looks)}"
