@@ -93,8 +93,9 @@ def _manners(outcome: Outcome) -> list[Problem]:
 
 
 def _left(outcome: Outcome) -> list[Path]:
-    """What is left among temporary files, but for the source that TensorFlow generates and leaves."""
-    return [path for path in sorted(outcome.temporary.glob("*")) if "autograph_generated" not in path.name]
+    """What is left among temporary files; in this process, which goes on, TensorFlow still has its source there."""
+    left = sorted(outcome.temporary.glob("*"))
+    return left if outcome.process else [path for path in left if "autograph_generated" not in path.name]
 
 
 def _data(dataset: Dataset, expected: Expected) -> list[Problem]:

@@ -413,6 +413,10 @@ class _Oracle:
                 offset, divisor = scale_of(values(own), scale["how"])
                 least = np.where(divisor > 0, np.float32(scale.get("floor", 0.01)) * fleet[1], fleet[1])
                 divisor = np.where(divisor < np.float32(scale.get("floor", 0.01)) * fleet[1], least, divisor)
+                if scale["how"] != "none":  # a feature without a value has the fleet's scale
+                    nothing = np.isnan(values(own)).all(axis=0)
+                    offset = np.where(nothing, fleet[0], offset)
+                    divisor = np.where(nothing, fleet[1], divisor)
             divisor = np.where(divisor > 0, divisor, np.float32(1))
             clip = scale.get("clip", np.inf)
             for rows in by_split.values():

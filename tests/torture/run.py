@@ -254,6 +254,8 @@ def main(argv: list[str] | None = None) -> int:
     took, half = sum(seconds), seconds[len(seconds) // 2]
     print(f"{len(results)} fleets in {took:.0f} s of one process, half of them within {half:.1f} s each")
     print(", ".join(f"{states[state]} {state}" for state in ("right", "wrong")), dict(kinds) or "")
+    if len(results) < arguments.fleets:
+        return 1
     wrong = sorted(result.plan.seed for result in results if state_of(result) == "wrong")
     if wrong:
         print("wrong seeds: " + " ".join(map(str, wrong)))

@@ -34,9 +34,18 @@ class Serving(tf.Module):
       manifest: of the dataset.
       transform: the folder of the dataset's transform graph.
       missing: the job's rule for missing values.
+      ranges: of features, by their place: the lowest and the highest value that are possible.
     """
 
-    def __init__(self, model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing):
+    def __init__(
+        self,
+        model: keras.Model,
+        objective: Objective,
+        manifest: Manifest,
+        transform: str,
+        missing: Missing,
+        ranges: Sequence[tuple[int, float, float]] = (),
+    ):
         super().__init__()
         self.model = model
         self._objective = objective
@@ -50,6 +59,11 @@ class Serving(tf.Module):
             lambda: {name: tf.identity(value) for name, value in told.items()}, input_signature=[]
         )
         self._constant = constant_of(missing)
+        self._limits: np.ndarray | None = None
+        if ranges:
+            self._limits = np.repeat(np.array([[-np.inf], [np.inf]], np.float32), self._features, axis=1)
+            for place, *limits in ranges:
+                self._limits[:, place] = limits
         self._per_asset = False
         self.transform: Any = None
         if tf.saved_model.contains_saved_model(transform):  # a dataset of another tool may have none
@@ -114,9 +128,11 @@ class Serving(tf.Module):
         return {**latent, **self._objective.serve(x, self._objective.outputs(given), restore)}
 
     def _preprocess(self, rows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
-        """Rows `[rows, features]`, scaled; infinity is missing, as it is when files are read."""
-        missing = tf.constant(np.nan, tf.float32)
-        scaled = self._scale(tf.where(tf.math.is_finite(rows), rows, missing), asset)
+        """Rows `[rows, features]`, scaled; infinity and what is out of its range are missing, as in files."""
+        there = tf.math.is_finite(rows)
+        if self._limits is not None:
+            there &= (rows >= self._limits[0]) & (rows <= self._limits[1])
+        scaled = self._scale(tf.where(there, rows, tf.constant(np.nan, tf.float32)), asset)
         if self._constant is None:
             return scaled
         return tf.where(tf.math.is_nan(scaled), self._constant, scaled)
@@ -151,8 +167,9 @@ def constant_of(missing: Missing) -> float | None:
 
 
 def save_serving(
-    model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str
-) -> None:
+    model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str,
+    ranges: Sequence[tuple[int, float, float]] = (),
+) -> None:  # fmt: skip
     """Writes a SavedModel with the signatures of `Serving`, which needs nothing but TensorFlow to be loaded."""
-    module = Serving(model, objective, manifest, transform, missing)
+    module = Serving(model, objective, manifest, transform, missing, ranges)
     tf.saved_model.save(module, folder, signatures=module.signatures())

@@ -16,6 +16,7 @@ import tensorflow as tf
 from fleets import Fleet, make_table
 from tensorflow.core.protobuf import saved_model_pb2
 
+from beamfeed.contract.config.columns import resolve_ranges
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.config.prepare import Missing
@@ -269,6 +270,27 @@ def test_the_way_back_to_raw_units_is_exact_for_large_values(tmp_path):
     np.testing.assert_allclose(found["reconstruction_raw"], raw, rtol=1e-6, atol=1e-6)
     assert found["score"].max() == 0
     assert "latent" not in found
+
+
+def test_what_is_out_of_its_range_is_missing_when_it_is_served(tmp_path):
+    """As when files were read: what fills it is the constant."""
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=60).astype("f4")
+    values[::7] = -999
+    missing = {"fill": "constant", "value": 0.25}
+    fleet = prepare_fleet(tmp_path, {"range": {"x1": [-50, 50]}, "missing": missing}, assets=3, x1=values)
+    served = Served(fleet, load_as(TrainingJob, str(fleet.write_job())), per_asset=False)
+    ranges = resolve_ranges(served.job.prepare.range, fleet.manifest.features)
+    folder, objective = str(tmp_path / "saved_model"), objective_of(served.job, fleet.manifest)
+    rule = served.job.prepare.missing
+    save_serving(identity(LENGTH, 3), objective, fleet.manifest, served.transform, rule, folder, ranges)
+    raw = served.windows("a0")
+    assert (raw == -999).any()
+    found = numbers(tf.saved_model.load(folder).signatures["serving_default"](windows=tf.constant(raw)))
+    trained = {
+        start: w for split in ("train", "eval", "test") for start, w in fleet.windows(split).get("a0", {}).items()
+    }
+    np.testing.assert_array_equal(found["reconstruction"], np.stack([trained[start] for start in sorted(trained)]))
 
 
 def test_clipped_values_come_back_as_the_limits_in_raw_units(tmp_path):

@@ -132,7 +132,9 @@ def plain(job, data):
     return np.mean(means), float(tf.reduce_mean(losses["loss"]) + added)
 
 
-@pytest.mark.parametrize("train", [pytest.param(VARIATIONAL, marks=pytest.mark.thorough), HEADS], ids=["variational", "heads"])
+@pytest.mark.parametrize(
+    "train", [pytest.param(VARIATIONAL, marks=pytest.mark.thorough), HEADS], ids=["variational", "heads"]
+)
 def test_losses_that_the_model_adds_count_once_on_any_number_of_devices(data, tmp_path, train):
     one, two = (
         labelled_job(data.output, **train, optimizer=SGD, workdir=str(tmp_path / name)) for name in ("one", "two")

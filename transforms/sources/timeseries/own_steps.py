@@ -6,6 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beamfeed.contract.config.columns import match_features
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.prepare import STEPS
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
@@ -14,7 +15,7 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.own_steps import OwnSteps
 from beamfeed.transforms.sources.readers import iter_batches
 from beamfeed.transforms.sources.timeseries.columns import is_number
-from beamfeed.transforms.sources.timeseries.schema import Inputs, SeriesSchema, match_features
+from beamfeed.transforms.sources.timeseries.schema import Inputs, SeriesSchema
 
 TRIED = 1000  # rows
 

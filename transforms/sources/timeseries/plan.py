@@ -39,7 +39,8 @@ class SeriesAsset(Asset[FileSlice]):
       offset: the position of the first row of `pieces`, where these are not all.
       cuts: with split: {by: time}, the times at which eval and test begin, in ticks.
       row_cuts: with split: {by: rows}, the positions at which eval and test begin, and at which test ends.
-      by_path: its files are in several splits, or in none.
+      by_path: its files are in several splits, or some of them in none.
+      only: with by_path, the split of all its files that are in one, where it is the same.
       sort: its rows are not in order of time: they are sorted in memory.
       merge: it has rows of one time, of which prepare.duplicates makes one; positions count what is left.
       apart: rows may be missing between its files, so that no window goes from one to the next.
@@ -54,6 +55,7 @@ class SeriesAsset(Asset[FileSlice]):
     cuts: tuple[int, int] | None = None
     row_cuts: tuple[int, int, int] | None = None
     by_path: bool = False
+    only: SplitName | None = None
     sort: bool = False
     merge: bool = False
     apart: bool = False
@@ -169,7 +171,8 @@ def split_by_path(asset: SeriesAsset, split: Split) -> SeriesAsset | Reject:
     pieces = tuple(replace(piece, number=number) for number, piece in enumerate(kept))
     total, last = sum(piece.rows for piece in pieces), max(piece.last for piece in pieces)
     left = tuple(piece for piece in named if piece.split is None)
-    return replace(asset, pieces=pieces, total=total, last=last, by_path=True, left_out=left_out(left))
+    only = used[0].split if len({piece.split for piece in used}) == 1 else None
+    return replace(asset, pieces=pieces, total=total, last=last, by_path=True, only=only, left_out=left_out(left))
 
 
 def left_out(pieces: Sequence[FileSlice]) -> tuple[tuple[str, int], ...]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beamfeed.contract.config.columns import match_features, resolve_ranges
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.prepare import STEPS
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
@@ -20,7 +21,7 @@ from beamfeed.transforms.sources.timeseries.assets import path_columns
 from beamfeed.transforms.sources.timeseries.columns import is_number
 from beamfeed.transforms.sources.timeseries.label_columns import resolve_labels
 from beamfeed.transforms.sources.timeseries.own_steps import try_steps
-from beamfeed.transforms.sources.timeseries.schema import SeriesSchema, match_features
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.times import resolve_time
 
 SAMPLE = 32  # files, spread evenly over the listing
@@ -176,25 +177,6 @@ def resolve_features(
         if not match_features([pattern], numeric, never):
             raise UserError(f"source.features: {pattern!r} matches no column of numbers")
     return match_features(patterns, numeric, never)
-
-
-def resolve_ranges(
-    ranges: Mapping[str, tuple[float | None, float | None]], features: Sequence[str]
-) -> tuple[tuple[int, float, float], ...]:
-    """The place, the lowest and the highest value of the features that `prepare.range` names; the last pattern holds.
-
-    Raises:
-      UserError: if a pattern names no feature.
-    """
-    found: dict[int, tuple[float, float]] = {}
-    for pattern, (low, high) in ranges.items():
-        matched = match_features([pattern], features, ())
-        if not matched:
-            hint = near_miss(pattern, features)
-            raise UserError(f"prepare.range: {pattern!r} is none of the features{hint} ({', '.join(features[:20])})")
-        for name in matched:
-            found[features.index(name)] = -np.inf if low is None else low, np.inf if high is None else high
-    return tuple((place, *found[place]) for place in sorted(found))
 
 
 def _check_once(looks: Mapping[str, Look], names: Sequence[str]) -> None:

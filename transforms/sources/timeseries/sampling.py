@@ -39,7 +39,8 @@ def training_rows(asset: SeriesAsset) -> int:
 def part_of_rows(asset: SeriesAsset, features: int, job: Job) -> float:
     """The part of the hashes of an asset's rows that its units look at."""
     if job.prepare.scale.per == "asset":  # of one that is in eval or test as a whole, all rows count
-        return share(asset.rows if asset.split is not None else training_rows(asset), features, _SPARE_ASSET)
+        whole = asset.split is not None or asset.only is not None
+        return share(asset.rows if whole else training_rows(asset), features, _SPARE_ASSET)
     return share(asset.fleet_rows, features, _SPARE_FLEET)
 
 

@@ -1,7 +1,5 @@
 """Which columns of the files a job reads, and what every file must hold."""
 
-import fnmatch
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -167,17 +165,3 @@ def _as_parsed(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_boolean(type_):
         return type_
     return pa.float64() if is_number(type_) else pa.string()
-
-
-def match_features(patterns: Sequence[str], names: Sequence[str], never: Sequence[str]) -> list[str]:
-    """The columns that names and globs ask for: in the order of the patterns, then of the files.
-
-    A glob never takes one of `never` (the time, the asset and the labels), a name may.
-    """
-    found: dict[str, None] = {}
-    for pattern in patterns:
-        if pattern in names:  # also where it looks like a glob, as `Temp [C]` does
-            found[pattern] = None
-        elif any(c in pattern for c in "*?["):
-            found.update(dict.fromkeys(n for n in names if fnmatch.fnmatchcase(n, pattern) and n not in never))
-    return list(found)

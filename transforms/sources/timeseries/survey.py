@@ -126,8 +126,8 @@ class Survey:
         for name, mask in rows.items():
             self._add_span(name, mask, chunk.position)
         # An asset's own scale needs its own rows, also where it is there to test with.
-        whole = asset.split is not None and self._job.prepare.scale.per == "asset"
-        train = np.ones(len(chunk), bool) if whole else rows.get("train")
+        own = asset.split or asset.only if self._job.prepare.scale.per == "asset" else None
+        train = rows.get(own or "train")
         if train is not None and train.any():
             self._add_values_of(chunk, train)
         if self._schema.labels:
