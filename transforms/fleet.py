@@ -129,13 +129,8 @@ def check_limits(fleet: Fleet, rejects: Sequence[Reject], limits: Limits, layout
     raise JobFailed(f"{over or 'no asset can be used'}; {fleet.accepted} are left; nothing was published{see}{such_as}")
 
 
-def check_values(found: Iterable[str], split: Split, *, all_known: bool = True) -> None:
+def check_values(found: Iterable[str], split: Split) -> None:
     """Refuses lists of `split` with a value that no row has.
-
-    Args:
-      found: the values that there are.
-      split: of the job, by column.
-      all_known: whether there are no more. Else what was set aside may have had a value, unless it looks mistyped.
 
     Raises:
       UserError
@@ -145,8 +140,6 @@ def check_values(found: Iterable[str], split: Split, *, all_known: bool = True) 
         for value in getattr(split, name):
             if value not in seen:
                 hint = near_miss(value, seen)
-                if not hint and not all_known:
-                    continue
                 some = ", ".join(seen[:10]) + (" ..." if len(seen) > 10 else "")
                 raise UserError(f"split.{name}: {value!r} is not a value of {split.column}{hint} (it has: {some})")
 
@@ -165,6 +158,6 @@ class DecideFleet(beam.DoFn):
     ) -> Iterable[Fleet]:
         fleet = Fleet.of(self._files, *accepted, rejects)
         check_limits(fleet, sorted(set(rejects), key=str), self._job.limits, self._layout)
-        if self._job.split.by == "column" and self._job.source.max_assets is None:
-            check_values(values, self._job.split, all_known=not fleet.rejected_files)
+        if self._job.split.by == "column" and self._job.source.max_assets is None and not fleet.rejected_files:
+            check_values(values, self._job.split)
         yield fleet

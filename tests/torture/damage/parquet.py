@@ -166,7 +166,7 @@ def a_column_is_missing(fleet: Fleet, chance: Random) -> None:
     break_file(fleet, part, f"{name}.*missing")
 
 
-@damage(features=[2, 3, 4])
+@damage(alone=True, features=[2, 3, 4])
 def a_column_is_missing_and_may_be(fleet: Fleet, chance: Random) -> None:
     """With missing_columns: missing, its values are missing ones."""
     fleet.job["source"]["missing_columns"] = "missing"

@@ -344,7 +344,7 @@ def words_for_nothing(fleet: Fleet, chance: Random) -> None:
     fleet.job["source"]["csv"] = {"null_words": ["", word]}
 
 
-@damage(format=CSV)
+@damage(alone=True, format=CSV)
 def no_header(fleet: Fleet, chance: Random) -> None:
     """Files without a header, whose columns the job file names."""
     part = fleet.parts[0]
