@@ -47,6 +47,8 @@ LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20  # of rows in a round; some rounds 
 REMOTE_FACTOR = 8  # times as many blocks are read at a time from gs://, where each waits for an answer
 CHUNK_BYTES = 2 << 20  # of windows gathered at a time: calls for small batches would cost more than the copying
 PREFETCH_BYTES = 8 << 20  # of batches made ready, but at least two; tf.data's own choice grows to hundreds of MB
+# No function of the feed has Python's control flow on tensors: to look for it takes seconds at the start of each run.
+as_written = tf.autograph.experimental.do_not_convert
 
 Cache = Literal["none", "memory", "file"]
 Remainder = Literal["drop", "pad"]
@@ -212,12 +214,14 @@ def load_dataset(
     )
     source: RowSource = Memory(shards, index) if tuning.cache == "memory" else shards
 
+    @as_written
     def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:
         line = order.line(epoch)
         numbers = tf.data.Dataset.range(tf.where(epoch == first_epoch, tf.constant(begin, tf.int64), 0), order.rounds)
         # What a function only passes on costs nothing.
         return numbers.map(lambda number: (epoch, number, line))
 
+    @as_written
     def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line) -> Any:
         resumed = (epoch == first_epoch) & (number == begin)
         blocks, block, window = order.round(line, epoch, number, tf.where(resumed, skip, 0))
@@ -271,11 +275,13 @@ def _cut(rounds: tf.data.Dataset, share: Share, wanted: Wanted, window: int, thr
     """
     chunk = share.size * max(1, CHUNK_BYTES // (share.size * window))
 
+    @as_written
     def to_chunks(columns: Columns, at: Places, *others: tf.Tensor) -> tf.data.Dataset:
         first = tf.data.Dataset.range(0, tf.size(next(iter(at.values())), tf.int64), chunk)
         # What a function only passes on costs nothing; slicing here would run it for each chunk.
         return first.map(lambda first: (first, columns, at, *others))
 
+    @as_written
     def to_windows(first: tf.Tensor, columns: Columns, at: Places, piece: tf.Tensor, *weights: tf.Tensor) -> Any:
         here = {per: place[first : first + chunk] for per, place in at.items()}
         windows = gather(columns, here, piece, wanted)

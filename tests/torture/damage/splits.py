@@ -12,7 +12,7 @@ from .kind import damage
 def a_typo_in_a_split_list(fleet: Fleet, chance: Random) -> None:
     """A listed value that never occurs ends the job in one line that names it."""
     fleet.job["split"]["eval"] = ["wram"]
-    fleet.failure = "wram"
+    fleet.mistake = "wram"
 
 
 @damage(split="path", alone=True)
