@@ -4,12 +4,15 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from beamfeed.contract import storage
+from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.readers.blocks import (
     EmptyFile,
     blocks_at,
@@ -39,7 +42,8 @@ def look_at_json(path: str, text: TextOptions = TextOptions()) -> pa.Schema:
     values: dict[str, list[Any]] = {}
     for row in _objects(block):
         for name, value in row.items():
-            values.setdefault(name, []).append(value)
+            if _is_text(name):
+                values.setdefault(name, []).append(value)
     if not values:
         with naming_the_place(path):
             _read(block, None)
@@ -49,9 +53,14 @@ def look_at_json(path: str, text: TextOptions = TextOptions()) -> pa.Schema:
 def _objects(block: bytes) -> Iterator[dict[str, Any]]:
     """The lines that are objects; what is none is told where it is read."""
     for line in block.split(b"\n"):
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             if isinstance(row := json.loads(line), dict):
                 yield row
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be written: a JSON text may name half of a character by its escape."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _type_of(values: Sequence[Any], *, keeps_text: bool) -> pa.DataType:
@@ -66,6 +75,8 @@ def _type_of(values: Sequence[Any], *, keeps_text: bool) -> pa.DataType:
     if found <= {int, float}:
         return pa.float64()
     if found <= {int, float, str} and not keeps_text:  # numbers may stand in quotes
+        if not all(_is_text(value) for value in values if isinstance(value, str)):
+            return pa.string()
         try:
             convert(pa.array([None if value is None else str(value) for value in values]), pa.float64(), _PLAIN)
             return pa.float64()
@@ -79,7 +90,8 @@ def iter_json(
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
     """Streams columns of blocks, see `iter_batches`. A file of no bytes holds no rows."""
     try:
-        require_columns(path, expected.names, _keys_of(path, expected.names), expected.optional)
+        needed = tuple(name for name in expected.names if name not in expected.optional)
+        require_columns(path, needed, _keys_of(path, needed))
     except EmptyFile:
         return
     known = expected.csv_types
@@ -94,15 +106,21 @@ def iter_json(
 
 def _keys_of(path: str, wanted: Sequence[str]) -> list[str]:
     """The keys of a file: those of its first lines, and of `wanted` those that come later on."""
-    found = dict.fromkeys(look_at_json(path).names)
-    if late := [name for name in wanted if name not in found]:
-        for _, block in whole_lines(path, pieces_of(path), None):
-            for name in [name for name in late if name not in found]:
-                key = re.compile(rb"^.*%b\s*:.*$" % re.escape(json.dumps(name).encode()), re.MULTILINE)
-                lines = (one[0] for one in key.finditer(block))
-                if any(name in row for line in lines for row in _objects(line)):
-                    found[name] = None
-    return list(found)
+    found = list(look_at_json(path).names)
+    late = tuple(name for name in wanted if name not in found)
+    return [*found, *_late_keys(storage.stat(path), late)] if late else found
+
+
+@lru_cache(maxsize=64)  # each unit of a file asks, and the answer may take all of the file
+def _late_keys(file: FileStat, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    left = {name: re.compile(rb"^.*%b\s*:.*$" % re.escape(json.dumps(name).encode()), re.MULTILINE) for name in wanted}
+    for _, block in whole_lines(file.path, pieces_of(file.path), None):
+        for name, key in list(left.items()):
+            if any(name in row for line in key.finditer(block) for row in _objects(line[0])):
+                del left[name]
+        if not left:
+            break
+    return tuple(name for name in wanted if name not in left)
 
 
 def parse_json(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.config.split import SplitName, counts_rows
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.base import Report, Unit
@@ -126,11 +126,12 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
     # Rows of one time do no harm where they end in one step of the grid.
     if (decrease is not None or repeat is not None) and merges and spec.every is None:
         asset = replace(asset, merge=True)
-    if asset.merge and asset.row_cuts is not None:  # rows count as they are written
-        asset = replace(asset, row_cuts=cut_rows(sum(map(len, in_order(asset, spec))), spec.job.split))
     if asset.sort or asset.merge:
-        survey = Survey(asset, spec.schema, spec.job)
         try:
+            if asset.merge and asset.row_cuts is not None and not counts_rows(spec.job.split.train):
+                # Fractions are of the rows as they are written, so these are counted first.
+                asset = replace(asset, row_cuts=cut_rows(sum(map(len, in_order(asset, spec))), spec.job.split))
+            survey = Survey(asset, spec.schema, spec.job)
             windows, looked = survey_rows(survey, in_order(asset, spec), asset, spec)
         except BadInput as bad:
             return reject(bad.reject(asset.name))

@@ -34,6 +34,12 @@ def test_keys_that_nobody_asks_for_do_not_matter(tmp_path, text):
     np.testing.assert_array_equal(values[:, 0], np.arange(20) + 0.5)
 
 
+def test_half_a_character_is_a_reject(tmp_path):
+    (tmp_path / "a.jsonl").write_text(lines([{**row, "note": "\ud800", "\udfff": 1} for row in GOOD]))
+    with pytest.raises(BadInput, match="line 1: cannot be read as JSON"):
+        read_file(tmp_path / "a.jsonl", "t", features=["x0"])
+
+
 def test_a_key_that_comes_late_is_there(tmp_path):
     (tmp_path / "a.jsonl").write_text(lines([{**row, "x1": 1.5} for row in GOOD]))
     schema = schema_of(tmp_path / "a.jsonl", "t", features=["x0", "x1"])
