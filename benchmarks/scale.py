@@ -23,6 +23,7 @@ from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.manifest import Shard, SplitInfo
 from beamfeed.transforms.records.blocks import cut_blocks, index_table
 from beamfeed.transforms.records.shard_plan import Sized, plan_shards
+from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.readers import Group
 from beamfeed.transforms.sources.timeseries.classes import SeenClasses
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, Span
@@ -30,7 +31,6 @@ from beamfeed.transforms.sources.timeseries.scan import FileSlice
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.source import Timeseries
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
-from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
 from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, UnitFacts
 from beamfeed.transforms.sources.timeseries.windowing import SEGMENT_BYTES
 

@@ -65,11 +65,14 @@ class PreprocessPipeline:
         rejects = (planned[REJECTS], planned[LOST], judged[REJECTS]) | "Rejects" >> beam.Flatten()
         counted = (
             accepted
-            | "CountAssets" >> beam.CombineGlobally(CountRows(lambda verdict: verdict.asset.rows)).without_defaults()
+            | "CountAssets"
+            >> beam.CombineGlobally(
+                CountRows(lambda verdict: verdict.asset.rows, lambda verdict: verdict.rejected_rows)
+            ).without_defaults()
         )
         fleet = once | "DecideFleet" >> beam.ParDo(
             DecideFleet(job, self.layout, self.files),
-            beam.pvalue.AsSingleton(counted, default_value=(0, 0)),
+            beam.pvalue.AsSingleton(counted, default_value=(0, 0, 0)),
             beam.pvalue.AsList(rejects),
             *_values(job, planned[VALUES], judged[VALUES]),
         )

@@ -74,6 +74,7 @@ class Fleet:
       rejected_assets: set aside.
       rejected_files: of which something was set aside.
       nameless_files: set aside before they could tell their assets.
+      rejected_rows: of accepted assets, set aside by themselves.
     """
 
     files: int
@@ -82,6 +83,7 @@ class Fleet:
     rejected_assets: int
     rejected_files: int
     nameless_files: int
+    rejected_rows: int = 0
 
     @property
     def assets(self) -> int:
@@ -89,9 +91,9 @@ class Fleet:
         return self.accepted + self.rejected_assets
 
     @classmethod
-    def of(cls, files: int, accepted: int, rows: int, rejects: Iterable[Reject]) -> "Fleet":
+    def of(cls, files: int, accepted: int, rows: int, rejects: Iterable[Reject], rejected_rows: int = 0) -> "Fleet":
         """The numbers of a fleet with these rejects."""
-        rejects = list(rejects)
+        rejects = [reject for reject in rejects if not reject.of_row]
         return cls(
             files=files,
             accepted=accepted,
@@ -99,6 +101,7 @@ class Fleet:
             rejected_assets=len({reject.asset for reject in rejects if reject.asset is not None}),
             rejected_files=len({reject.file for reject in rejects}),
             nameless_files=len({reject.file for reject in rejects if reject.asset is None}),
+            rejected_rows=rejected_rows,
         )
 
     def over(self, limits: Limits) -> str | None:
@@ -109,6 +112,8 @@ class Fleet:
             rejected_assets=self.rejected_assets,
             files=self.files,
             nameless_files=self.nameless_files,
+            rows=self.rows,
+            rejected_rows=self.rejected_rows,
         )
 
 
@@ -154,9 +159,10 @@ class DecideFleet(beam.DoFn):
         self._job, self._layout, self._files = job, layout, files
 
     def process(
-        self, _: None, accepted: tuple[int, int], rejects: list[Reject], values: Sequence[str] = ()
+        self, _: None, accepted: tuple[int, int, int], rejects: list[Reject], values: Sequence[str] = ()
     ) -> Iterable[Fleet]:
-        fleet = Fleet.of(self._files, *accepted, rejects)
+        assets, rows, rejected_rows = accepted
+        fleet = Fleet.of(self._files, assets, rows, rejects, rejected_rows)
         check_limits(fleet, sorted(set(rejects), key=str), self._job.limits, self._layout)
         if self._job.split.by == "column" and self._job.source.max_assets is None and not fleet.rejected_files:
             check_values(values, self._job.split)

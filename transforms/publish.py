@@ -76,7 +76,7 @@ def make_manifest(
             targets={field.name: _target(field, shards[name]) for field in fields if is_target(field)},
             shards=infos,
         )
-    final = Fleet.of(fleet.files, 0, fleet.rows - outcome.empty_rows, outcome.rejects)
+    final = Fleet.of(fleet.files, 0, fleet.rows - outcome.empty_rows, outcome.rejects, fleet.rejected_rows)
     final = replace(final, accepted=fleet.assets - final.rejected_assets)
     check_limits(final, outcome.rejects, job.limits, layout)
     if not splits["train"].windows:
@@ -97,6 +97,7 @@ def make_manifest(
             rejected_assets=final.rejected_assets,
             rejected_files=final.rejected_files,
             rows_read=final.rows,
+            rejected_rows=final.rejected_rows,
         ),
         notes=most_notes(outcome.notes),
         splits=splits,

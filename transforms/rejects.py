@@ -2,17 +2,22 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, order=True)
 class Reject:
-    """Something that was set aside: where it is, and why."""
+    """Something that was set aside: where it is, and why.
+
+    Attributes:
+      of_row: whether it is a row of a file that goes on without it; else the whole asset is set aside.
+    """
 
     asset: str | None  # None where a file could not even tell its assets
     file: str
     place: str  # such as "row 17", "column sensor_3", "file"
     reason: str
+    of_row: bool = field(default=False, kw_only=True)
 
 
 class BadInput(Exception):
@@ -32,4 +37,8 @@ class BadInput(Exception):
 def to_jsonl(rejects: Iterable[Reject]) -> str:
     """The text of a rejects file: sorted, each reject once."""
     ordered = sorted(set(rejects), key=lambda r: (r.asset or "", r.file, r.place, r.reason))
-    return "".join(json.dumps(asdict(reject), ensure_ascii=False) + "\n" for reject in ordered)
+    return "".join(json.dumps(_told(reject), ensure_ascii=False) + "\n" for reject in ordered)
+
+
+def _told(reject: Reject) -> dict[str, str | None]:
+    return {key: getattr(reject, key) for key in ("asset", "file", "place", "reason")}

@@ -19,6 +19,7 @@ from beamfeed.contract.config.split import Split
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.readers import TextOptions, read_schema, require_columns
 from beamfeed.transforms.sources.timeseries.impute import impute, reach
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
@@ -27,7 +28,6 @@ from beamfeed.transforms.sources.timeseries.records import record_block, record_
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.scan import scan_file
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
-from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
 from beamfeed.transforms.sources.timeseries.windowing import Windowing, cut_segments, find_windows, iter_blocks
 
 

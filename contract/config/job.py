@@ -6,15 +6,16 @@ what `beamfeed schema` tells an editor.
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from beamfeed.contract.config.features import AnyFeature, from_short
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.launch import Launch
 from beamfeed.contract.config.output import Limits, Output
 from beamfeed.contract.config.prepare import Prepare, Windows
 from beamfeed.contract.config.section import OneOrMore, Section
 from beamfeed.contract.config.sources import Source
-from beamfeed.contract.config.split import Split
+from beamfeed.contract.config.split import SPLIT_KEYS, Split
 from beamfeed.contract.config.task import Classify, Regress, Several, goals_of
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.errors import near_miss
@@ -32,6 +33,9 @@ class Job(Section):
     label: Annotated[list[Label], OneOrMore()] = Field(
         default=[], description="What a model is to tell of a window: one label, or a list of them."
     )
+    features: Annotated[dict[str, AnyFeature], BeforeValidator(from_short)] = Field(
+        default={}, description="Of tables: what becomes of the columns, by their names or globs."
+    )
     split: Split = Split()
     output: Output
     limits: Limits = Limits()
@@ -41,11 +45,15 @@ class Job(Section):
     @model_validator(mode="after")
     def _sections_fit_the_source(self) -> "Job":
         used = self.source.sections
-        for name in ("prepare", "windows", "label"):
+        for name in ("prepare", "windows", "label", "features"):
             if name in self.model_fields_set and name not in used:
                 raise ValueError(f"{name}: does not go with source.kind: {self.source.kind}")
             if used.get(name) and name not in self.model_fields_set:
                 raise ValueError(f"{name}: is missing")
+        if "by" not in self.split.model_fields_set and self.split.by not in self.source.split_by:
+            object.__setattr__(self.split, "by", self.source.split_by[0])
+        if wrong := [key for key in SPLIT_KEYS if getattr(self.split, key) and key not in self.source.split_keys]:
+            raise ValueError(f"split.{wrong[0]}: does not go with source.kind: {self.source.kind}")
         if self.split.by not in self.source.split_by:
             allowed = ", ".join(self.source.split_by)
             raise ValueError(

@@ -36,6 +36,50 @@ class Recurrent(ModelSection):
     )
 
 
+class Tabular(ModelSection):
+    """Dense layers over numbers and embeddings of categories, for each thing to classify or regress an output."""
+
+    name: Literal["tabular"] = Field(description="Says that it is this model.")
+    units: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[128, 128], min_length=1, description="Units of each layer; one as wide as that before it adds to it."
+    )
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="Share of each layer's values that training leaves out by chance."
+    )
+    embedding: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Numbers that a category becomes; left out, more for columns of more categories."
+    )
+    wide: bool = Field(
+        default=False, description="Adds a linear model of numbers and categories: wide and deep (Cheng et al. 2016)."
+    )
+
+
+class Linear(ModelSection):
+    """A weighted sum of numbers and categories: with classify, logistic regression."""
+
+    name: Literal["linear"] = Field(description="Says that it is this model.")
+
+
+class TextModel(ModelSection):
+    """Words as embeddings, layers over them, and what they find beside the other inputs."""
+
+    name: Literal["text"] = Field(description="Says that it is this model.")
+    layer: Literal["convolution", "gru", "lstm", "mean"] = Field(
+        default="convolution",
+        description="Over the words: convolutions of several widths and the highest value of each, a recurrent layer "
+        "in both directions, or the mean.",
+    )
+    embedding: Annotated[int, Field(ge=1)] = Field(default=64, description="Numbers that a word becomes.")
+    units: Annotated[int, Field(ge=1)] = Field(default=64, description="Filters of each width, or units of the layer.")
+    widths: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[2, 3, 4], min_length=1, description="Of convolutions, in words."
+    )
+    dense: list[Annotated[int, Field(ge=1)]] = Field(default=[], description="Units of the layers after them.")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="Share of each layer's values that training leaves out by chance."
+    )
+
+
 class CustomModel(ModelSection):
     """A model of the user's own. Only the trainer imports its module."""
 
@@ -66,6 +110,6 @@ class CustomModel(ModelSection):
 
 
 # What makes it is in beamfeed/trainer/models/.
-MODELS: tuple[type[ModelSection], ...] = (RecurrentAutoencoder, Recurrent, CustomModel)
+MODELS: tuple[type[ModelSection], ...] = (RecurrentAutoencoder, Recurrent, Tabular, Linear, TextModel, CustomModel)
 
 Model = Annotated[ModelSection, OneOf("name", MODELS)]

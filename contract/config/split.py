@@ -5,12 +5,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import Fraction, Section
+from beamfeed.contract.config.duration import checked_duration
+from beamfeed.contract.config.section import Duration, Fraction, Section
 
 SplitName = Literal["train", "eval", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "eval", "test")
 
 
+SPLIT_KEYS = ("train_from", "gap")  # that not every kind of source knows
 Rows = Annotated[int, Field(ge=2)]
 Time = str | int | float
 _PART = "A fraction; with by: rows, also a number of rows, or rest; with by: column, a list of values."
@@ -19,11 +21,12 @@ _PART = "A fraction; with by: rows, also a number of rows, or rest; with by: col
 class Split(Section):
     """How the rows fall into train, eval and test."""
 
-    by: Literal["asset", "time", "rows", "column"] = Field(
+    by: Literal["asset", "time", "rows", "column", "row", "key"] = Field(
         default="asset",
         description="asset: whole assets, by a seeded hash of the name. time: the first part of each asset's time "
         "trains, or what is before eval_from. rows: the first rows of each asset train. column: by the values of a "
-        "column of the file, or of the path: a named group of source.asset.pattern, or the key of a key=value folder.",
+        "column of the file, or of the path: a named group of source.asset.pattern, or the key of a key=value folder. "
+        "Of tables also: row, each by itself, by a hash of its place; key, by a hash of source.key.",
     )
     column: str | None = Field(default=None, description="With by: column, its name.")
     train: Fraction | Rows | list[str] = Field(default=0.8, description=_PART)
@@ -35,9 +38,15 @@ class Split(Section):
     test_from: Time | None = Field(
         default=None, description="With by: time, the time at which all assets go from eval (or train) to test."
     )
-    seed: int = Field(default=7, description="With by: asset, another seed deals the assets out differently.")
+    train_from: Time | None = Field(default=None, description="With by: time of a table: rows before are not used.")
+    gap: Duration | None = Field(
+        default=None, description="With by: time of a table: rows in so long a time before each cut are not used: 7d."
+    )
+    seed: int = Field(default=7, description="By a hash, another seed deals assets or rows out differently.")
 
-    @field_validator("eval_from", "test_from", mode="before")
+    _gap = field_validator("gap")(checked_duration)
+
+    @field_validator("train_from", "eval_from", "test_from", mode="before")
     @classmethod
     def _as_written(cls, value: Any) -> Any:
         return value.isoformat() if isinstance(value, date) else value  # YAML reads a date as one
@@ -45,9 +54,11 @@ class Split(Section):
     @model_validator(mode="after")
     def _fits(self) -> "Split":
         parts = {name: getattr(self, name) for name in SPLITS}
-        for key in ("eval_from", "test_from"):
+        for key in ("train_from", "eval_from", "test_from", "gap"):
             if getattr(self, key) is not None and self.by != "time":
                 raise ValueError(f"{key!r} goes with by: time, not by: {self.by}")
+        if (self.train_from, self.gap) != (None, None) and (self.eval_from, self.test_from) == (None, None):
+            raise ValueError("train_from and gap go with eval_from or test_from")
         if self.eval_from is not None or self.test_from is not None:
             if written := [name for name in SPLITS if name in self.model_fields_set]:
                 raise ValueError(f"give either eval_from and test_from or fractions, not {written[0]} too")

@@ -30,6 +30,9 @@ class Field(BaseModel):
     role: Role = Key(description="input: a model gets it. target: a model tells it. weight: of a window. key: a name.")
     per: Per = Key(default="row", description="What has a value: each row, each window, or the record as a whole.")
     columns: list[str] = Key(default=[], description="Names of the parts of its last axis, such as sensors.")
+    sizes: list[int] = Key(
+        default=[], description="Of numbers that stand for categories: how many there are, for each of its columns."
+    )
     classes: list[str] = Key(default=[], description="Of a target whose numbers stand for classes: their names.")
 
     @model_validator(mode="after")

@@ -59,11 +59,13 @@ def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
 
 
 def _dump(value: Any, exclude: Any) -> Any:
-    """A section, or a list of them, as JSON without the keys that do not count."""
+    """A section, or a list or mapping of them, as JSON without the keys that do not count."""
     if exclude is True:
         return None
     if isinstance(value, list):
         return [_dump(one, exclude) for one in value]
+    if isinstance(value, dict):
+        return {name: _dump(one, exclude) for name, one in value.items()}
     return value.model_dump(mode="json", exclude=set(exclude)) if isinstance(value, Section) else value
 
 

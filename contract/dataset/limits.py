@@ -9,7 +9,10 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import JobFailed
 
 
-def over_limits(limits: Limits, *, assets: int, rejected_assets: int, files: int, nameless_files: int) -> str | None:
+def over_limits(
+    limits: Limits, *, assets: int, rejected_assets: int, files: int, nameless_files: int, rows: int = 0,
+    rejected_rows: int = 0,
+) -> str | None:  # fmt: skip
     """Which limit the rejects are over, if one.
 
     Args:
@@ -18,6 +21,8 @@ def over_limits(limits: Limits, *, assets: int, rejected_assets: int, files: int
       rejected_assets: of these.
       files: listed.
       nameless_files: set aside before they could tell their assets.
+      rows: of accepted assets, and
+      rejected_rows: of these, that were set aside by themselves.
     """
     most = limits.max_rejected_assets
     if most is not None and rejected_assets + nameless_files > most:
@@ -25,7 +30,8 @@ def over_limits(limits: Limits, *, assets: int, rejected_assets: int, files: int
     if most is not None and "max_rejected_fraction" not in limits.model_fields_set:
         return None
     of_assets, of_files = rejected_assets / max(1, assets), nameless_files / max(1, files)
-    fraction, what = (of_assets, "assets") if of_assets >= of_files else (of_files, "files")
+    of_rows = rejected_rows / max(1, rows)
+    fraction, what = max([(of_assets, "assets"), (of_files, "files"), (of_rows, "rows")], key=lambda one: one[0])
     if fraction > limits.max_rejected_fraction:
         return (
             f"{fraction:.1%} of the {what} were rejected, "
@@ -46,6 +52,8 @@ def check_complete(job: Job, manifest: Manifest) -> None:
         assets=counts.assets,
         rejected_assets=counts.rejected_assets,
         files=counts.files,
+        rows=counts.rows_read,
+        rejected_rows=counts.rejected_rows,
         nameless_files=_nameless_files(manifest, output) if counts.rejected_files else 0,
     )
     if over is not None:

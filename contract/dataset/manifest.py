@@ -79,6 +79,7 @@ class Counts(_Strict):
     rejected_assets: int
     rejected_files: int
     rows_read: int = Field(description="Rows of the accepted assets.")
+    rejected_rows: int = Field(default=0, description="Of these, rows that were set aside by themselves.")
 
 
 class Manifest(_Strict):

@@ -16,6 +16,7 @@ from beamfeed.contract.config.prepare import Missing
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.windows import count_windows, first_row
 from beamfeed.trainer import models
+from beamfeed.trainer.export.columns import ColumnServing, takes_columns
 from beamfeed.trainer.tasks.base import Restore
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -170,6 +171,10 @@ def save_serving(
     model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str,
     ranges: Sequence[tuple[int, float, float]] = (),
 ) -> None:  # fmt: skip
-    """Writes a SavedModel with the signatures of `Serving`, which needs nothing but TensorFlow to be loaded."""
-    module = Serving(model, objective, manifest, transform, missing, ranges)
+    """Writes a SavedModel with the signatures of `Serving`, or of `ColumnServing`; loading takes TensorFlow alone."""
+    module: Serving | ColumnServing = (
+        ColumnServing(model, objective, transform)
+        if takes_columns(transform)
+        else Serving(model, objective, manifest, transform, missing, ranges)
+    )
     tf.saved_model.save(module, folder, signatures=module.signatures())

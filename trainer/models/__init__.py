@@ -5,16 +5,29 @@ from typing import Any
 
 import keras
 
-from beamfeed.contract.config.model import CustomModel, ModelSection, Recurrent, RecurrentAutoencoder
+from beamfeed.contract.config.model import (
+    CustomModel,
+    Linear,
+    ModelSection,
+    Recurrent,
+    RecurrentAutoencoder,
+    Tabular,
+    TextModel,
+)
 from beamfeed.trainer.models.custom import build_custom, find_encoder
 from beamfeed.trainer.models.recurrent import build_recurrent
 from beamfeed.trainer.models.recurrent_autoencoder import build_recurrent_autoencoder
 from beamfeed.trainer.models.signature import Signature
+from beamfeed.trainer.models.tabular import build_linear, build_tabular
+from beamfeed.trainer.models.text import build_text
 
 # The one look-up of models: the section of the job -> what makes it.
 BUILDERS: dict[type[ModelSection], Callable[[Any, Signature], keras.Model]] = {
     RecurrentAutoencoder: build_recurrent_autoencoder,
     Recurrent: build_recurrent,
+    Tabular: build_tabular,
+    Linear: build_linear,
+    TextModel: build_text,
     CustomModel: build_custom,
 }
 

@@ -4,7 +4,8 @@ import keras
 
 from beamfeed.contract.config.model import Recurrent
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.signature import Output, Signature
+from beamfeed.trainer.models.heads import dropped, heads
+from beamfeed.trainer.models.signature import Signature
 
 CELLS = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}
 
@@ -34,22 +35,8 @@ def build_recurrent(section: Recurrent, signature: Signature) -> keras.Model:
     windows = keras.Input(signature.series, name="windows")
     state = windows
     for size in deeper:
-        state = _dropped(layer(size, return_sequences=True)(state), section.dropout)
-    state = _dropped(layer(last)(state), section.dropout)
+        state = dropped(layer(size, return_sequences=True)(state), section.dropout)
+    state = dropped(layer(last)(state), section.dropout)
     for size in section.dense:
-        state = _dropped(keras.layers.Dense(size, activation="relu")(state), section.dropout)
-    heads = {name: _head(state, name, output) for name, output in signature.outputs.items()}
-    outputs = heads if len(heads) > 1 else next(iter(heads.values()))
-    return keras.Model(windows, outputs, name="recurrent")
-
-
-def _dropped(values: keras.KerasTensor, rate: float) -> keras.KerasTensor:
-    return keras.layers.Dropout(rate)(values) if rate else values
-
-
-def _head(state: keras.KerasTensor, name: str, output: Output) -> keras.KerasTensor:
-    """`[batch, units]`, float32, in the units of the target: what it learns first need not be their size."""
-    numbers = keras.layers.Dense(output.units, name=f"{name}_head", dtype="float32")(state)
-    if (output.scale, output.offset) == (1.0, 0.0):
-        return numbers
-    return keras.layers.Rescaling(output.scale, output.offset, name=f"{name}_units", dtype="float32")(numbers)
+        state = dropped(keras.layers.Dense(size, activation="relu")(state), section.dropout)
+    return keras.Model(windows, heads(state, signature), name="recurrent")

@@ -18,11 +18,15 @@ class Input:
       shape: of one window's value, without the batch: `(time, features)` of series.
       dtype: float32, int64 or string.
       in_rows: whether it is a window of several rows, with time first.
+      columns: names of the parts of the last axis, where they have names.
+      sizes: of numbers that stand for categories: how many there are, for each column; of the words of a text, one.
     """
 
     shape: Shape
     dtype: str = "float32"
     in_rows: bool = False
+    columns: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

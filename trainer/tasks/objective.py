@@ -179,7 +179,8 @@ def input_of(field: Field, manifest: Manifest) -> Input:
     length = manifest.windows.length
     in_rows = field.per == "row" and length > 1
     time = (length,) if in_rows else ()
-    return Input((*time, *field.shape), "string" if field.dtype == "bytes" else field.dtype, in_rows)
+    dtype = "string" if field.dtype == "bytes" else field.dtype
+    return Input((*time, *field.shape), dtype, in_rows, tuple(field.columns), tuple(field.sizes))
 
 
 def _keyed(metric: str, sums: list[Any]) -> Sums:

@@ -132,6 +132,8 @@ class Verdict(Generic[A]):
       rejects: why it is set aside.
       left_out: all its rows have values that are in no list of `split`.
       notes: what the user should know, see `beamfeed.transforms.notes`.
+      row_rejects: rows of an asset that goes on without them; the first ones.
+      rejected_rows: how many these are.
       split_values: with split: {by: column} of the files, values of its rows: those in the lists, and some others.
     """
 
@@ -140,6 +142,8 @@ class Verdict(Generic[A]):
     rejects: tuple[Reject, ...] = field(default=(), kw_only=True)
     left_out: bool = field(default=False, kw_only=True)
     notes: tuple[Note, ...] = field(default=(), kw_only=True)
+    row_rejects: tuple[Reject, ...] = field(default=(), kw_only=True)
+    rejected_rows: int = field(default=0, kw_only=True)
     split_values: frozenset[str] = field(default=frozenset(), kw_only=True)
 
     @property

@@ -137,7 +137,8 @@ class Outcome(beam.DoFn):
 
     def process(self, verdict: Verdict) -> Iterator[Any]:
         if verdict.accepted:
-            yield replace(verdict, statistics=None)
-        for tag, found in ((REJECTS, verdict.rejects), (NOTES, verdict.notes), (VALUES, verdict.split_values)):
+            yield replace(verdict, statistics=None, row_rejects=())
+        rejects = (*verdict.rejects, *verdict.row_rejects)
+        for tag, found in ((REJECTS, rejects), (NOTES, verdict.notes), (VALUES, verdict.split_values)):
             for one in found:
                 yield beam.pvalue.TaggedOutput(tag, one)

@@ -4,9 +4,10 @@ from typing import Annotated
 
 from beamfeed.contract.config.section import OneOf
 from beamfeed.contract.config.sources.base import SourceSection
+from beamfeed.contract.config.sources.table import TableSource
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 
 # A kind's class. What it does is in beamfeed/transforms/sources/<kind>/.
-SOURCES: tuple[type[SourceSection], ...] = (TimeseriesSource,)
+SOURCES: tuple[type[SourceSection], ...] = (TimeseriesSource, TableSource)
 
 Source = Annotated[SourceSection, OneOf("kind", SOURCES)]

@@ -16,12 +16,15 @@ class SourceSection(Section):
       suffixes: of the files that the kind reads, in small letters; files may have them in capitals.
       sections: of the job file beside those that every kind has: those that this kind uses; True where the
         section must be given.
-      split_by: the values of `split.by` that the kind knows: asset, and others only if its source sees to them.
+      split_by: the values of `split.by` that the kind knows: asset, and others only if its source sees to them. The
+        first is what a job has that says nothing.
+      split_keys: keys of `split` that not every kind knows: those that this kind does.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     sections: ClassVar[dict[str, bool]] = {}
     split_by: ClassVar[tuple[str, ...]] = ("asset",)
+    split_keys: ClassVar[tuple[str, ...]] = ()
 
     kind: str = Field(description="What the files hold.")
     files: str | Annotated[list[str], Field(min_length=1)] = Field(

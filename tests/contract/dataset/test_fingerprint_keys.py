@@ -27,6 +27,14 @@ output: {path: out, records: segments, compression: none, shards: 3}
 limits: {max_rejected_fraction: 0.1, sort_memory_mb: 100}
 train: {model: {name: recurrent_autoencoder}, task: {name: reconstruct}, workdir: w}
 """  # noqa: E501
+TABLE = """
+name: full
+source: {kind: table, files: in, max_assets: 9, key: k, time: t}
+features: {a: numeric, b: categorical, c: {type: bucket, buckets: 3}, d: text, e: date, f: {type: cross, of: [a, b], hash: 9}, g: pass}
+label: {column: y, classes: [on, off]}
+split: {by: time, train_from: 2024-01-01, eval_from: 2024-02-01, test_from: 2024-03-01, gap: 1d}
+output: {path: out, rows_per_record: 8}
+"""  # noqa: E501
 PATH = "source.asset={from: path, pattern: '(?P<asset>x)(?P<site>y)'}"
 BY_COLUMN = "split={by: column, column: site, train: [a], eval: [b], test: [c]}"
 
@@ -98,10 +106,41 @@ DATA: list[tuple[str, str, str | None]] = [
     ("output.shards", "output.shards=auto", None),
     ("limits.sort_memory_mb", "limits.sort_memory_mb=200", None),  # what is larger is rejected
 ]
+# Likewise, of the job TABLE.
+OF_TABLES: list[tuple[str, str, str | None]] = [
+    ("source.key", "source.key=l", None),
+    ("source.time", "source.time=u", None),
+    *((f"features.{key}", f"features.{place}.{key}={value}", before) for key, place, value, before in [
+        ("column", "a", "z", "features.a={type: numeric}"),
+        ("required", "a", "true", "features.a={type: numeric}"),
+        ("scale", "a", "log", "features.a={type: numeric}"),
+        ("missing", "a", "0", "features.a={type: numeric}"),
+        ("indicator", "a", "true", "features.a={type: numeric}"),
+        ("clip", "a", "3", "features.a={type: numeric}"),
+        ("min_count", "b", "3", "features.b={type: categorical}"),
+        ("max_size", "b", "3", "features.b={type: categorical}"),
+        ("unseen", "b", "3", "features.b={type: categorical}"),
+        ("hash", "b", "3", "features.b={type: categorical}"),
+        ("buckets", "c", "4", None),
+        ("split", "d", "spaces", "features.d={type: text}"),
+        ("lower", "d", "false", "features.d={type: text}"),
+        ("length", "d", "9", "features.d={type: text}"),
+        ("parts", "e", "[hour]", "features.e={type: date}"),
+        ("cyclic", "e", "true", "features.e={type: date}"),
+        ("of", "f", "[a, c]", None),
+        ("as", "g", "number", "features.g={type: pass}"),
+        ("role", "g", "input", "features.g={type: pass}"),
+    ]),
+    ("features.type", "features.g=text", None),
+    ("features.edges", "features.c={type: bucket, edges: [2]}", "features.c={type: bucket, edges: [1]}"),
+    ("split.train_from", "split.train_from=2024-01-02", None),
+    ("split.gap", "split.gap=2d", None),
+    ("output.rows_per_record", "output.rows_per_record=1", None),
+]  # fmt: skip
 # What changes no byte of them. A section stands for all of its keys.
 OTHER: list[tuple[str, str, str | None]] = [
     ("name", "name=other", None),
-    ("source.kind", "source.kind=timeseries", None),  # there is one
+    ("source.kind", "source.kind=timeseries", None),  # another one has other keys
     ("source.files", "source.files=in/*", None),  # the files themselves count
     ("output.path", "output.path=other", None),
     ("limits.max_rejected_fraction", "limits.max_rejected_fraction=0.5", None),
@@ -111,8 +150,8 @@ OTHER: list[tuple[str, str, str | None]] = [
 ]
 
 
-def identity(*overrides: str | None) -> str:
-    job = parse_as(job_model(), FULL, [override for override in overrides if override is not None])
+def identity(*overrides: str | None, text: str = FULL) -> str:
+    job = parse_as(job_model(), text, [override for override in overrides if override is not None])
     return data_fingerprint(job, [FileStat("a", 1, 2)])
 
 
@@ -121,13 +160,18 @@ def test_what_changes_the_data_changes_the_fingerprint(key, change, before):
     assert identity(before, change) != identity(before)
 
 
+@pytest.mark.parametrize(("key", "change", "before"), OF_TABLES, ids=[row[0] for row in OF_TABLES])
+def test_what_changes_a_table_changes_the_fingerprint(key, change, before):
+    assert identity(before, change, text=TABLE) != identity(before, text=TABLE)
+
+
 @pytest.mark.parametrize(("key", "change", "before"), OTHER, ids=[row[0] for row in OTHER])
 def test_what_changes_no_byte_does_not(key, change, before):
     assert identity(before, change) == identity(before)
 
 
 def test_every_key_is_classified_and_once():
-    classified = [key for key, _, _ in (*DATA, *OTHER)]
+    classified = [key for key, _, _ in (*DATA, *OF_TABLES, *OTHER)]
     assert len(set(classified)) == len(classified)
     keys = set(keys_of(job_model()))
     unknown = sorted(key for key in keys if not any(key == one or key.startswith(f"{one}.") for one in classified))

@@ -443,7 +443,10 @@ def test_any_precision_will_do(module, make, precision):
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ("{}", "train.model: needs name: recurrent_autoencoder or recurrent, or class: ..."),
+        (
+            "{}",
+            "train.model: needs name: recurrent_autoencoder or recurrent or tabular or linear or text, or class: ...",
+        ),
         ("conv:Model", "train.model: 'conv:Model' is not allowed, it must be a mapping with name: "),
         ("{class: 'm:C', name: recurrent_autoencoder}", "train.model: give either 'name'.* or 'class'"),
         ("{class: 'm:C', latent: 3}", r"train.model: unknown key latent beside 'class' \(allowed: class, args\)"),

@@ -25,6 +25,7 @@ from beamfeed.transforms.sources.readers.formats import format_of, packed_by
 from beamfeed.transforms.sources.readers.glimpse import peek, place_of_row
 from beamfeed.transforms.sources.readers.json_lines import iter_json, look_at_json
 from beamfeed.transforms.sources.readers.parquet import iter_parquet, open_parquet, row_groups
+from beamfeed.transforms.sources.readers.parse import BAD
 from beamfeed.transforms.sources.readers.text import divides_text, find_bad_number, iter_text, look_at_text
 from beamfeed.transforms.sources.readers.time_text import (
     A_ZONE,
@@ -38,6 +39,7 @@ from beamfeed.transforms.sources.readers.trouble import naming_the_file
 
 __all__ = [
     "A_ZONE",
+    "BAD",
     "BATCH_ROWS",
     "NO_ZONE",
     "BadTime",
@@ -139,7 +141,8 @@ def iter_batches(
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:  # fmt: skip
     """Streams the columns `names` of a file, some megabytes at a time, in the file's order.
 
-    A column that the file may lack, and lacks, is one of missing values.
+    A column that the file may lack, and lacks, is one of missing values. With BAD among the names, a row of a CSV that
+    cannot be read is one of missing values too, and that column, string, says why.
 
     Args:
       path: the file, local or gs://

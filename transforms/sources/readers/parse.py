@@ -3,15 +3,18 @@
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
 from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
-from beamfeed.transforms.sources.readers.values import BadValue, convert
+from beamfeed.transforms.sources.readers.values import BadValue, convert, convert_all
+
+BAD = "\x00bad"  # the column of `parse_all` that says what is wrong with a row
 
 
 def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> pa.Table:
@@ -47,6 +50,54 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
     return pa.table(columns)
 
 
+def parse_all(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """As `parse`, but a row that cannot be read as a whole is one of missing values.
+
+    Returns:
+      the columns, and BAD, string: what is wrong with a row, where something is.
+
+    Raises:
+      BadText: if the block is not text.
+    """
+    if block.strip() and not dialect.as_text:
+        places = {dialect.names.index(name): type_ for name, type_ in types.items()}
+        try:
+            found = _read(block, dialect, places).rename_columns(list(types))
+            return found.append_column(BAD, pa.nulls(found.num_rows, pa.string()))
+        except pa.ArrowInvalid:
+            pass
+    wrong: dict[int, str] = {}
+    ragged: list[int] = []
+
+    def skip(row: pa.csv.InvalidRow) -> str:
+        text = row.text if len(row.text) <= 100 else f"{row.text[:100]}..."
+        wrong[row.number - 1] = f"expected {row.expected_columns} columns, got {row.actual_columns}: {text}"
+        ragged.append(row.number - 1)
+        return "skip"
+
+    table = _read_text(block, dialect, [dialect.names.index(name) for name in types], skip) if block.strip() else None
+    if table is None:
+        return pa.table({name: pa.array([], type_) for name, type_ in {**types, BAD: pa.string()}.items()})
+    rows = np.delete(np.arange(table.num_rows + len(ragged)), ragged)  # of the file, by rows of the table
+    columns = {}
+    for i, (name, type_) in enumerate(types.items()):
+        column, bad = convert_all(table.column(i).combine_chunks(), type_, dialect)
+        for row, reason in bad.items():
+            wrong.setdefault(int(rows[row]), f"{name}: {reason}")
+        columns[name] = column
+    if ragged:
+        take = np.zeros(table.num_rows + len(ragged), np.int64)
+        take[rows] = np.arange(len(rows))
+        there = np.zeros(len(take), bool)
+        there[rows] = True
+        place = pa.array(take, mask=~there)
+        columns = {name: column.take(place) for name, column in columns.items()}
+    reasons = np.full(table.num_rows + len(ragged), None, object)
+    for row, reason in wrong.items():
+        reasons[row] = reason
+    return pa.table({**columns, BAD: pa.array(reasons, pa.string())})
+
+
 def infer(block: bytes, dialect: Dialect) -> pa.Schema:
     """The names and types of all columns, as some rows suggest them; of no rows, types are null.
 
@@ -74,7 +125,10 @@ def infer(block: bytes, dialect: Dialect) -> pa.Schema:
     return pa.schema(list(zip(dialect.names, types, strict=True)))
 
 
-def _read(block: bytes, dialect: Dialect, types: Mapping[int, pa.DataType] | None) -> pa.Table:
+def _read(
+    block: bytes, dialect: Dialect, types: Mapping[int, pa.DataType] | None,
+    skip: Callable[[pa.csv.InvalidRow], str] | None = None,
+) -> pa.Table:  # fmt: skip
     """Columns by their places, all without `types`; their names are the places, as a file may have a name twice."""
     types = types or {}
     return pa.csv.read_csv(
@@ -89,6 +143,7 @@ def _read(block: bytes, dialect: Dialect, types: Mapping[int, pa.DataType] | Non
             quote_char=dialect.quote or False,
             escape_char=dialect.escape or False,
             newlines_in_values=dialect.quote is not None and dialect.quote.encode() in block,
+            invalid_row_handler=skip,
         ),
         convert_options=pa.csv.ConvertOptions(
             column_types={str(place): type_ for place, type_ in types.items()},
@@ -101,14 +156,16 @@ def _read(block: bytes, dialect: Dialect, types: Mapping[int, pa.DataType] | Non
     )
 
 
-def _read_text(block: bytes, dialect: Dialect, places: list[int]) -> pa.Table:
+def _read_text(
+    block: bytes, dialect: Dialect, places: list[int], skip: Callable[[pa.csv.InvalidRow], str] | None = None
+) -> pa.Table:
     """Columns as they are written.
 
     Raises:
       BadText: at the first row that has too many or too few values, or is not UTF-8.
     """
     try:
-        return _read(block, dialect, dict.fromkeys(places, pa.string()))
+        return _read(block, dialect, dict.fromkeys(places, pa.string()), skip)
     except pa.ArrowInvalid as error:
         message = " ".join(str(error).split())
     if found := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+): ?(.*)", message):

@@ -22,7 +22,7 @@ from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
 from beamfeed.transforms.sources.readers.expected import Expected, Group, TextOptions, require_columns
 from beamfeed.transforms.sources.readers.formats import packed_by
-from beamfeed.transforms.sources.readers.parse import infer, parse
+from beamfeed.transforms.sources.readers.parse import BAD, infer, parse, parse_all
 from beamfeed.transforms.sources.readers.sniff import sniff
 
 _TAIL_BYTES = 4 << 20  # that hold the lines at the end which are no rows
@@ -127,7 +127,8 @@ def iter_text(
     types = {name: known[name] for name in names if name in there}
 
     def parse_block(block: bytes, first: bool) -> pa.Table:
-        return parse(clean(block, dialect, first=first), dialect, types)
+        rows = clean(block, dialect, first=first)
+        return parse_all(rows, dialect, types) if BAD in names else parse(rows, dialect, types)
 
     blocks = _blocks(path, dialect) if groups is None else blocks_at(path, groups)
     yield from iter_tables(path, blocks, groups, len(names), parse_block, dialect.first_line)

@@ -21,11 +21,32 @@ class BadValue(ValueError):
       row: its place in the column.
       value: as it is written.
       reason: why.
+      rows: int64, the places of all such values, where they are known.
     """
 
-    def __init__(self, row: int, value: str, reason: str):
+    def __init__(self, row: int, value: str, reason: str, rows: np.ndarray | None = None):
         super().__init__(row, value, reason)
-        self.row, self.value, self.reason = row, value, reason
+        self.row, self.value, self.reason, self.rows = row, value, reason, rows
+
+
+def convert_all(column: pa.StringArray, type_: pa.DataType, dialect: Dialect) -> tuple[pa.Array, dict[int, str]]:
+    """As `convert`, but for values that the column cannot hold: these are missing.
+
+    Returns:
+      the column, and by their rows what is wrong with the others.
+    """
+    wrong: dict[int, str] = {}
+    while True:
+        try:
+            return convert(column, type_, dialect), wrong
+        except BadValue as bad:
+            rows = np.array([bad.row]) if bad.rows is None else bad.rows
+            for row in rows.tolist():
+                value = column[row].as_py().strip()
+                wrong[row] = f"{value[:100]!r} {bad.reason}"
+            keep = np.ones(len(column), bool)
+            keep[rows] = False
+            column = pc.if_else(pa.array(keep), column, pa.scalar(None, pa.string()))
 
 
 def convert(column: pa.StringArray, type_: pa.DataType, dialect: Dialect) -> pa.Array:
@@ -52,8 +73,10 @@ def convert(column: pa.StringArray, type_: pa.DataType, dialect: Dialect) -> pa.
         whole = pa.types.is_integer(type_)
         pattern = r"^[+-]?\d{1,18}$" if whole else rf"^(?:[+-]?(?:\d+\.?\d*|\.\d+){_EXPONENT}|{_NOT_FINITE})$"
         fits = pc.fill_null(pc.match_substring_regex(plain, pattern), True)
-        row = max(0, pc.index(fits, False).as_py())
-        raise BadValue(row, text[row].as_py(), _reason(text[row].as_py(), whole, dialect)) from None
+        rows = np.flatnonzero(~fits.to_numpy(zero_copy_only=False))
+        row = int(rows[0]) if len(rows) else 0
+        reason = _reason(text[row].as_py(), whole, dialect)
+        raise BadValue(row, text[row].as_py(), reason, rows if len(rows) else None) from None
 
 
 def _timestamps(text: pa.StringArray, type_: pa.TimestampType) -> pa.Array:

@@ -2,20 +2,17 @@
 
 import re
 from collections.abc import Sequence
-from urllib.parse import unquote
 
 from beamfeed.contract.config.sources.timeseries import AssetFrom, TimeseriesSource
 from beamfeed.contract.errors import UserError
-
-_KEY = re.compile(r"(?:^|/)([^/=]+)=([^/]*)(?=/)")  # a folder such as machine=A
+from beamfeed.transforms.sources.columns.paths import key_columns
 
 
 def path_columns(path: str, asset: AssetFrom) -> dict[str, str]:
     """The columns that a path tells: keys of `key=value` folders, and the named groups of `asset.pattern`."""
-    columns = {key: unquote(value) for key, value in _KEY.findall(path)}
     found = re.search(asset.pattern, path) if asset.pattern else None
     groups = found.groupdict() if found else {}
-    return {**columns, **{name: value for name, value in groups.items() if value is not None}}
+    return {**key_columns(path), **{name: value for name, value in groups.items() if value is not None}}
 
 
 def asset_of_path(path: str, asset: AssetFrom) -> str | None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.rejects import BadInput, Reject
-from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn
+from beamfeed.transforms.sources.columns.labels import LabelColumn
 
 if TYPE_CHECKING:
     from beamfeed.transforms.sources.timeseries.read import Chunk
@@ -93,18 +93,6 @@ def _first_rows(column: pa.Array, mask: np.ndarray) -> dict[str, int]:
     codes, first = np.unique(encoded.indices.to_numpy(), return_index=True)
     names = encoded.dictionary.to_pylist()
     return {names[code]: int(rows[at]) for code, at in zip(codes, first, strict=True)}
-
-
-def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """The classes in order: numbers as numbers if all are, else as text. The same in every process."""
-    ordered = sorted(names)
-    try:
-        numbers = [float(name) for name in ordered]
-    except ValueError:
-        return tuple(ordered)
-    if not np.isfinite(numbers).all():  # "nan" is the name of a class, and has no place among numbers
-        return tuple(ordered)
-    return tuple(name for _, name in sorted(zip(numbers, ordered, strict=True)))
 
 
 def check_most(names: Names, labels: Sequence[LabelColumn]) -> None:

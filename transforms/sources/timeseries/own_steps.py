@@ -12,9 +12,9 @@ from beamfeed.contract.config.prepare import STEPS
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.columns.numbers import is_number
 from beamfeed.transforms.sources.own_steps import OwnSteps
 from beamfeed.transforms.sources.readers import iter_batches
-from beamfeed.transforms.sources.timeseries.columns import is_number
 from beamfeed.transforms.sources.timeseries.schema import Inputs, SeriesSchema
 
 TRIED = 1000  # rows

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.config.split import SPLITS, Split, SplitName
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.columns.labels import LabelColumn, label_numbers, read_label
+from beamfeed.transforms.sources.columns.numbers import pack
 from beamfeed.transforms.sources.readers import Group, batch_rows, iter_batches
-from beamfeed.transforms.sources.timeseries.columns import pack
-from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn, label_numbers, read_label
 from beamfeed.transforms.sources.timeseries.mixed import iter_copy
 from beamfeed.transforms.sources.timeseries.own_steps import made_by_steps
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset

@@ -8,8 +8,8 @@ import pyarrow as pa
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.dataset.fields import Dtype, Field
 from beamfeed.contract.errors import UserError
+from beamfeed.transforms.sources.columns.labels import LabelColumn
 from beamfeed.transforms.sources.record_block import RecordBlock
-from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.windowing import Segments
 

@@ -1,12 +1,9 @@
 """Finds out from a few files which columns a job reads, and how the files are written."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract.config.columns import match_features, resolve_ranges
@@ -15,16 +12,21 @@ from beamfeed.contract.config.prepare import STEPS
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import Look, TextOptions, Unsure, find_bad_number, look_at
+from beamfeed.transforms.sources.columns.labels import resolve_labels
+from beamfeed.transforms.sources.columns.numbers import is_number
+from beamfeed.transforms.sources.columns.sample import (
+    check_once,
+    column_types,
+    described,
+    look_at_sample,
+    most_common,
+    read_with,
+)
+from beamfeed.transforms.sources.readers import Look, TextOptions, find_bad_number
 from beamfeed.transforms.sources.timeseries.assets import path_columns
-from beamfeed.transforms.sources.timeseries.columns import is_number
-from beamfeed.transforms.sources.timeseries.label_columns import resolve_labels
 from beamfeed.transforms.sources.timeseries.own_steps import try_steps
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.times import resolve_time
-
-SAMPLE = 32  # files, spread evenly over the listing
 
 
 def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
@@ -51,17 +53,17 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     classes = [label.column for label in job.label if label.column and label.classes is not None]
     texts = tuple(name for name in (asset_column, split_column, *classes) if name)
     options = TextOptions(source.csv, tuple(wanted), tuple(source.features), texts=texts)
-    looks, text = look_at_sample(job, files, options)
+    looks, text = look_at_sample(files, options)
     seen = column_types([look.schema for look in looks.values()])
-    types = {name: _most_common(found) for name, found in seen.items()}
-    has = f"{', '.join(types)}{_read_with(looks)}"
+    types = {name: most_common(found) for name, found in seen.items()}
+    has = f"{', '.join(types)}{read_with(looks)}"
     for name, key in keys.items():
         if name not in types:
             raise UserError(
                 f"{key}: {name!r} is not a column of the files{near_miss(name, list(types))} (they have: {has})"
             )
     time = resolve_time(source.time, types, looks, text)
-    remarks = [f"source.csv: {line}" for line in _described(looks)] + list(time.remarks)
+    remarks = [f"source.csv: {line}" for line in described(looks)] + list(time.remarks)
     files_schema = SeriesSchema(
         time=source.time.columns[0] if source.time.columns else None,
         time_type=time.type,
@@ -75,7 +77,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     )
     if job.prepare.steps:
         files_schema, seen = try_steps(job, files_schema, types, seen, list(looks))
-        types = {name: _most_common(found) for name, found in seen.items()}
+        types = {name: most_common(found) for name, found in seen.items()}
         has = f"{', '.join(types)}, as {STEPS} gives them"
     labels = resolve_labels(job.label, seen)
     for label in labels:
@@ -83,7 +85,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
             raise UserError(f"label.column: {label.column!r} is also {keys[label.column]}; it cannot be both")
     never = [*keys, *(label.column for label in labels)]
     features = resolve_features(source.features, types, never, has, lambda name: _example(looks, name, text))
-    _check_once(looks, [*keys, *features, *(label.column for label in labels)])
+    check_once(looks, [*keys, *features, *(label.column for label in labels)])
     return replace(
         files_schema,
         features=tuple(features),
@@ -92,62 +94,6 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
         ranges=resolve_ranges(job.prepare.range, features),
         remarks=tuple(remarks),
     )
-
-
-def look_at_sample(job: Job, files: Sequence[FileStat], text: TextOptions) -> tuple[dict[str, Look], TextOptions]:
-    """What a sample of the files tells, by their paths; and how numbers are written where a file does not tell.
-
-    Raises:
-      UserError: if none can be read, or one can be read in two ways and no other says in which.
-    """
-    places = np.unique(np.linspace(0, len(files) - 1, min(SAMPLE, len(files))).round().astype(int))
-    paths = [files[place].path for place in places]
-    with ThreadPoolExecutor(8) as pool:
-        read = dict(zip(paths, pool.map(lambda path: _look_or_reason(path, text), paths), strict=True))
-        proven = Counter(
-            look.dialect.numbers
-            for look in read.values()
-            if isinstance(look, Look) and look.dialect and look.dialect.proven
-        )
-        if proven:
-            text = replace(text, numbers=proven.most_common(1)[0][0])
-            open_ = [path for path, look in read.items() if not _tells_numbers(look)]
-            read.update(zip(open_, pool.map(lambda path: _look_or_reason(path, text), open_), strict=True))
-    for path, look in read.items():
-        if isinstance(look, Unsure):
-            raise UserError(f"source.files: {path}: {look}")
-    looks = {path: look for path, look in read.items() if isinstance(look, Look)}
-    if not looks:
-        raise UserError(f"source.files: none of the sampled files can be read, such as {next(iter(read.values()))}")
-    return looks, text
-
-
-def _tells_numbers(look: Look | Unsure | str) -> bool:
-    if isinstance(look, Look):
-        return look.dialect is None or look.dialect.proven
-    return not isinstance(look, Unsure)
-
-
-def _look_or_reason(path: str, text: TextOptions) -> Look | Unsure | str:
-    try:
-        return look_at(path, text)
-    except Unsure as unsure:
-        return f"{path}: {unsure}" if unsure.contradicts else unsure
-    except BadInput as bad:
-        return f"{bad.file}: {'' if bad.place == 'file' else f'{bad.place}: '}{bad.reason}"
-
-
-def column_types(schemas: Sequence[pa.Schema]) -> dict[str, list[pa.DataType]]:
-    """Of the columns that more than half of the schemas have, in the order of the first that has them: their types."""
-    found: dict[str, list[pa.DataType]] = {}
-    for schema in schemas:
-        first: dict[str, pa.DataType] = {}
-        for name, type_ in zip(schema.names, schema.types, strict=True):
-            first.setdefault(name, type_)
-        for name, type_ in first.items():
-            if name:
-                found.setdefault(name, []).append(type_)
-    return {name: types for name, types in found.items() if 2 * len(types) > len(schemas)}
 
 
 def resolve_features(
@@ -179,29 +125,6 @@ def resolve_features(
     return match_features(patterns, numeric, never)
 
 
-def _check_once(looks: Mapping[str, Look], names: Sequence[str]) -> None:
-    """Raises UserError if the first file that was looked at has a column of the job twice."""
-    path, look = next(iter(looks.items()))
-    counts = Counter(look.schema.names)
-    for name in names:
-        if counts[name] > 1:
-            raise UserError(f"source.features: {path} has {counts[name]} columns of the name {name!r}")
-
-
-def _described(looks: Mapping[str, Look]) -> list[str]:
-    """How the files are written, a line for each way that is not the plain one."""
-    ways = Counter(look.dialect.describe() for look in looks.values() if look.dialect is not None)
-    total = ways.total()
-    return [
-        f"{way} ({number} of {total} files looked at)" if number < total else way for way, number in ways.items() if way
-    ]
-
-
-def _read_with(looks: Mapping[str, Look]) -> str:
-    ways = _described(looks)
-    return f"; read with {ways[0]}" if ways else ""
-
-
 def _example(looks: Mapping[str, Look], name: str, text: TextOptions) -> str:
     """Where a column of text has its first value that is no number, such as ` (line 7 of a.csv: 'x' is ...)`."""
     for path, look in looks.items():
@@ -210,7 +133,3 @@ def _example(looks: Mapping[str, Look], name: str, text: TextOptions) -> str:
             if bad is not None:
                 return f" (line {bad.line} of {path}: {bad.reason})"
     return ""
-
-
-def _most_common(values: Any) -> Any:
-    return Counter(values).most_common(1)[0][0]

@@ -17,6 +17,7 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.base import Piece
+from beamfeed.transforms.sources.columns.time_units import BadTime
 from beamfeed.transforms.sources.readers import (
     Group,
     divides,
@@ -29,7 +30,6 @@ from beamfeed.transforms.sources.readers import (
 )
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, path_columns
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
-from beamfeed.transforms.sources.timeseries.time_units import BadTime
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.columns.labels import LabelColumn
+from beamfeed.transforms.sources.columns.numbers import is_name, is_number
+from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.own_steps import OwnSteps
 from beamfeed.transforms.sources.readers import TextOptions, require_columns
-from beamfeed.transforms.sources.timeseries.columns import is_name, is_number
-from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn
-from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
-from beamfeed.transforms.sources.timeseries.classes import Names, in_order
+from beamfeed.transforms.sources.columns.labels import in_order
+from beamfeed.transforms.sources.timeseries.classes import Names
 from beamfeed.transforms.sources.timeseries.impute import reach
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, check_cuts
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema

@@ -9,8 +9,8 @@ import pyarrow as pa
 from beamfeed.contract.config.sources.timeseries import TimeColumn
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.columns.time_units import TimeUnits, check_format, check_zone, is_text
 from beamfeed.transforms.sources.readers import BadTime, Look, TextOptions, guess_order, peek, read_times
-from beamfeed.transforms.sources.timeseries.time_units import TimeUnits, check_format, check_zone, is_text
 
 _ORDERS = {"dmy": "day.month.year", "mdy": "month/day/year"}
 

@@ -9,14 +9,13 @@ import pytest
 
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.transforms.sources.columns.labels import LabelColumn, class_names, in_order, resolve_labels
 from beamfeed.transforms.sources.timeseries.classes import (
     RejectUnseen,
     SeenClasses,
     _set_aside,
     find_unseen,
-    in_order,
 )
-from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn, class_names, resolve_labels
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict
 
@@ -39,7 +38,7 @@ def test_classes_have_one_order(names, expected):
 
 def test_the_order_does_not_hang_on_the_process():
     code = (
-        "from beamfeed.transforms.sources.timeseries.classes import in_order; "
+        "from beamfeed.transforms.sources.columns.labels import in_order; "
         "print(in_order(frozenset(['0', '1', '2', 'nan', '-3'])))"
     )
     told = {

@@ -13,8 +13,8 @@ from series import job_of, schema_of
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SPLITS, Split
+from beamfeed.transforms.sources.columns.labels import LabelColumn
 from beamfeed.transforms.sources.readers import Group, batch_rows
-from beamfeed.transforms.sources.timeseries.label_columns import LabelColumn
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.read import Chunk, read_sorted, sort_bytes, to_rows
 from beamfeed.transforms.sources.timeseries.rows import Rows

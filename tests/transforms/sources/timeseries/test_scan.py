@@ -8,9 +8,9 @@ from fleets import make_table
 
 from beamfeed.contract.config.sources.timeseries import AssetFrom
 from beamfeed.contract.storage import stat
+from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.timeseries.scan import scan_file
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
-from beamfeed.transforms.sources.timeseries.time_units import TimeUnits
 
 PATH = AssetFrom(**{"from": "path"})
 

@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.sources.timeseries.time_units import BadTime, TimeUnits, check_format, check_zone
+from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits, check_format, check_zone
 
 
 @pytest.mark.parametrize(

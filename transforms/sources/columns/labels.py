@@ -1,7 +1,7 @@
 """Columns that labels come from: numbers, or values that name classes."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.section import class_name
 from beamfeed.contract.errors import UserError, near_miss
-from beamfeed.transforms.sources.timeseries.columns import is_number, to_float32
+from beamfeed.transforms.sources.columns.numbers import is_number, to_float32
 
 
 @dataclass(frozen=True)
@@ -146,3 +146,15 @@ def label_numbers(labels: Sequence[pa.Array], specs: Sequence[LabelColumn], rows
         found[:, k] = column.to_numpy(zero_copy_only=False)
     np.copyto(found, np.nan, where=np.isinf(found))
     return found
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """The classes in order: numbers as numbers if all are, else as text. The same in every process."""
+    ordered = sorted(names)
+    try:
+        numbers = [float(name) for name in ordered]
+    except ValueError:
+        return tuple(ordered)
+    if not np.isfinite(numbers).all():  # "nan" is the name of a class, and has no place among numbers
+        return tuple(ordered)
+    return tuple(name for _, name in sorted(zip(numbers, ordered, strict=True)))

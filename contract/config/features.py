@@ -1,0 +1,169 @@
+"""The section `features`: what becomes of the columns of a table. One class a type, and the one look-up of types."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from beamfeed.contract.config.section import OneOf, Section
+
+MOST_TERMS = 1_000_000  # different values of a column that a vocabulary is counted from
+Size = Annotated[int, Field(ge=1, le=100_000_000)]
+
+
+class Feature(Section):
+    """A feature: its name is its key in the job file, a glob of columns, or any name where `column` is given.
+
+    Attributes:
+      reads: what its column is read as: number, text or time.
+    """
+
+    reads: ClassVar[Literal["number", "text", "time"]] = "text"
+
+    type: str = Field(description="What the column holds, and what becomes of it.")
+    column: str | None = Field(default=None, description="The column; left out, the one that the feature is named by.")
+    required: bool = Field(default=False, description="A row without a value is set aside.")
+
+
+class Numeric(Feature):
+    """A number, scaled. float32; part of the field `numbers`."""
+
+    reads: ClassVar[Literal["number", "text", "time"]] = "number"
+
+    type: Literal["numeric"]
+    scale: Literal["standard", "minmax", "robust", "log", "none"] = Field(
+        default="standard",
+        description="standard: mean 0, deviation 1. minmax: from 0 to 1. robust: median 0, the middle half of the "
+        "values 1 wide. log: the logarithm of 1 + x (-log(1 - x) where x is negative), then standard. none: as it is.",
+    )
+    missing: Literal["mean"] | float = Field(
+        default="mean", description="What a missing value counts as: the mean of the training rows, or a number."
+    )
+    indicator: bool = Field(
+        default=False, description="A number more: 1 where the value is missing, else 0; <name>_missing."
+    )
+    clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="Scaled values are kept from -clip to clip."
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Numeric":
+        if self.clip is not None and self.scale == "none":
+            raise ValueError("clip is in scaled units, and scale: none scales nothing")
+        return self
+
+
+class Categorical(Feature):
+    """One of some values: a number for each. int64; part of the field `categories`. 0 is missing, then come unseen."""
+
+    type: Literal["categorical"]
+    min_count: Annotated[int, Field(ge=1)] = Field(
+        default=1, description="A value that fewer training rows have counts as unseen."
+    )
+    max_size: Size | None = Field(
+        default=None, description="Only so many values, the most frequent; others are unseen."
+    )
+    unseen: Size = Field(default=1, description="Numbers that unseen values are spread over, by a hash.")
+    hash: Annotated[int, Field(ge=2, le=100_000_000)] | None = Field(
+        default=None, description="No vocabulary: values are spread over so many numbers by a hash; for huge columns."
+    )
+
+    @model_validator(mode="after")
+    def _hash_alone(self) -> "Categorical":
+        given = {"min_count", "max_size", "unseen"} & self.model_fields_set
+        if self.hash is not None and given:
+            raise ValueError(f"{sorted(given)[0]} does not go with hash, which keeps no vocabulary")
+        return self
+
+
+class Bucket(Feature):
+    """A number as the bucket that it falls into. int64; part of the field `categories`. 0 is missing."""
+
+    reads: ClassVar[Literal["number", "text", "time"]] = "number"
+
+    type: Literal["bucket"]
+    buckets: Annotated[int, Field(ge=2, le=1000)] | None = Field(
+        default=None, description="So many, each with as many training rows as the others, as far as values differ."
+    )
+    edges: list[float] = Field(default=[], description="Where one ends and the next begins, in rising order.")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "Bucket":
+        if (self.buckets is None) == (not self.edges):
+            raise ValueError("give either 'buckets: 10' or 'edges: [0, 10, 100]'")
+        if any(low >= high for low, high in zip(self.edges, self.edges[1:], strict=False)):
+            raise ValueError(f"edges: {self.edges} do not rise")
+        return self
+
+
+class Text(Feature):
+    """A text as numbers of its words. int64 `[length]`, a field of its own. 0 is nothing, 1 is unseen."""
+
+    type: Literal["text"]
+    split: Literal["words", "spaces", "characters"] = Field(
+        default="words",
+        description="words: letters and digits; every other character is a word of its own. spaces: what stands "
+        "between white space. characters: each by itself.",
+    )
+    lower: bool = Field(default=True, description="Capitals count as small letters.")
+    min_count: Annotated[int, Field(ge=1)] = Field(
+        default=2, description="A word that is in the training rows fewer times counts as unseen."
+    )
+    max_size: Size | None = Field(default=20_000, description="Only so many words, the most frequent ones.")
+    length: Annotated[int, Field(ge=1, le=65_536)] | Literal["ragged"] = Field(
+        default=64, description="Words of a text: longer ones are cut, shorter ones filled up with 0. ragged: as it is."
+    )
+
+
+DATE_PARTS = {"minute": 60, "hour": 24, "weekday": 7, "day": 31, "month": 12}
+
+
+class DateParts(Feature):
+    """Parts of a time: numbers in `categories` (0 is missing), or with `cyclic` sine and cosine in `numbers`."""
+
+    reads: ClassVar[Literal["number", "text", "time"]] = "time"
+
+    type: Literal["date"]
+    parts: list[Literal["minute", "hour", "weekday", "day", "month"]] = Field(
+        default=["hour", "weekday"], min_length=1, description="Which parts; the week begins with Monday."
+    )
+    cyclic: bool = Field(default=False, description="Each part as a place on a circle: December is beside January.")
+
+    @field_validator("parts")
+    @classmethod
+    def _once(cls, value: list[str]) -> list[str]:
+        if twice := [one for one in value if value.count(one) > 1]:
+            raise ValueError(f"{twice[0]} is given twice")
+        return value
+
+
+class Cross(Section):
+    """Values of several columns together, as one of `hash` numbers. int64; part of the field `categories`."""
+
+    reads: ClassVar[Literal["text"]] = "text"
+
+    type: Literal["cross"]
+    of: list[str] = Field(min_length=2, max_length=8, description="The columns.")
+    hash: Annotated[int, Field(ge=2, le=100_000_000)] = Field(description="How many numbers they are spread over.")
+
+
+class Pass(Feature):
+    """The value as it is, a field of its own: numbers as float32, or text; as an input or, with `role: key`, a name."""
+
+    type: Literal["pass"]
+    as_: Literal["number", "text"] = Field(default="text", alias="as", description="What it is read as.")
+    role: Literal["input", "key"] = Field(
+        default="key", description="input: a model gets it. key: it names the row, and readers may ask for it."
+    )
+
+
+# What each does is in beamfeed/transforms/sources/table/graph.py.
+FEATURES: tuple[type[Section], ...] = (Numeric, Categorical, Bucket, Text, DateParts, Cross, Pass)
+
+AnyFeature = Annotated[Section, OneOf("type", FEATURES)]
+
+
+def from_short(value: Any) -> Any:
+    """`amount: numeric` is short for `amount: {type: numeric}`."""
+    if not isinstance(value, dict):
+        return value
+    return {name: {"type": one} if isinstance(one, str) else one for name, one in value.items()}

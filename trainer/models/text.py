@@ -1,0 +1,56 @@
+"""Layers over the words of texts, and what they find beside the other inputs."""
+
+import keras
+
+from beamfeed.contract.config.model import TextModel
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.models.heads import dropped, heads
+from beamfeed.trainer.models.signature import Input, Signature
+from beamfeed.trainer.models.tabular import check_outputs, inputs_beside, is_text, named, side_by_side
+
+
+def build_text(section: TextModel, signature: Signature) -> keras.Model:
+    """Embeddings of words, a layer over them (convolutions after Kim 2014), and dense layers.
+
+    Returns:
+      A functional model, dict of inputs by name (a tensor where there is one) -> `[batch, units]` for each head.
+
+    Raises:
+      UserError: if no input is a text of one length, or the task gives an input back.
+    """
+    check_outputs(signature, section.name)
+    if not any(is_text(one) for one in signature.inputs.values()):
+        raise UserError("train.model.name: 'text' needs a text, and the dataset has none; there is 'tabular'")
+    inputs = signature.keras_inputs()
+    by_name, parts = named(inputs, signature), []
+    for name, one in signature.inputs.items():
+        if is_text(one):
+            parts.append(_read(by_name[name], name, one, section))
+        else:
+            parts += inputs_beside(by_name[name], name, one, section.name, None)
+    state = dropped(side_by_side(parts), section.dropout)
+    for units in section.dense:
+        state = dropped(keras.layers.Dense(units, activation="relu")(state), section.dropout)
+    return keras.Model(inputs, heads(state, signature), name="text")
+
+
+def _read(ids: keras.KerasTensor, name: str, one: Input, section: TextModel) -> keras.KerasTensor:
+    """Numbers of words `[batch, length]` -> `[batch, numbers]`."""
+    (length,) = one.shape
+    if length is None:
+        raise UserError(f"features.{name}: length: ragged is for a model of your own; 'text' needs a number of words")
+    words = keras.layers.Embedding(one.sizes[0], section.embedding, name=f"{name}_embedding")(ids)
+    words = dropped(words, section.dropout)
+    if section.layer == "convolution":
+        found = [
+            keras.layers.GlobalMaxPooling1D()(
+                keras.layers.Conv1D(section.units, width, activation="relu", padding="same")(words)
+            )
+            for width in section.widths
+        ]
+        return side_by_side(found)
+    mask = keras.ops.not_equal(ids, 0)
+    if section.layer == "mean":
+        return keras.layers.GlobalAveragePooling1D()(words, mask=mask)
+    cell = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}[section.layer]
+    return keras.layers.Bidirectional(cell(section.units))(words, mask=mask)

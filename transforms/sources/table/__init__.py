@@ -1,0 +1,1 @@
+"""Tables: rows of columns of several types, with labels."""

@@ -1,0 +1,49 @@
+"""What a record of a table holds."""
+
+from collections.abc import Sequence
+
+from beamfeed.contract.config.features import Pass, Text
+from beamfeed.contract.config.label import Label
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.errors import UserError
+from beamfeed.transforms.sources.table.learned import category_sizes, number_names, text_size
+from beamfeed.transforms.sources.table.schema import TableSchema
+from beamfeed.transforms.sources.table.statistics import TableStatistics
+
+NUMBERS, CATEGORIES = "numbers", "categories"
+
+
+def record_fields(schema: TableSchema, labels: Sequence[Label], statistics: TableStatistics) -> list[Field]:
+    """The fields: `numbers` and `categories`, as far as there are some, texts, what is passed on, and labels.
+
+    Raises:
+      UserError: if two have one name.
+    """
+    found: list[Field] = []
+    if names := number_names(schema):
+        found.append(Field(name=NUMBERS, dtype="float32", shape=(len(names),), role="input", columns=names))
+    if sizes := category_sizes(statistics, schema):
+        found.append(
+            Field(
+                name=CATEGORIES, dtype="int64", shape=(len(sizes),), role="input", columns=list(sizes),
+                sizes=list(sizes.values()),
+            )
+        )  # fmt: skip
+    for feature in schema.features:
+        match feature.section:
+            case Text() as section:
+                shape = (None,) if section.length == "ragged" else (section.length,)
+                size = text_size(statistics, feature, schema)
+                found.append(Field(name=feature.name, dtype="int64", shape=shape, role="input", sizes=[size]))
+            case Pass() as section:
+                dtype = "float32" if section.as_ == "number" else "bytes"
+                found.append(Field(name=feature.name, dtype=dtype, role=section.role))
+    columns = {spec.column: spec for spec in schema.labels}
+    for label in labels:
+        classes = list(columns[label.column].classes or ()) if label.column else []
+        dtype = "float32" if label.classes is None else "int64"
+        found.append(Field(name=label.name, dtype=dtype, role=label.role, classes=classes))
+    names = [one.name for one in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UserError(f"features and labels: two fields would be called {twice[0]!r}; give one its own name")
+    return found

@@ -1,0 +1,250 @@
+"""The tensorflow-transform graph of a table: from raw columns by name to what a model gets. Serving runs the very same.
+
+It takes each column that features read: float32 `[batch]`, NaN is missing; strings
+`[batch]`, "" is missing; of times int64 `[batch]`, seconds since 1970, the smallest
+number is missing. It gives `numbers` float32 `[batch, columns]`, `categories` int64
+`[batch, columns]`, and a field for each text and each column that is passed on. What
+was learned of the training rows is in it as constants, and vocabularies as files.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import tensorflow as tf
+import tensorflow_transform as tft
+import tensorflow_transform.beam as tft_beam
+from tensorflow_transform import tf_utils
+from tensorflow_transform.tf_metadata import schema_utils
+from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.features import (
+    DATE_PARTS,
+    Bucket,
+    Categorical,
+    Cross,
+    DateParts,
+    Pass,
+    Text,
+)
+from beamfeed.transforms.sources.table.learned import bucket_edges, number_rows, vocabulary
+from beamfeed.transforms.sources.table.rows import NO_TIME
+from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
+from beamfeed.transforms.sources.table.statistics import TableStatistics, counted_features, numeric_features
+from beamfeed.transforms.sources.table.words import words_of
+
+NUMBERS, CATEGORIES = "numbers", "categories"
+NO_TERM = "\x00"  # the first line of a vocabulary
+Columns = dict[str, tf.Tensor]
+
+
+class _Learned(tft_beam.experimental.PTransformAnalyzer):
+    """An analyzer whose result follows from the statistics; the rows that it is shown are not looked at."""
+
+    def __init__(self, statistics: beam.PCollection, learn: Callable[[TableStatistics, str], Any], name: str):
+        super().__init__()
+        self._statistics, self._learn, self._name = statistics, learn, name
+
+    def expand(self, _: beam.PCollection) -> tuple[beam.PCollection]:
+        return (self._statistics | f"Learn {self._name}" >> beam.Map(self._learn, self.base_temp_dir),)
+
+
+def write_vocabulary(folder: str, name: str, terms: list[str]) -> str:
+    """A file with a line for each term; tf.lookup needs one, so the first is of no term. Returns its path."""
+    path = storage.join(folder, f"{name}.txt")
+    storage.write_text(path, "".join(term + "\n" for term in [NO_TERM, *terms]))
+    return path
+
+
+class BuildTransform(beam.PTransform):
+    """PCollection of one TableStatistics -> tensorflow-transform's (saved model folder, metadata).
+
+    Args:
+      schema: of the job.
+    """
+
+    def __init__(self, schema: TableSchema):
+        super().__init__()
+        self._schema = schema
+
+    def expand(self, statistics: beam.PCollection) -> tuple:
+        sample, config = _sample(self._schema)
+        one_row = statistics.pipeline | "OneRow" >> beam.Create([sample])
+        return (one_row, config) | tft_beam.AnalyzeDataset(preprocessing_fn(self._schema, statistics))
+
+
+def input_types(schema: TableSchema) -> dict[str, tf.DType]:
+    """What the graph takes: the columns that features read."""
+    read = dict.fromkeys(column for feature in schema.features for column in feature.columns)
+    types = dict.fromkeys(schema.numbers, tf.float32) | dict.fromkeys(schema.texts, tf.string)
+    return {name: types.get(name, tf.int64) for name in read}
+
+
+def _sample(schema: TableSchema) -> tuple[pa.RecordBatch, tensor_adapter.TensorAdapterConfig]:
+    """One row, in the shape that the graph takes, and its description."""
+    values = {tf.float32: ([0.0], pa.float32()), tf.string: ([b""], pa.binary()), tf.int64: ([0], pa.int64())}
+    types = input_types(schema)
+    spec = {name: tf.io.FixedLenFeature([], type_) for name, type_ in types.items()}
+    columns = {name: pa.array([values[type_][0]], pa.list_(values[type_][1])) for name, type_ in types.items()}
+    batch = pa.RecordBatch.from_pydict(columns)
+    representations = tensor_representation_util.InferTensorRepresentationsFromSchema(
+        schema_utils.schema_from_feature_spec(spec)
+    )
+    return batch, tensor_adapter.TensorAdapterConfig(batch.schema, representations)
+
+
+def preprocessing_fn(schema: TableSchema, statistics: beam.PCollection) -> Callable[[Columns], Columns]:
+    """The function that tensorflow-transform traces into the graph."""
+
+    def known(
+        learn: Callable[[TableStatistics, str], np.ndarray], name: str, like: tf.Tensor, shape: list
+    ) -> tf.Tensor:
+        (found,) = tft.experimental.ptransform_analyzer(
+            [like], _Learned(statistics, learn, name), [tf.float32], [shape]
+        )
+        return found
+
+    def table_of(feature: NamedFeature, place: int, like: tf.Tensor) -> tf.Tensor:
+        def learn(found: TableStatistics, folder: str) -> str:
+            return write_vocabulary(folder, f"{feature.name}_terms", vocabulary(found.counts[place], feature.section))
+
+        (file,) = tft.experimental.ptransform_analyzer(
+            [like], _Learned(statistics, learn, feature.name), [tf.string], [[]], [NO_TERM.encode() + b"\n"]
+        )
+        return file
+
+    def look_up(feature: NamedFeature, terms: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+        """int64: the terms in order, from 1; -1 is unseen."""
+        place = [one.name for one in counted_features(schema)].index(feature.name)
+        found, _ = tf_utils.construct_and_lookup_table(_table_of, table_of(feature, place, like), terms)
+        return found
+
+    def transform(inputs: Columns) -> Columns:
+        outputs: Columns = {}
+        numbers, categories = [], []
+        numeric = numeric_features(schema)
+        if numeric:
+            first = inputs[numeric[0].columns[0]]
+            rows = known(lambda found, _: number_rows(found, schema), "numbers", first, [3, len(numeric)])
+            values, missing = scaled(tf.stack([inputs[one.columns[0]] for one in numeric], axis=-1), rows, numeric)
+            numbers.append(values)
+            told = [i for i, one in enumerate(numeric) if one.section.indicator]  # type: ignore[attr-defined]
+            if told:
+                numbers.append(tf.cast(tf.gather(missing, told, axis=-1), tf.float32))
+        for feature in schema.features:
+            section, values = feature.section, inputs[feature.columns[0]]
+            match section:
+                case Categorical():
+                    found = hashed(values, section.hash) if section.hash else None
+                    if found is None:
+                        found = spread(look_up(feature, values, values), values, section.unseen)
+                    categories.append(found)
+                case Bucket():
+                    edges = tf.constant(section.edges, tf.float32)
+                    if section.buckets:
+                        learn = _edges_of(feature, schema)
+                        edges = known(learn, feature.name, values, [None])
+                    categories.append(bucket_of(values, edges))
+                case DateParts():
+                    parts = date_parts(values, section.parts)
+                    if section.cyclic:
+                        numbers += [one for name, part in parts.items() for one in on_circle(part, DATE_PARTS[name])]
+                    else:
+                        categories += [part + 1 for part in parts.values()]
+                case Cross():
+                    joined = tf.strings.join([inputs[name] for name in feature.columns], separator="\x1f")
+                    categories.append(tf.strings.to_hash_bucket_fast(joined, section.hash))
+                case Text():
+                    words = words_of(values, section)
+                    place = look_up(feature, words.flat_values, values)
+                    ids = words.with_flat_values(tf.where(place < 0, tf.constant(1, tf.int64), place + 1))
+                    if section.length == "ragged":
+                        outputs[feature.name] = ids
+                    else:
+                        outputs[feature.name] = ids.to_tensor(shape=[None, section.length])
+                case Pass():
+                    outputs[feature.name] = tf.identity(values)
+        if numbers:
+            wide = [one if one.shape.rank == 2 else one[:, None] for one in numbers]
+            outputs[NUMBERS] = tf.concat(wide, axis=-1)
+        if categories:
+            outputs[CATEGORIES] = tf.stack(categories, axis=-1)
+        return outputs
+
+    return transform
+
+
+def _edges_of(feature: NamedFeature, schema: TableSchema) -> Callable[[TableStatistics, str], np.ndarray]:
+    return lambda found, _: bucket_edges(found, feature, schema)
+
+
+def _table_of(file: tf.Tensor) -> tf.lookup.StaticHashTable:
+    whole, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
+    lines = tf.lookup.TextFileInitializer(file, tf.string, whole, tf.int64, number)
+    return tf.lookup.StaticHashTable(lines, default_value=-1)
+
+
+def scaled(values: tf.Tensor, rows: tf.Tensor, features: list[NamedFeature]) -> tuple[tf.Tensor, tf.Tensor]:
+    """Numbers `[batch, features]` scaled, and which are missing.
+
+    Args:
+      values: as the files have them.
+      rows: float32 [3, features]: offset, divisor, and what stands for a missing one.
+      features: Numeric.
+    """
+    sections = [feature.section for feature in features]
+    log = np.array([section.scale == "log" for section in sections])  # type: ignore[attr-defined]
+    missing = ~tf.math.is_finite(values)
+    if log.any():
+        values = tf.where(log, tf.sign(values) * tf.math.log1p(tf.abs(values)), values)
+    values = (tf.where(missing, rows[2], values) - rows[0]) / rows[1]
+    clips = np.array([section.clip or math.inf for section in sections], np.float32)  # type: ignore[attr-defined]
+    if np.isfinite(clips).any():
+        values = tf.minimum(tf.maximum(values, -clips), clips)
+    return values, missing
+
+
+def hashed(values: tf.Tensor, size: int) -> tf.Tensor:
+    """int64 `[batch]`: 0 is missing, then `size` numbers."""
+    return tf.where(values == "", tf.constant(0, tf.int64), 1 + tf.strings.to_hash_bucket_fast(values, size))
+
+
+def spread(place: tf.Tensor, values: tf.Tensor, unseen: int) -> tf.Tensor:
+    """int64 `[batch]`: 0 is missing, then `unseen` numbers, then the terms in order."""
+    other = tf.constant(1, tf.int64) if unseen == 1 else 1 + tf.strings.to_hash_bucket_fast(values, unseen)
+    return tf.where(values == "", tf.constant(0, tf.int64), tf.where(place < 0, other, place + unseen))
+
+
+def bucket_of(values: tf.Tensor, edges: tf.Tensor) -> tf.Tensor:
+    """int64 `[batch]`: 0 is missing, then the buckets in order; an edge belongs to the bucket above it."""
+    place = tf.searchsorted(edges, values, side="right", out_type=tf.int64)
+    return tf.where(tf.math.is_finite(values), 1 + place, tf.constant(0, tf.int64))
+
+
+def date_parts(seconds: tf.Tensor, names: Sequence[str]) -> dict[str, tf.Tensor]:
+    """int64 `[batch]` of each part, from 0; -1 is missing. Months and days by Hinnant's `civil_from_days`."""
+    days = seconds // 86_400
+    time = seconds - days * 86_400
+    era_day = (days + 719_468) % 146_097
+    year = (era_day - era_day // 1460 + era_day // 36_524 - era_day // 146_096) // 365
+    year_day = era_day - (365 * year + year // 4 - year // 100)
+    month = (5 * year_day + 2) // 153  # from March
+    parts = {
+        "minute": time % 3600 // 60,
+        "hour": time // 3600,
+        "weekday": (days + 3) % 7,
+        "day": year_day - (153 * month + 2) // 5,
+        "month": (month + 2) % 12,
+    }
+    return {name: tf.where(seconds == NO_TIME, tf.constant(-1, tf.int64), parts[name]) for name in names}
+
+
+def on_circle(part: tf.Tensor, period: int) -> list[tf.Tensor]:
+    """Sine and cosine of each place on a circle, float32 `[batch]`; both are 0 where it is missing."""
+    angle = tf.cast(part, tf.float32) * (2 * math.pi / period)
+    there = tf.cast(part >= 0, tf.float32)
+    return [tf.sin(angle) * there, tf.cos(angle) * there]

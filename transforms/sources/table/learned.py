@@ -1,0 +1,105 @@
+"""What the graph of a table holds of the training rows: scalings, edges of buckets, vocabularies, and their sizes."""
+
+import numpy as np
+
+from beamfeed.contract.config.features import (
+    DATE_PARTS,
+    Bucket,
+    Categorical,
+    Cross,
+    DateParts,
+    Numeric,
+    Text,
+)
+from beamfeed.contract.config.section import Section
+from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
+from beamfeed.transforms.sources.table.statistics import (
+    TableStatistics,
+    counted_features,
+    numeric_features,
+    sampled_features,
+)
+from beamfeed.transforms.statistics.scaling import QUANTILES, Scaling
+from beamfeed.transforms.statistics.value_counts import ValueCounts
+
+
+def number_rows(found: TableStatistics, schema: TableSchema) -> np.ndarray:
+    """float32 [3, numeric features]: offset, divisor, and what stands for a missing value before it is scaled."""
+    features = numeric_features(schema)
+    sampled = [feature.name for feature in sampled_features(schema)]
+    quantiles = np.full((len(QUANTILES), len(features)), np.nan)
+    if found.sample is not None:
+        taken = found.sample.quantiles(QUANTILES)
+        for i, feature in enumerate(features):
+            if feature.name in sampled:
+                quantiles[:, i] = taken[:, sampled.index(feature.name)]
+    rows, mean = np.empty((3, len(features)), np.float32), found.moments.mean()
+    for i, feature in enumerate(features):
+        section = feature.section
+        assert isinstance(section, Numeric)
+        how = "standard" if section.scale == "log" else section.scale
+        rows[:2, i] = Scaling.of(found.moments, how, quantiles).rows[:, i]
+        if section.missing == "mean":
+            rows[2, i] = mean[i]
+        elif section.scale == "log":
+            rows[2, i] = np.sign(section.missing) * np.log1p(abs(section.missing))
+        else:
+            rows[2, i] = section.missing
+    return rows
+
+
+def bucket_edges(found: TableStatistics, feature: NamedFeature, schema: TableSchema) -> np.ndarray:
+    """float32 [edges], rising: where one bucket ends and the next begins."""
+    assert isinstance(feature.section, Bucket)
+    if not feature.section.buckets:
+        return np.array(feature.section.edges, np.float32)
+    assert found.sample is not None
+    at = [one.name for one in sampled_features(schema)].index(feature.name)
+    shares = tuple(np.arange(1, feature.section.buckets) / feature.section.buckets)
+    edges = found.sample.quantiles(shares)[:, at]
+    edges = np.unique(edges[np.isfinite(edges)].astype(np.float32))
+    return edges if len(edges) else np.zeros(1, np.float32)
+
+
+def vocabulary(counts: ValueCounts, section: Section) -> list[str]:
+    """The terms that have a number of their own, the most frequent first."""
+    assert isinstance(section, Categorical | Text)
+    return counts.frequent(section.min_count, section.max_size)
+
+
+def category_sizes(found: TableStatistics, schema: TableSchema) -> dict[str, int]:
+    """How many numbers each column of `categories` may have, by its name, in order."""
+    sizes: dict[str, int] = {}
+    for feature in schema.features:
+        match feature.section:
+            case Categorical() as section if section.hash:
+                sizes[feature.name] = 1 + section.hash
+            case Categorical() as section:
+                sizes[feature.name] = 1 + section.unseen + len(vocabulary(_counts_of(found, feature, schema), section))
+            case Bucket():
+                sizes[feature.name] = 2 + len(bucket_edges(found, feature, schema))
+            case DateParts() as section if not section.cyclic:
+                sizes |= {f"{feature.name}_{part}": 1 + DATE_PARTS[part] for part in section.parts}
+            case Cross() as section:
+                sizes[feature.name] = section.hash
+    return sizes
+
+
+def text_size(found: TableStatistics, feature: NamedFeature, schema: TableSchema) -> int:
+    """How many numbers words of a text may have."""
+    return 2 + len(vocabulary(_counts_of(found, feature, schema), feature.section))
+
+
+def number_names(schema: TableSchema) -> list[str]:
+    """The names of the columns of `numbers`, in order."""
+    numeric = numeric_features(schema)
+    names = [feature.name for feature in numeric]
+    names += [f"{feature.name}_missing" for feature in numeric if feature.section.indicator]  # type: ignore[attr-defined]
+    for feature in schema.features:
+        if isinstance(feature.section, DateParts) and feature.section.cyclic:
+            names += [f"{feature.name}_{part}_{axis}" for part in feature.section.parts for axis in ("sin", "cos")]
+    return names
+
+
+def _counts_of(found: TableStatistics, feature: NamedFeature, schema: TableSchema) -> ValueCounts:
+    return found.counts[[one.name for one in counted_features(schema)].index(feature.name)]

@@ -1,0 +1,197 @@
+"""Finds out from a few files which columns a job reads, and what they hold."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from beamfeed.contract.config.columns import match_features
+from beamfeed.contract.config.features import Cross, Feature, Pass
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.section import Section
+from beamfeed.contract.config.sources.table import TableSource
+from beamfeed.contract.errors import UserError, near_miss
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.sources.columns.labels import resolve_labels
+from beamfeed.transforms.sources.columns.numbers import is_number
+from beamfeed.transforms.sources.columns.paths import key_columns
+from beamfeed.transforms.sources.columns.sample import (
+    check_once,
+    column_types,
+    described,
+    look_at_sample,
+    most_common,
+)
+from beamfeed.transforms.sources.columns.time_units import TimeUnits, is_text
+from beamfeed.transforms.sources.readers import Look, TextOptions, guess_order, peek
+from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
+
+
+def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
+    """Resolves globs of features, and the types of columns, from a sample of the files.
+
+    Raises:
+      UserError: if a column is not there, or not of a type that fits, or no file can be read.
+    """
+    source, split = job.source, job.split
+    assert isinstance(source, TableSource)
+    of_path = key_columns(files[0].path)
+    key = source.key if split.by == "key" else None
+    time = source.time if split.by == "time" else None
+    wanted = _named(job)
+    classes = [label.column for label in job.label if label.column and label.classes is not None]
+    texts = [name for name in (source.key, split.column, *classes) if name]
+    options = TextOptions(source.csv, tuple(wanted), texts=tuple(texts))
+    looks, text = look_at_sample(files, options)
+    seen = column_types([look.schema for look in looks.values()])
+    seen |= {name: [pa.string()] for name in of_path if name not in seen}
+    types = {name: most_common(found) for name, found in seen.items()}
+    has = ", ".join(types)
+    for key_, name in (("source.key", source.key), ("source.time", source.time), ("split.column", split.column)):
+        if name is not None and name not in types:
+            raise UserError(f"{key_}: {name!r} is not a column{near_miss(name, list(types))} (the files have: {has})")
+    if split.by == "key" and source.key is None:
+        raise UserError("split.by: key needs source.key, the column whose rows belong together")
+    if split.by == "time" and source.time is None:
+        raise UserError("split.by: time needs source.time, the column of times")
+    labels = resolve_labels(job.label, seen)
+    never = [*(name for name in (source.key, source.time, split.column) if name), *(label.column for label in labels)]
+    features = resolve_features(job.features, types, never)
+    numbers, others, dates = _by_reading(features)
+    wrong = [name for name in numbers if not is_number(types[name]) and name not in of_path]
+    if wrong:
+        raise UserError(f"features: column {wrong[0]!r} is {types[wrong[0]]}, a number is needed")
+    all_times = dict.fromkeys([*dates, *([time] if time else [])])
+    times = {name: _time_units(name, types[name], looks, text, of_path.get(name)) for name in all_times}
+    schema = TableSchema(
+        features=tuple(features),
+        numbers=numbers,
+        texts=others,
+        times=times,
+        labels=labels,
+        key=key,
+        split=split.column,
+        time=time,
+        of_path=frozenset(of_path) - {name for look in looks.values() for name in look.schema.names},
+        text=text,
+        remarks=tuple(f"source.csv: {line}" for line in described(looks)),
+    )
+    check_once(looks, schema.columns)
+    return schema
+
+
+def _named(job: Job) -> list[str]:
+    """The columns that the job names."""
+    source = job.source
+    assert isinstance(source, TableSource)
+    found = [name for name in (source.key, source.time, job.split.column) if name]
+    for name, section in job.features.items():
+        columns = section.of if isinstance(section, Cross) else [getattr(section, "column", None) or name]
+        found += [column for column in columns if not any(c in column for c in "*?")]
+    return list(dict.fromkeys([*found, *(label.column for label in job.label if label.column)]))
+
+
+def resolve_features(
+    sections: Mapping[str, Section], types: Mapping[str, pa.DataType], never: Sequence[str]
+) -> list[NamedFeature]:
+    """The features of a job; of a glob, one for each column that no other key names.
+
+    Args:
+      sections: by name or glob.
+      types: of the columns.
+      never: columns that a glob does not take.
+
+    Raises:
+      UserError: if a column is not there, or two features have one name.
+    """
+    columns = list(types)
+    named = [name for name in sections if name in types]
+    found: list[NamedFeature] = []
+    for name, section in sections.items():
+        if isinstance(section, Cross):
+            for column in section.of:
+                _require(column, types, f"features.{name}.of")
+            found.append(NamedFeature(field_name(name), section, tuple(section.of)))
+            continue
+        assert isinstance(section, Feature)
+        if section.column is not None:
+            _require(section.column, types, f"features.{name}.column")
+            found.append(NamedFeature(field_name(name), section, (section.column,)))
+            continue
+        matched = match_features([name], columns, [*never, *named])
+        if name not in types and section.reads == "number":
+            matched = [one for one in matched if is_number(types[one])]
+        if not matched:
+            near = near_miss(name, columns)
+            raise UserError(f"features: no column matches {name!r}{near} (the files have: {', '.join(columns)})")
+        found += [NamedFeature(field_name(one), section, (one,)) for one in matched]
+    for name, count in Counter(feature.name for feature in found).items():
+        if count > 1:
+            same = [feature.columns[0] for feature in found if feature.name == name]
+            raise UserError(f"features: {' and '.join(same)} would both be called {name!r}; give one its own name")
+    return found
+
+
+def _require(column: str, types: Mapping[str, pa.DataType], key: str) -> None:
+    if column not in types:
+        near = near_miss(column, list(types))
+        raise UserError(f"{key}: {column!r} is not a column{near} (the files have: {', '.join(types)})")
+
+
+def field_name(column: str) -> str:
+    """The name of a column with letters, digits and _ alone: `hours-per-week` is `hours_per_week`."""
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", column).strip("_") or "_"
+    return name if not name[0].isdigit() else f"_{name}"
+
+
+def reading_of(section: Section) -> str:
+    """What the columns of a feature are read as."""
+    if isinstance(section, Pass):
+        return section.as_
+    return section.reads  # type: ignore[attr-defined]
+
+
+def _by_reading(features: Sequence[NamedFeature]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The columns of numbers, of text and of times.
+
+    Raises:
+      UserError: if a column would have to be two of them.
+    """
+    read: dict[str, tuple[str, str]] = {}
+    for feature in features:
+        reads = reading_of(feature.section)
+        for column in feature.columns:
+            before, by = read.setdefault(column, (reads, feature.name))
+            if before != reads:
+                raise UserError(
+                    f"features: column {column!r} is read as {before} by {by!r} and as {reads} by {feature.name!r}; "
+                    "it can be one of them"
+                )
+    return tuple(
+        tuple(column for column, (found, _) in read.items() if found == reads) for reads in ("number", "text", "time")
+    )  # type: ignore[return-value]
+
+
+def _time_units(
+    name: str, type_: pa.DataType, looks: Mapping[str, Look], text: TextOptions, of_path: str | None
+) -> TimeUnits:
+    """What the values of a column of times mean.
+
+    Raises:
+      UserError: if it holds none.
+    """
+    order = None
+    if is_text(type_):
+        path = next((path for path, look in looks.items() if name in look.schema.names), None)
+        some = [of_path or ""] if path is None else peek(path, [name], text)
+        guess = guess_order(some)
+        if guess.how is None:
+            told = guess.unsure or next((value for value in some if value), "")
+            what = "which may begin with the day or the month" if guess.unsure else "which is no time that is known"
+            raise UserError(f"features: column {name!r} holds text such as {told!r}, {what}")
+        order = guess.how
+    units = TimeUnits.of(type_, None, text=order)
+    if units is None or units.kind != "timestamp":
+        raise UserError(f"features: column {name!r} is {type_}, times or dates are needed")
+    return units

@@ -1,0 +1,124 @@
+"""Which columns of the files a job reads, what they are read as, and what every file must hold."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from beamfeed.contract.config.features import Feature
+from beamfeed.contract.config.section import Section
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.columns.labels import LabelColumn, in_order
+from beamfeed.transforms.sources.columns.numbers import is_number
+from beamfeed.transforms.sources.columns.time_units import TimeUnits
+from beamfeed.transforms.sources.readers import TextOptions, require_columns
+
+if TYPE_CHECKING:
+    from beamfeed.transforms.sources.table.statistics import TableStatistics
+
+
+@dataclass(frozen=True)
+class NamedFeature:
+    """A feature of the job, and the columns that it is made from.
+
+    Attributes:
+      name: of the feature, as fields may be called.
+      section: of the job.
+      columns: one, or several of a cross.
+    """
+
+    name: str
+    section: Section
+    columns: tuple[str, ...]
+
+    @property
+    def required(self) -> bool:
+        """Whether a row without a value is set aside."""
+        return isinstance(self.section, Feature) and self.section.required
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """What a job reads of the files.
+
+    Attributes:
+      features: those of the job, globs resolved.
+      numbers, texts: the columns that features read as such, in order.
+      times: likewise, and what their values mean.
+      labels: the columns of labels.
+      key: the column whose rows belong together, if the job splits by it.
+      split: the column of `split.column`.
+      time: the column that the job splits by, if it does.
+      of_path: the columns that paths tell, and files do not have.
+      text: how texts are written.
+      remarks: what was found out of the files that the user did not say.
+    """
+
+    features: tuple[NamedFeature, ...]
+    numbers: tuple[str, ...]
+    texts: tuple[str, ...]
+    times: Mapping[str, TimeUnits]
+    labels: tuple[LabelColumn, ...] = ()
+    key: str | None = None
+    split: str | None = None
+    time: str | None = None
+    of_path: frozenset[str] = frozenset()
+    text: TextOptions = field(default=TextOptions(), kw_only=True)
+    remarks: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read, each once, also those that paths tell."""
+        others = [name for name in (self.key, self.split, self.time) if name is not None]
+        labels = [label.column for label in self.labels]
+        return list(dict.fromkeys([*self.numbers, *self.texts, *self.times, *labels, *others]))
+
+    @property
+    def names(self) -> list[str]:
+        """Those that files must have."""
+        return [name for name in self.columns if name not in self.of_path] or sorted(self.of_path)
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """None may be lacking."""
+        return frozenset()
+
+    @property
+    def csv_types(self) -> dict[str, pa.DataType]:
+        """The types that the columns of a text are parsed as; times are read from text."""
+        types: dict[str, pa.DataType] = {label.column: label.type for label in self.labels}
+        types |= dict.fromkeys(self.numbers, pa.float32())
+        texts = [*self.texts, *self.times, *(name for name in (self.key, self.split) if name)]
+        return types | dict.fromkeys(texts, pa.string())
+
+    def with_classes(self, found: "TableStatistics") -> "TableSchema":
+        """The same with the classes of labels known that are `auto`."""
+        known = iter(found.labels)
+        labels = [
+            replace(label, classes=in_order(value for value, _ in next(known).items())) if label.auto else label
+            for label in self.labels
+        ]
+        return replace(self, labels=tuple(labels))
+
+    def check(self, path: str, schema: pa.Schema) -> None:
+        """Raises BadInput if a column is missing or of the wrong type."""
+        require_columns(path, self.names, schema.names, self.optional)
+        for name in self.names:
+            type_ = schema.field(name).type
+            if fault := self._fault(name, type_):
+                raise BadInput(path, f"column {name}", fault)
+
+    def _fault(self, name: str, type_: pa.DataType) -> str | None:
+        if pa.types.is_null(type_):
+            return None
+        if name in self.numbers and not is_number(type_):
+            return f"is {type_}, a number is needed"
+        if name in self.times and (fault := self.times[name].fault(type_)):
+            return f"{fault}, times or dates are needed"
+        if pa.types.is_nested(type_):
+            return f"is {type_}, single values are needed"
+        for label in self.labels:
+            if name == label.column and (fault := label.fault(type_)):
+                return fault
+        return None

@@ -1,0 +1,146 @@
+"""Tables of labelled rows as a kind of source: which of the folder's steps does what."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.sources.base import Source, Unit, Work
+from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.sources.table.fields import record_fields
+from beamfeed.transforms.sources.table.plan import TableAsset, TableFile, cut_units, scan_file
+from beamfeed.transforms.sources.table.resolve import resolve_schema
+from beamfeed.transforms.sources.table.schema import TableSchema
+from beamfeed.transforms.sources.table.split import TimeCuts
+from beamfeed.transforms.sources.table.staged import Run
+from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, to_json
+from beamfeed.transforms.sources.table.validate import TableReport, TableVerdict, judge, validate_unit
+
+RECORD_BYTES = 64 << 10
+MOST_ROWS = 4096  # of a record
+
+
+@dataclass(frozen=True)
+class TableWork(Work[TableAsset]):
+    """Staged rows of a split.
+
+    Attributes:
+      path: of the staged rows.
+      runs: which of them.
+    """
+
+    path: str = field(kw_only=True)
+    runs: tuple[Run, ...] = field(kw_only=True)
+
+
+class Table(Source[TableFile, TableAsset, TableReport]):
+    """Files of rows that stand for themselves. A file is an asset: what is set aside as a whole."""
+
+    def __init__(self, job: Job, schema: TableSchema, root: str):
+        super().__init__(job)
+        self._schema, self._root = schema, root
+        time = None if schema.time is None else schema.times[schema.time]
+        self._cuts = None if time is None else TimeCuts.of(job.split, time)
+
+    @classmethod
+    def of(cls, job: Job, files: Sequence[FileStat]) -> "Table":
+        for label in job.label:
+            if label.column is None or label.at != "end":
+                what = f"derive: {label.derive}" if label.derive else f"at: {label.at}"
+                raise UserError(f"label: {what} is for series; a row of a table has the label of its own column")
+        schema = resolve_schema(job, files)
+        record_fields(schema, job.label, TableStatistics.zero(schema))  # whether names go together
+        return cls(job, schema, common_folder([file.path for file in files]))
+
+    @classmethod
+    def asset_of_path(cls, path: str, job: Job) -> str | None:
+        return path
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        return self._schema.remarks
+
+    def scan(self, file: FileStat, scratch: str) -> Iterable[TableFile]:
+        yield scan_file(file, file.path, self._schema, scratch)
+
+    def plan(self, name: str, pieces: Sequence[TableFile], lost: Sequence[Reject] = ()) -> TableAsset:
+        return self.gather(name, pieces, None, lost)
+
+    def gather(
+        self, name: str, pieces: Sequence[TableFile], split: SplitName | None, lost: Sequence[Reject]
+    ) -> TableAsset:
+        return TableAsset(name, tuple(pieces), split)
+
+    def units(self, asset: TableAsset) -> Iterator[Unit[TableAsset]]:
+        return cut_units(asset, len(self._schema.columns))
+
+    def size(self, unit: Unit[TableAsset]) -> int:
+        return unit.rows * 8 * len(self._schema.columns)
+
+    @property
+    def zero(self) -> TableStatistics:
+        return TableStatistics.zero(self._schema)
+
+    def validate(self, unit: Unit[TableAsset]) -> TableReport:
+        return validate_unit(unit, self._schema, self.job, self._cuts)
+
+    def judge(self, asset: TableAsset, reports: Iterable[TableReport]) -> TableVerdict:
+        return judge(asset, reports, self._schema)
+
+    def works(self, verdict: TableVerdict) -> Iterator[tuple[TableWork, int]]:  # type: ignore[override]
+        asset, width = verdict.asset, 8 * len(self._schema.columns)
+        last = max((staged.index for staged in verdict.staged), default=0)
+        for staged in verdict.staged:
+            names = dict.fromkeys(run.split for run in staged.runs)
+            for number, name in enumerate(names):
+                runs = tuple(run for run in staged.runs if run.split == name)
+                rows = sum(run.rows for run in runs)
+                ends = staged.index == last and number == len(names) - 1
+                # A unit of what is written: it need not be a run of the file's rows.
+                unit = Unit(asset, staged.index, 0 if not ends else asset.rows - rows, rows if not ends else asset.rows)
+                yield TableWork(unit, name, path=staged.path, runs=runs), rows * width
+
+    def learn(self, verdicts: beam.PCollection) -> tuple[beam.PCollection, tuple]:
+        from beamfeed.transforms.sources.table.graph import BuildTransform
+
+        statistics = self.add_up(verdicts) | "CheckCounts" >> beam.Map(self._checked)
+        return statistics, statistics | "BuildTransform" >> BuildTransform(self._schema)
+
+    def _checked(self, statistics: TableStatistics) -> TableStatistics:
+        check_counts(statistics, self._schema)
+        return statistics
+
+    def read(  # type: ignore[override]
+        self, work: TableWork, transform: str, statistics: TableStatistics
+    ) -> Iterator[RecordBlock]:
+        from beamfeed.transforms.sources.table.write import load_transformer, row_bytes, write_runs
+
+        rows = self.job.output.rows_per_record
+        if rows is None:
+            rows = max(1, min(MOST_ROWS, RECORD_BYTES // row_bytes(self.fields(statistics))))
+        labels = self._schema.with_classes(statistics).labels
+        name = work.unit.asset.name
+        return write_runs(name, work.path, work.runs, load_transformer(transform), self.job.label, labels, rows)
+
+    def fields(self, statistics: TableStatistics) -> list[Field]:
+        return record_fields(self._schema.with_classes(statistics), self.job.label, statistics)
+
+    def stats(self, statistics: TableStatistics) -> dict[str, Any]:
+        return to_json(statistics, self._schema, statistics.moments.rows)
+
+
+def common_folder(paths: Sequence[str]) -> str:
+    """The folder that all paths are in."""
+    parts = [path.rpartition("/")[0].split("/") for path in (min(paths), max(paths))]
+    same = [one for one, other in zip(*parts, strict=False) if one == other]
+    return "/".join(same)
+
+
+SOURCE = Table

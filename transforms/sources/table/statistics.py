@@ -1,0 +1,199 @@
+"""What is counted of the training rows of a table, in one pass over columns; it adds up in any order to equal bytes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.contract.config.features import MOST_TERMS, Bucket, Categorical, Numeric, Text
+from beamfeed.contract.config.label import MOST_CLASSES
+from beamfeed.transforms.sources.table.rows import label_name
+from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
+from beamfeed.transforms.statistics.moments import Moments
+from beamfeed.transforms.statistics.quantiles import RowSample
+from beamfeed.transforms.statistics.value_counts import ValueCounts
+
+
+@dataclass(frozen=True)
+class TableStatistics:
+    """Of some rows.
+
+    Attributes:
+      moments: of each Numeric feature, of the logarithm where that is scaled.
+      sample: rows of numbers of the features that quantiles are taken of, where there are any.
+      counts: of each feature that has a vocabulary, its values or words.
+      labels: of each label with classes: auto, its values in training rows, and
+      elsewhere: in other rows.
+      unlabelled: rows that were left out, as a label is missing.
+    """
+
+    moments: Moments
+    sample: RowSample | None
+    counts: tuple[ValueCounts, ...]
+    labels: tuple[ValueCounts, ...]
+    elsewhere: tuple[ValueCounts, ...]
+
+    @classmethod
+    def zero(cls, schema: TableSchema) -> "TableStatistics":
+        """Of no rows."""
+        sampled, auto = len(sampled_features(schema)), [label for label in schema.labels if label.auto]
+        classes = tuple(ValueCounts.zero(MOST_CLASSES) for _ in auto)
+        return cls(
+            Moments.zero(len(numeric_features(schema))),
+            RowSample.zero(sampled) if sampled else None,
+            tuple(ValueCounts.zero(MOST_TERMS) for _ in counted_features(schema)),
+            classes,
+            classes,
+        )
+
+    def __add__(self, other: "TableStatistics") -> "TableStatistics":
+        def sums(one: tuple[ValueCounts, ...], two: tuple[ValueCounts, ...]) -> tuple[ValueCounts, ...]:
+            return tuple(a + b for a, b in zip(one, two, strict=True))
+
+        sample = None if self.sample is None or other.sample is None else self.sample + other.sample
+        return TableStatistics(
+            self.moments + other.moments,
+            sample,
+            sums(self.counts, other.counts),
+            sums(self.labels, other.labels),
+            sums(self.elsewhere, other.elsewhere),
+        )
+
+
+def numeric_features(schema: TableSchema) -> list[NamedFeature]:
+    """The features that become scaled numbers, in order."""
+    return [feature for feature in schema.features if isinstance(feature.section, Numeric)]
+
+
+def sampled_features(schema: TableSchema) -> list[NamedFeature]:
+    """Those that quantiles are taken of."""
+    return [
+        feature
+        for feature in schema.features
+        if (isinstance(feature.section, Bucket) and feature.section.buckets)
+        or (isinstance(feature.section, Numeric) and feature.section.scale == "robust")
+    ]
+
+
+def counted_features(schema: TableSchema) -> list[NamedFeature]:
+    """Those that have a vocabulary."""
+    return [
+        feature
+        for feature in schema.features
+        if isinstance(feature.section, Text)
+        or (isinstance(feature.section, Categorical) and feature.section.hash is None)
+    ]
+
+
+def add_rows(
+    found: TableStatistics, training: pa.RecordBatch, elsewhere: pa.RecordBatch, schema: TableSchema, asset: str,
+    positions: np.ndarray,
+) -> TableStatistics:  # fmt: skip
+    """The statistics with some rows more.
+
+    Args:
+      found: of the rows before.
+      training: rows that train, as `TableRows.columns` has them.
+      elsewhere: rows of the other splits, of which labels count.
+      schema: of the job.
+      asset: the name of their file.
+      positions: int64, of the training rows in the file.
+    """
+    sampled = sampled_features(schema)
+    sample = None
+    if found.sample is not None:
+        sample = found.sample.extend(_matrix(training, sampled, log=False), asset, positions)
+    auto = [label_name(label) for label in schema.labels if label.auto]
+    return TableStatistics(
+        found.moments + Moments.of(_matrix(training, numeric_features(schema), log=True)),
+        sample,
+        tuple(
+            counts + ValueCounts.of(_terms(training, feature), MOST_TERMS)
+            for counts, feature in zip(found.counts, counted_features(schema), strict=True)
+        ),
+        _add_labels(found.labels, training, auto),
+        _add_labels(found.elsewhere, elsewhere, auto),
+    )
+
+
+def _add_labels(found: tuple[ValueCounts, ...], rows: pa.RecordBatch, names: Sequence[str]) -> tuple[ValueCounts, ...]:
+    columns = (ValueCounts.of(rows.column(name), MOST_CLASSES) for name in names)
+    return tuple(counts + more for counts, more in zip(found, columns, strict=True))
+
+
+def _matrix(rows: pa.RecordBatch, features: Sequence[NamedFeature], *, log: bool) -> np.ndarray:
+    """float32 [rows, features]."""
+    found = np.empty((rows.num_rows, len(features)), np.float32)
+    for i, feature in enumerate(features):
+        values = rows.column(feature.columns[0]).to_numpy(zero_copy_only=False)
+        takes_log = log and isinstance(feature.section, Numeric) and feature.section.scale == "log"
+        found[:, i] = np.sign(values) * np.log1p(np.abs(values)) if takes_log else values
+    return found
+
+
+def _terms(rows: pa.RecordBatch, feature: NamedFeature) -> pa.Array:
+    """The values or words of a column that count for its vocabulary; what has a line break in it has no place there."""
+    column = rows.column(feature.columns[0])
+    if isinstance(feature.section, Text):
+        from beamfeed.transforms.sources.table.words import words_of
+
+        texts = column.fill_null("").to_numpy(zero_copy_only=False)
+        words = words_of(texts, feature.section).flat_values.numpy()
+        column = pa.array(words, pa.binary()).cast(pa.string())
+    breaks = pc.match_substring_regex(column, r"[\r\n]")
+    return column.filter(pc.invert(breaks)) if pc.any(breaks).as_py() else column
+
+
+def check_counts(found: TableStatistics, schema: TableSchema) -> None:
+    """Refuses what can be no vocabulary, and labels that cannot be learned.
+
+    Raises:
+      JobFailed: with the feature or the label.
+    """
+    from beamfeed.contract.errors import JobFailed
+
+    for counts, feature in zip(found.counts, counted_features(schema), strict=True):
+        if counts.over:
+            raise JobFailed(
+                f"features.{feature.name}: {feature.columns[0]!r} has more than {MOST_TERMS:,} different values in "
+                "training rows; give it 'hash: 100000', or leave it out"
+            )
+    auto = [label for label in schema.labels if label.auto]
+    for label, training, elsewhere in zip(auto, found.labels, found.elsewhere, strict=True):
+        if training.over:
+            raise JobFailed(
+                f"label.column: {label.column!r} has more than {MOST_CLASSES} values in training rows, "
+                f"classes: auto takes at most {MOST_CLASSES}; for numbers leave 'classes' out"
+            )
+        known = {value for value, _ in training.items()}
+        for value, count in elsewhere.items():
+            if value not in known:
+                raise JobFailed(
+                    f"label.column: {label.column!r} is {value!r} in {count:,} rows to evaluate or test and in no "
+                    "training row; list label.classes, and rows with other values are set aside"
+                )
+
+
+def to_json(found: TableStatistics, schema: TableSchema, rows: int) -> dict[str, Any]:
+    """For stats.json: of each feature what was counted."""
+    moments = found.moments
+    features: dict[str, dict[str, Any]] = {}
+    mean, std = moments.mean(), moments.std()
+    for i, feature in enumerate(numeric_features(schema)):
+        some = moments.count[i] > 0
+        features[feature.name] = {
+            "count": moments.count[i],
+            "missing": moments.rows - moments.count[i],
+            "mean": float(mean[i]) if some else None,
+            "std": float(std[i]) if some else None,
+            "min": moments.low[i] if some else None,
+            "max": moments.high[i] if some else None,
+        }
+    for counts, feature in zip(found.counts, counted_features(schema), strict=True):
+        top = counts.frequent(1, 20)
+        known = dict(counts.items())
+        features[feature.name] = {"different": len(counts), "most_frequent": {value: known[value] for value in top}}
+    return {"rows": rows, "features": features}

@@ -1,0 +1,150 @@
+"""Reads every row once: sets rows aside that cannot be used, counts the others, and puts them by split."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.split import SPLITS
+from beamfeed.transforms.notes import Note
+from beamfeed.transforms.rejects import BadInput, Reject
+from beamfeed.transforms.sources.base import Report, Unit, Verdict
+from beamfeed.transforms.sources.table.plan import TableAsset
+from beamfeed.transforms.sources.table.rows import TableRows, label_name, read_unit
+from beamfeed.transforms.sources.table.schema import TableSchema
+from beamfeed.transforms.sources.table.split import NONE, TimeCuts, split_rows
+from beamfeed.transforms.sources.table.staged import Run, Staging, pick
+from beamfeed.transforms.sources.table.statistics import TableStatistics, add_rows
+
+MOST_REJECTS = 1000  # rows of a unit that are told one by one; all are counted
+UNLABELLED, UNUSED = "rows without a label, left out", "rows in no split, left out"
+
+
+@dataclass(frozen=True)
+class StagedUnit:
+    """Where the rows of a unit wait: the file, and its runs."""
+
+    index: int
+    path: str
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True)
+class TableReport(Report):
+    """What was found in one unit.
+
+    Attributes:
+      staged: its rows by split.
+      wrong: rows that were set aside; the first ones.
+      rejected_rows: how many these are.
+      left_out: rows that take no part, by the words that tell why.
+      values: of split.column.
+    """
+
+    staged: StagedUnit = field(kw_only=True)
+    wrong: tuple[Reject, ...] = field(default=(), kw_only=True)
+    rejected_rows: int = field(default=0, kw_only=True)
+    left_out: Counter[str] = field(default_factory=Counter, kw_only=True)
+    values: frozenset[str] = field(default=frozenset(), kw_only=True)
+
+
+@dataclass(frozen=True)
+class TableVerdict(Verdict[TableAsset]):
+    """What becomes of a file.
+
+    Attributes:
+      staged: where its rows wait.
+    """
+
+    staged: tuple[StagedUnit, ...] = field(default=(), kw_only=True)
+
+
+def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: TimeCuts | None) -> TableReport:
+    """Checks the rows of a unit, and stages those that can be used; never raises for bad data."""
+    asset = unit.asset
+    name = hashlib.blake2b(asset.piece.path.encode(), digest_size=16).hexdigest()
+    path = storage.join(asset.piece.scratch, f"{name}-{unit.index:06d}.arrow")
+    statistics, wrong = TableStatistics.zero(schema), list[Reject]()
+    rejected, left_out, values = 0, Counter[str](), set[str]()
+    with storage.open_output(path) as target:
+        staging, reject = Staging(target), None
+        try:
+            for rows in read_unit(unit, schema, job.label):
+                places = split_rows(rows, asset.name, job.split, cuts)
+                if rows.split is not None:
+                    values.update(rows.split.unique().drop_null().to_pylist())
+                usable = _usable(rows, schema, places, left_out)
+                bad = [row for row in sorted(rows.wrong) if places[row] != NONE or rows.time is None]
+                rejected += len(bad)
+                wrong += [
+                    Reject(asset.name, rows.path, f"row {rows.first + row}", rows.wrong[row], of_row=True)
+                    for row in bad[: MOST_REJECTS - len(wrong)]
+                ]
+                by_split = [np.flatnonzero(usable & (places == place)) for place in range(len(SPLITS))]
+                for split, chosen in zip(SPLITS, by_split, strict=True):
+                    if len(chosen):
+                        staging.add(split, pick(rows.columns, chosen))
+                others = np.flatnonzero(usable & (places > 0))
+                statistics = add_rows(
+                    statistics, pick(rows.columns, by_split[0]), pick(rows.columns, others), schema, asset.name,
+                    rows.first + by_split[0],
+                )  # fmt: skip
+        except BadInput as found:
+            reject = found.reject(asset.name)
+    staged = StagedUnit(unit.index, path, tuple(staging.runs))
+    return TableReport(
+        unit.index, statistics, reject=reject, staged=staged, wrong=tuple(wrong), rejected_rows=rejected,
+        left_out=left_out, values=frozenset(values),
+    )  # fmt: skip
+
+
+def _usable(rows: TableRows, schema: TableSchema, places: np.ndarray, left_out: Counter[str]) -> np.ndarray:
+    """Bool [n]: the rows that are right, labelled and in a split."""
+    usable = np.ones(len(rows), bool)
+    usable[list(rows.wrong)] = False
+    left_out[UNUSED] += int((usable & (places == NONE)).sum())
+    usable &= places != NONE
+    labelled = np.ones(len(rows), bool)
+    for label in schema.labels:
+        column = rows.columns.column(label_name(label))
+        labelled &= column.is_valid().to_numpy(zero_copy_only=False)
+        if pa.types.is_floating(column.type):
+            labelled &= ~np.isnan(column.to_numpy(zero_copy_only=False))
+    left_out[UNLABELLED] += int((usable & ~labelled).sum())
+    return usable & labelled
+
+
+def judge(asset: TableAsset, reports: Iterable[TableReport], schema: TableSchema) -> TableVerdict:
+    """Decides from the reports on all units of a file."""
+    ordered = sorted(reports, key=lambda report: report.index)
+    zero = TableStatistics.zero(schema)
+    rejects = tuple(report.reject for report in ordered if report.reject is not None)
+    left_out = sum((report.left_out for report in ordered), Counter[str]())
+    notes = [Note(what, asset.name, count) for what, count in sorted(left_out.items()) if count]
+    values = frozenset().union(*(report.values for report in ordered))
+    if rejects:
+        return TableVerdict(asset, zero, rejects=rejects, split_values=values)
+    if not asset.rows:
+        return TableVerdict(asset, zero, left_out=True, notes=(Note("files without rows", asset.name),))
+    told = tuple(reject for report in ordered for reject in report.wrong)
+    count = sum(report.rejected_rows for report in ordered)
+    staged = tuple(report.staged for report in ordered if report.staged.runs)
+    if not staged and not count:
+        return TableVerdict(asset, zero, left_out=True, notes=tuple(notes), split_values=values)
+    if not staged:
+        reject = replace(told[0], of_row=False, reason=f"no row can be used: {told[0].reason}")
+        return TableVerdict(asset, zero, rejects=(reject,), split_values=values)
+    statistics = sum((report.statistics for report in ordered), zero)
+    return TableVerdict(
+        asset, statistics, notes=tuple(notes), split_values=values, staged=staged, rejected_rows=count, row_rejects=told
+    )
+
+
+def rows_of(staged: Sequence[StagedUnit]) -> int:
+    """How many rows wait."""
+    return sum(run.rows for unit in staged for run in unit.runs)
