@@ -19,15 +19,20 @@ class ValueCounts:
       values: large_string, each once in the first `settled` entries; those after them wait.
       counts: int64.
       settled: how many entries are in order.
-      most: different values that are kept; with more it is `over`.
-      over: whether there were more. Which values are then kept means nothing.
+      most: different values that are kept.
+      told_over: whether it is known that there were more.
     """
 
     values: pa.Array
     counts: np.ndarray
     settled: int
     most: int
-    over: bool = False
+    told_over: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether there were more than are kept. Which values are then kept means nothing."""
+        return self._settle().told_over
 
     @classmethod
     def zero(cls, most: int) -> "ValueCounts":
@@ -42,9 +47,8 @@ class ValueCounts:
         return cls(values, found.field("counts").to_numpy().astype(np.int64), 0, most)._settle()
 
     def __add__(self, other: "ValueCounts") -> "ValueCounts":
-        over = self.over or other.over
-        if over:
-            return ValueCounts(self.values[:0], np.empty(0, np.int64), 0, self.most, over=True)
+        if self.told_over or other.told_over:
+            return ValueCounts(self.values[:0], np.empty(0, np.int64), 0, self.most, told_over=True)
         values = pa.concat_arrays([self.values, other.values])
         both = ValueCounts(values, np.concatenate([self.counts, other.counts]), self.settled, self.most)
         waiting = len(values) - self.settled
@@ -56,7 +60,7 @@ class ValueCounts:
         table = pa.table({"value": self.values, "count": self.counts})
         summed = table.group_by("value", use_threads=False).aggregate([("count", "sum")]).sort_by("value")
         if summed.num_rows > self.most:
-            return ValueCounts(self.values[:0], np.empty(0, np.int64), 0, self.most, over=True)
+            return ValueCounts(self.values[:0], np.empty(0, np.int64), 0, self.most, told_over=True)
         values = summed["value"].combine_chunks()
         return ValueCounts(values, summed["count_sum"].to_numpy(), summed.num_rows, self.most)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.arrow_file import arrow_schema, divides_arrow, iter_arrow
 from beamfeed.transforms.sources.readers.cells import Unsure
-from beamfeed.transforms.sources.readers.dialect import Dialect, Numbers
+from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers
 from beamfeed.transforms.sources.readers.expected import (
     BATCH_ROWS,
     Expected,
@@ -42,6 +42,7 @@ __all__ = [
     "BAD",
     "BATCH_ROWS",
     "NO_ZONE",
+    "NULL_WORDS",
     "BadTime",
     "Expected",
     "Group",
@@ -53,6 +54,7 @@ __all__ = [
     "divides",
     "find_bad_number",
     "guess_order",
+    "is_csv",
     "is_parquet",
     "iter_batches",
     "look_at",
@@ -74,6 +76,11 @@ _ITERATORS = {"arrow": iter_arrow, "json": iter_json, "csv": iter_text}
 def is_parquet(path: str) -> bool:
     """Whether a path is that of a Parquet file."""
     return format_of(path) == "parquet"
+
+
+def is_csv(path: str) -> bool:
+    """Whether a path is that of a CSV, or another text with delimiters."""
+    return format_of(path) == "csv"
 
 
 def divides(path: str, expected: Expected) -> bool:

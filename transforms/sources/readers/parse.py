@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect
@@ -30,16 +31,12 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
     """
     if not block.strip():
         return pa.table({name: pa.array([], type_) for name, type_ in types.items()})
-    of_name = {name: place for place, name in enumerate(dialect.names)}
-    places = {name: of_name[name] for name in types}
     if not dialect.as_text:
         try:
-            return _read(block, dialect, {places[name]: type_ for name, type_ in types.items()}).rename_columns(
-                list(types)
-            )
+            return _typed(block, dialect, types)
         except pa.ArrowInvalid:
             pass  # which line or value it is, or whether it is one at all, is found out by way of text
-    table = _read_text(block, dialect, list(places.values()))
+    table = _read_text(block, dialect, [dialect.names.index(name) for name in types])
     columns = {}
     for i, (name, type_) in enumerate(types.items()):
         try:
@@ -48,6 +45,17 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
             line = line_of_row(block, dialect, bad.row)
             raise BadText(f"{bad.value!r} {bad.reason}", line, name) from None
     return pa.table(columns)
+
+
+def _typed(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Columns as Arrow's own reader takes them."""
+    places = {dialect.names.index(name): type_ for name, type_ in types.items()}
+    found = _read(block, dialect, places)
+    columns = [
+        pc.utf8_trim_whitespace(column) if dialect.padded and pa.types.is_string(column.type) else column
+        for column in found.columns
+    ]
+    return pa.table(columns, names=list(types))
 
 
 def parse_all(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> pa.Table:
@@ -60,9 +68,8 @@ def parse_all(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) 
       BadText: if the block is not text.
     """
     if block.strip() and not dialect.as_text:
-        places = {dialect.names.index(name): type_ for name, type_ in types.items()}
         try:
-            found = _read(block, dialect, places).rename_columns(list(types))
+            found = _typed(block, dialect, types)
             return found.append_column(BAD, pa.nulls(found.num_rows, pa.string()))
         except pa.ArrowInvalid:
             pass

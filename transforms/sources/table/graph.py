@@ -245,6 +245,7 @@ def date_parts(seconds: tf.Tensor, names: Sequence[str]) -> dict[str, tf.Tensor]
 
 def on_circle(part: tf.Tensor, period: int) -> list[tf.Tensor]:
     """Sine and cosine of each place on a circle, float32 `[batch]`; both are 0 where it is missing."""
-    angle = tf.cast(part, tf.float32) * (2 * math.pi / period)
-    there = tf.cast(part >= 0, tf.float32)
-    return [tf.sin(angle) * there, tf.cos(angle) * there]
+    # By a table, as TensorFlow's own sine may differ in its last bit with the place of a value in its batch.
+    angles = [2 * math.pi * step / period for step in range(period)]
+    found = ([0.0, *map(of, angles)] for of in (math.sin, math.cos))
+    return [tf.gather(tf.constant(values, tf.float32), part + 1) for values in found]

@@ -89,8 +89,9 @@ def to_rows(
     found: dict[str, pa.Array] = {}
     for name in schema.numbers:
         found[name] = pa.array(_numbers(path, name, column(name)))
+    nothing = schema.null_words(path)
     for name in schema.texts:
-        found[name] = to_text(column(name))
+        found[name] = without(to_text(column(name)), nothing if name not in schema.prose else ())
     ticks = {name: _ticks(path, column(name), units, wrong, name) for name, units in schema.times.items()}
     for name, nanoseconds in ticks.items():
         seconds = np.where(nanoseconds == NO_TIME, NO_TIME, nanoseconds // 1_000_000_000)
@@ -144,6 +145,12 @@ def to_text(column: pa.Array) -> pa.StringArray:
     text = column if pa.types.is_string(column.type) else column.cast(pa.string())
     empty = pc.equal(text, "")
     return pc.if_else(empty, pa.scalar(None, pa.string()), text) if pc.any(empty).as_py() else text
+
+
+def without(texts: pa.StringArray, words: Sequence[str]) -> pa.StringArray:
+    """The texts; those that stand for a missing value are null."""
+    missing = pc.is_in(texts, value_set=pa.array(words, pa.string()))
+    return pc.if_else(missing, pa.scalar(None, pa.string()), texts) if pc.any(missing).as_py() else texts
 
 
 def _ticks(path: str, column: pa.Array, units: TimeUnits, wrong: dict[int, str], name: str) -> np.ndarray:

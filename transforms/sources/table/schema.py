@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from beamfeed.contract.config.features import Feature
+from beamfeed.contract.config.features import Feature, Text
 from beamfeed.contract.config.section import Section
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn, in_order
 from beamfeed.transforms.sources.columns.numbers import is_number
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
-from beamfeed.transforms.sources.readers import TextOptions, require_columns
+from beamfeed.transforms.sources.readers import NULL_WORDS, TextOptions, is_csv, require_columns
 
 if TYPE_CHECKING:
     from beamfeed.transforms.sources.table.statistics import TableStatistics
@@ -78,6 +78,15 @@ class TableSchema:
     def names(self) -> list[str]:
         """Those that files must have."""
         return [name for name in self.columns if name not in self.of_path] or sorted(self.of_path)
+
+    @property
+    def prose(self) -> frozenset[str]:
+        """Columns of texts, in which no word stands for a missing value."""
+        return frozenset(one.columns[0] for one in self.features if isinstance(one.section, Text))
+
+    def null_words(self, path: str) -> tuple[str, ...]:
+        """What stands for a missing category in a file: of a CSV, the words that do so for numbers."""
+        return (*NULL_WORDS, *self.text.keys.null_words) if is_csv(path) else ()
 
     @property
     def optional(self) -> frozenset[str]:
