@@ -48,7 +48,7 @@ class Job(Section):
         for name in ("prepare", "windows", "label", "features"):
             if name in self.model_fields_set and name not in used:
                 raise ValueError(f"{name}: does not go with source.kind: {self.source.kind}")
-            if used.get(name) and name not in self.model_fields_set:
+            if used.get(name) and (name not in self.model_fields_set or getattr(self, name) == {}):
                 raise ValueError(f"{name}: is missing")
         if "by" not in self.split.model_fields_set and self.split.by not in self.source.split_by:
             object.__setattr__(self.split, "by", self.source.split_by[0])

@@ -170,7 +170,8 @@ def iter_batches(
         if is_parquet(path):
             found = iter_parquet(path, expected, names, groups, last_rows)
         else:
-            found = _ITERATORS[format_of(path)](path, expected, names, groups)
+            of_file = names if is_csv(path) else [name for name in names if name != BAD]
+            found = _ITERATORS[format_of(path)](path, expected, of_file, groups)
         for group, row, batch in found:
             yield group, row, _complete(batch, names)
 

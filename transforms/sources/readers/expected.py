@@ -43,6 +43,7 @@ class TextOptions:
       features: names and globs of the columns whose numbers tell how numbers are written; without any, all do.
       numbers: how they are written in the other files, for a file that does not tell.
       texts: names of columns whose values are names, also where these look like numbers in quotes.
+      lenient: whether a file may have rows that cannot be read.
     """
 
     keys: Csv = field(default_factory=Csv)
@@ -50,6 +51,7 @@ class TextOptions:
     features: tuple[str, ...] = ()
     numbers: Numbers | None = None
     texts: tuple[str, ...] = ()
+    lenient: bool = False
 
     def __hash__(self) -> int:
         return hash((self.keys.model_dump_json(), self.wanted, self.features, self.numbers, self.texts))

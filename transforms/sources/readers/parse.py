@@ -4,7 +4,6 @@ import csv
 import io
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS,
 from beamfeed.transforms.sources.readers.encoding import BadText
 from beamfeed.transforms.sources.readers.values import BadValue, convert, convert_all
 
+MOST_WRONG = 0.1  # of the values of a column of numbers, at its beginning: those that are no numbers
 BAD = "\x00bad"  # the column of `parse_all` that says what is wrong with a row
 
 
@@ -105,29 +105,33 @@ def parse_all(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) 
     return pa.table({**columns, BAD: pa.array(reasons, pa.string())})
 
 
-def infer(block: bytes, dialect: Dialect) -> pa.Schema:
+def infer(block: bytes, dialect: Dialect, *, lenient: bool = False) -> pa.Schema:
     """The names and types of all columns, as some rows suggest them; of no rows, types are null.
 
     Args:
       block: whole lines, as `clean` gives them.
       dialect: of the file.
+      lenient: passes over rows that cannot be read.
 
     Raises:
       BadText: at a line that cannot be read.
     """
     if not block.strip():
         return pa.schema([(name, pa.null()) for name in dialect.names])
+    skip = (lambda _: "skip") if lenient else None
     try:
-        table = _read(block, dialect, None)
+        table = _read(block, dialect, None, skip)
     except pa.ArrowInvalid:
-        table = _read_text(block, dialect, list(range(len(dialect.names))))
+        table = _read_text(block, dialect, list(range(len(dialect.names))), skip)
     types = []
     for column in table.columns:
         type_ = column.type
         if pa.types.is_string(type_) or pa.types.is_binary(type_):  # may be numbers that Arrow does not take
             text = column.combine_chunks().cast(pa.string(), safe=False)
-            with suppress(BadValue):
-                type_ = pa.float64() if convert(text, pa.float64(), dialect).null_count < len(text) else pa.null()
+            numbers, wrong = convert_all(text, pa.float64(), dialect)
+            there = len(numbers) - numbers.null_count
+            if not wrong or (lenient and len(wrong) < there * MOST_WRONG):
+                type_ = pa.float64() if there else pa.null()
         types.append(type_)
     return pa.schema(list(zip(dialect.names, types, strict=True)))
 

@@ -85,7 +85,7 @@ def look_at_text(path: str, options: TextOptions) -> tuple[pa.Schema, Dialect]:
     start, whole = read_start(path)
     dialect = _sniff(path, start, whole, options)
     with naming_the_place(path, dialect.first_line):
-        return infer(_first_rows(start, whole, dialect), dialect), dialect
+        return infer(_first_rows(start, whole, dialect), dialect, lenient=options.lenient), dialect
 
 
 def peek_at_text(path: str, names: Sequence[str], options: TextOptions) -> pa.Table:
@@ -93,7 +93,8 @@ def peek_at_text(path: str, names: Sequence[str], options: TextOptions) -> pa.Ta
     start, whole = read_start(path)
     dialect = _sniff(path, start, whole, options)
     with naming_the_place(path, dialect.first_line):
-        return parse(_first_rows(start, whole, dialect), dialect, dict.fromkeys(names, pa.string()))
+        read = parse_all if options.lenient else parse
+        return read(_first_rows(start, whole, dialect), dialect, dict.fromkeys(names, pa.string())).select(list(names))
 
 
 def find_bad_number(path: str, name: str, options: TextOptions) -> BadText | None:

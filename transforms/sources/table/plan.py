@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.base import Asset, Piece, Unit
-from beamfeed.transforms.sources.readers import Group, divides, is_parquet, iter_batches, open_parquet, row_groups
+from beamfeed.transforms.sources.readers import BAD, Group, divides, is_parquet, iter_batches, open_parquet, row_groups
 from beamfeed.transforms.sources.table.schema import TableSchema
 
 UNIT_BYTES = 64 << 20
@@ -46,8 +46,7 @@ def scan_file(file: FileStat, name: str, schema: TableSchema, scratch: str) -> T
             groups = row_groups(parquet)
     else:
         found: dict[int, Group] = {}
-        first = schema.names[:1]
-        for group, _, _ in iter_batches(path, schema, first):
+        for group, _, _ in iter_batches(path, schema, [*schema.names[:1], BAD]):
             found[group.place] = group
         groups = list(found.values())
     rows = sum(group.rows for group in groups)

@@ -42,7 +42,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
     wanted = _named(job)
     classes = [label.column for label in job.label if label.column and label.classes is not None]
     texts = [name for name in (source.key, split.column, *classes) if name]
-    options = TextOptions(source.csv, tuple(wanted), texts=tuple(texts))
+    options = TextOptions(source.csv, tuple(wanted), texts=tuple(texts), lenient=True)
     looks, text = look_at_sample(files, options)
     seen = column_types([look.schema for look in looks.values()])
     seen |= {name: [pa.string()] for name in of_path if name not in seen}

@@ -55,6 +55,8 @@ class Table(Source[TableFile, TableAsset, TableReport]):
             if label.column is None or label.at != "end":
                 what = f"derive: {label.derive}" if label.derive else f"at: {label.at}"
                 raise UserError(f"label: {what} is for series; a row of a table has the label of its own column")
+        if job.split.by == "time" and (job.split.eval_from, job.split.test_from) == (None, None):
+            raise UserError("split.by: time of a table needs eval_from or test_from, the times of the cuts")
         schema = resolve_schema(job, files)
         record_fields(schema, job.label, TableStatistics.zero(schema))  # whether names go together
         return cls(job, schema, common_folder([file.path for file in files]))

@@ -22,11 +22,9 @@ UTC = datetime.UTC
 def test_parts_of_dates_are_those_of_datetime(moments):
     seconds = [math.floor(moment.replace(tzinfo=UTC).timestamp()) for moment in moments]
     found = date_parts(tf.constant([*seconds, NO_TIME], tf.int64), list(DATE_PARTS))
-    for moment, minute, hour, weekday, day, month in zip(
-        moments, *(found[name][:-1].numpy() for name in DATE_PARTS), strict=True
-    ):
+    for place, moment in enumerate(moments):
         expected = moment.minute, moment.hour, moment.weekday(), moment.day - 1, moment.month - 1
-        assert (minute, hour, weekday, day, month) == expected
+        assert tuple(int(found[name][place]) for name in DATE_PARTS) == expected
     assert all(found[name][-1] == -1 for name in DATE_PARTS)
 
 
