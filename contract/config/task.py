@@ -47,6 +47,12 @@ class Classify(Goal):
         "class the same share of the training windows.",
     )
 
+    threshold: Literal["best_f1"] | Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        description="Of two classes, the probability of the second from which on the model says it: a number, or the "
+        "one with the highest F1 on the eval split (on the train split where there is none). Left out, the likelier one.",
+    )
+
     @field_validator("class_weights", mode="before")
     @classmethod
     def _names_of_classes(cls, value: Any) -> Any:

@@ -25,6 +25,7 @@ def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
     """
     names = RunLayout(job.train.workdir)
     objective = Objective(job.train.task, manifest)
+    objective.settle(outcome.result.metrics)
     model = models.build(job.train.model, objective.signature, job.train.seed)
     model.set_weights(outcome.weights)
     model.save(names.model)

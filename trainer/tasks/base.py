@@ -52,7 +52,8 @@ class Task(ABC):
       default_loss: where the job names none, and
       loss_told: in words.
       default_metrics: likewise.
-      short_names: of metrics, and which ones of Keras they mean here.
+      short_losses: short names of losses, and which ones of Keras they mean here.
+      short_names: of metrics, likewise.
       measures: the metrics.
 
     Raises:
@@ -64,12 +65,14 @@ class Task(ABC):
     default_loss: ClassVar[str]
     loss_told: ClassVar[str] = "mean squared error"
     default_metrics: ClassVar[tuple[str, ...]] = ()
+    short_losses: ClassVar[Mapping[str, str]] = {}
     short_names: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, goal: Goal, key: str, manifest: Manifest, inputs: Mapping[str, Input]):
         self.goal, self.key, self.manifest, self.inputs = goal, key, manifest, inputs
-        self.loss: Loss = find_loss(goal.loss or self.default_loss, f"{key}.loss")
-        names = self.default_metrics if goal.metrics is None else goal.metrics
+        loss = goal.loss or self.default_loss
+        self.loss: Loss = find_loss(self.short_losses.get(loss, loss), f"{key}.loss")
+        names = [*(self.default_metrics if goal.metrics is None else goal.metrics), *self.needed_metrics()]
         self.measures: list[Measure] = find_measures(names, f"{key}.metrics", self.short_names, **self.arguments())
         self._try_what_is_named()
 
@@ -84,6 +87,13 @@ class Task(ABC):
                 return self.compared(measure, wanted, self.scored(found))
 
             try_measure(measure, compared, trial, f"{self.key}.metrics", must_vary=not measure.is_own)
+
+    def needed_metrics(self) -> list[str]:
+        """Names of metrics that the task itself needs, beside those of the job."""
+        return []
+
+    def settle(self, measured: Mapping[str, float | None]) -> None:  # noqa: B027 - most tasks decide nothing
+        """Takes from the metrics of the best weights, by name, what is decided by them. After training."""
 
     @property
     def loss_name(self) -> str:

@@ -86,6 +86,8 @@ def _classify(goal: Classify, key: str, manifest: Manifest) -> None:
             f"{key}.target: {goal.target!r} holds numbers, not classes; "
             f"use {{name: regress}}, or give its label 'classes'"
         )
+    if goal.threshold is not None and len(field.classes) != 2:
+        raise UserError(f"{key}.threshold: is of two classes, {goal.target!r} has {len(field.classes)}")
     class_weights(goal, key, manifest)
 
 

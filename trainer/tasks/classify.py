@@ -12,6 +12,7 @@ from beamfeed.trainer.tasks.base import Fields, Restore, Sample, Sampling, Task
 from beamfeed.trainer.tasks.check import class_weights
 from beamfeed.trainer.tasks.named import Measure, Trial
 
+BEST_THRESHOLD = "best_threshold"
 WRITTEN = 12  # classes: with more, the cells of the picture have no numbers
 
 
@@ -30,6 +31,7 @@ class Classify(Task):
     default_loss = "sparse_categorical_crossentropy"
     loss_told = "cross-entropy"
     default_metrics = ("accuracy",)
+    short_losses: ClassVar[Mapping[str, str]] = {"focal": "categorical_focal_crossentropy"}
     short_names: ClassVar[Mapping[str, str]] = {
         "accuracy": "sparse_categorical_accuracy",
         "crossentropy": "sparse_categorical_crossentropy",
@@ -37,11 +39,27 @@ class Classify(Task):
         "top_k_accuracy": "sparse_top_k_categorical_accuracy",
     }
     goal: Section
+    _threshold: float | None = None
 
     @property
     def classes(self) -> list[str]:
         """Their names, in the order of the logits."""
         return self.manifest.field(self.goal.target).classes
+
+    def needed_metrics(self) -> list[str]:
+        """With threshold: best_f1, the metric that finds it."""
+        wanted = self.goal.threshold == "best_f1" and BEST_THRESHOLD not in (self.goal.metrics or ())
+        return [BEST_THRESHOLD] if wanted else []
+
+    def settle(self, measured: Mapping[str, float | None]) -> None:
+        """The threshold."""
+        if self.goal.threshold == "best_f1":
+            self._threshold = measured.get(BEST_THRESHOLD)
+
+    @property
+    def threshold(self) -> float | None:
+        """The probability of the second of two classes from which on it is said; None: the likelier one is."""
+        return self._threshold if self.goal.threshold == "best_f1" else self.goal.threshold
 
     @property
     def output(self) -> Output:
@@ -100,23 +118,31 @@ class Classify(Task):
         """Probabilities, `[batch, classes]`, and the name of the likeliest class, strings `[batch]`."""
         return {
             "probabilities": self.scored(found),
-            "class": tf.gather(tf.constant(self.classes), tf.argmax(found, axis=-1)),
+            "class": tf.gather(tf.constant(self.classes), self._decided(found)),
         }
 
+    def _decided(self, found: tf.Tensor) -> tf.Tensor:
+        """The number of the class that the model says, int64 `[batch]`."""
+        if self.threshold is None:
+            return tf.argmax(found, axis=-1)
+        return tf.cast(self.scored(found)[:, 1] >= self.threshold, tf.int64)
+
     def constants(self) -> dict[str, tf.Tensor]:
-        """The names of the classes, in the order of the probabilities."""
-        return {"classes": tf.constant(self.classes)}
+        """The names of the classes, in the order of the probabilities; and the threshold, where there is one."""
+        told = {} if self.threshold is None else {"threshold": tf.constant(self.threshold)}
+        return {"classes": tf.constant(self.classes), **told}
 
     def draw(self, axes: Any, sample: Sample) -> None:
         """The confusion matrix: how many windows of each class are taken for which."""
         count = len(self.classes)
         wanted = sample.wanted.astype(int)
-        pairs = wanted * count + sample.found.argmax(axis=-1)
+        pairs = wanted * count + self._decided(tf.constant(sample.found)).numpy()
         matrix = np.bincount(pairs, minlength=count * count).reshape(count, count)
         shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
         axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
         right = np.trace(matrix) / max(1, matrix.sum())
-        axes.set(title=f"{len(wanted):,} windows, {right:.1%} right", xlabel="model says", ylabel="is")
+        at = "" if self.threshold is None else f", at {self.threshold:.3g}"
+        axes.set(title=f"{len(wanted):,} windows, {right:.1%} right{at}", xlabel="model says", ylabel="is")
         if count > WRITTEN:
             return
         axes.set_xticks(range(count), self.classes, rotation=30 if count > 3 else 0)

@@ -15,6 +15,7 @@ import tensorflow as tf
 from beamfeed.contract.config.task import metric_name, snake_case
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.own_code import import_own, told
+from beamfeed.trainer.tasks.ranking import RANKING, find_ranking
 
 TRIED = 3  # windows, at a time
 OWN = "; one of your own is module:Name"
@@ -243,13 +244,15 @@ def try_measure(
 
 def _find_measure(name: str, key: str, meaning: Mapping[str, str], given: dict[str, Any]) -> Measure:
     is_own = ":" in name
+    if (ranking := find_ranking(name)) is not None:
+        return Measure(name, name, False, ranking)
     if is_own:
         make = import_own(name, key)
     else:
         classes = _metrics()
         wanted = meaning.get(snake_case(name), snake_case(name))
         if wanted not in classes:
-            raise UserError(f"{key}: {name!r} is no metric of Keras{near_miss(wanted, list(classes))}{OWN}")
+            raise UserError(f"{key}: {name!r} is no metric of Keras{near_miss(wanted, [*classes, *RANKING])}{OWN}")
         make = classes[wanted]
     try:
         takes = inspect.signature(make).parameters

@@ -139,6 +139,12 @@ class Objective:
             found.update(_keyed(metric, measure.sums(*pair, present)))
         return found
 
+    def settle(self, measured: Mapping[str, float | None]) -> None:
+        """Takes from the metrics of the best weights what is decided by them, such as a threshold."""
+        for name, task in self.tasks.items():
+            prefix = self.prefix(name)
+            task.settle({key.removeprefix(prefix): one for key, one in measured.items() if key.startswith(prefix)})
+
     def zero(self) -> Sums:
         """The sums over nothing: of losses, scalars, and of metrics; float64."""
         losses = {name: np.zeros([]) for name in (LOSS, *self._output_losses())}
