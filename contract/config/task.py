@@ -50,7 +50,7 @@ class Classify(Goal):
     threshold: Literal["best_f1"] | Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None,
         description="Of two classes, the probability of the second from which on the model says it: a number, or the "
-        "one with the highest F1 on the eval split (on the train split where there is none). Left out, the likelier one.",
+        "one with the highest F1 on the eval split (on the train split where there is none). Else, the likelier one.",
     )
 
     @field_validator("class_weights", mode="before")

@@ -86,7 +86,7 @@ class Task(ABC):
             def compared(wanted: tf.Tensor, found: tf.Tensor, measure: Measure = measure) -> Any:
                 return self.compared(measure, wanted, self.scored(found))
 
-            try_measure(measure, compared, trial, f"{self.key}.metrics", must_vary=not measure.is_own)
+            try_measure(measure, compared, trial, f"{self.key}.metrics", must_vary=measure.must_vary)
 
     def needed_metrics(self) -> list[str]:
         """Names of metrics that the task itself needs, beside those of the job."""

@@ -146,6 +146,11 @@ class Measure:
         return {"up": "max", "down": "min"}.get(getattr(self.metric, "_direction", None) or "")
 
     @property
+    def must_vary(self) -> bool:
+        """Whether it is a mistake if it says the same of right and wrong outputs."""
+        return not self.is_own and getattr(self.metric, "tells_few_apart", True)
+
+    @property
     def is_yes_no(self) -> bool:
         """Whether it is of one probability, which it compares with thresholds."""
         return not {"thresholds", "num_thresholds"}.isdisjoint(inspect.signature(type(self.metric)).parameters)

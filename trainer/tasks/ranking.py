@@ -16,7 +16,7 @@ BINS = 4096
 MOST = 16.0  # logits beyond count as this
 
 
-def logits_of(edges: np.ndarray) -> np.ndarray:
+def logits_of(edges: np.ndarray | float) -> np.ndarray | float:
     """Bin edges, in places from 0 to BINS, as logits."""
     return edges * (2 * MOST / BINS) - MOST
 
@@ -29,6 +29,7 @@ class ScoreCounts(keras.metrics.Metric):
     """
 
     _direction: ClassVar[str] = "up"
+    tells_few_apart: ClassVar[bool] = True  # right from wrong scores, where there are few
 
     def __init__(self, num_thresholds: int = BINS, name: str | None = None):
         super().__init__(name=name)
@@ -88,6 +89,8 @@ class PrecisionAt(ScoreCounts):
       top: how many of them; below 1, a share of all.
     """
 
+    tells_few_apart: ClassVar[bool] = False
+
     def __init__(self, top: float, num_thresholds: int = BINS, name: str | None = None):
         super().__init__(num_thresholds, name)
         self.top = top
@@ -128,7 +131,7 @@ class BestThreshold(ScoreCounts):
         """The lower edge of its bin; of equally good ones, the highest."""
         f1 = _f1(no, yes)
         place = len(f1) - 1 - int(f1[::-1].argmax())
-        return float(1 / (1 + np.exp(-logits_of(np.float64(place)))))
+        return float(1 / (1 + np.exp(-logits_of(float(place)))))
 
 
 def _f1(no: np.ndarray, yes: np.ndarray) -> np.ndarray:
