@@ -109,9 +109,13 @@ class Lake:
 
     def rows(self, split: str) -> dict[str, dict[str, np.ndarray]]:
         """The fields of each row of a split, by what the field `row` holds; protobuf reads the records."""
+        return self.rows_below(split)
+
+    def rows_below(self, folder: str) -> dict[str, dict[str, np.ndarray]]:
+        """Likewise, of all shards in a folder below that of the data."""
         fields = {field["name"]: field for field in self.manifest["fields"]}
         found = {}
-        for path in sorted((self.data / split).glob("*.tfrecord")):
+        for path in sorted((self.data / folder).rglob("*.tfrecord")):
             for record in tf.data.TFRecordDataset(str(path)):
                 features = tf.train.Example.FromString(record.numpy()).features.feature
                 values = {name: _values(features[name], field) for name, field in fields.items()}

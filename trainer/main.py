@@ -53,7 +53,7 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerI
     """
     job = load_as(TrainingJob, arguments.job, arguments.set)
     worker = read_worker_info(os.environ)
-    manifest = read_manifest(job.output.path)
+    manifest = read_manifest(job.output.path).select(job.train.feed.where)
     check_task(job.train.task, manifest)
     check_split(manifest, "train", job.train.feed.batch_size, whole=True)
     return job, manifest, worker

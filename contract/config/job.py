@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from beamfeed.contract.config.features import AnyFeature, from_short
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.launch import Launch
-from beamfeed.contract.config.output import Limits, Output
+from beamfeed.contract.config.output import OUTPUT_KEYS, Limits, Output
 from beamfeed.contract.config.prepare import Prepare, Windows
 from beamfeed.contract.config.section import OneOrMore, Section
 from beamfeed.contract.config.sources import Source
@@ -52,8 +52,11 @@ class Job(Section):
                 raise ValueError(f"{name}: is missing")
         if "by" not in self.split.model_fields_set and self.split.by not in self.source.split_by:
             object.__setattr__(self.split, "by", self.source.split_by[0])
-        if wrong := [key for key in SPLIT_KEYS if getattr(self.split, key) and key not in self.source.split_keys]:
-            raise ValueError(f"split.{wrong[0]}: does not go with source.kind: {self.source.kind}")
+        source = self.source
+        wrong = [f"split.{key}" for key in SPLIT_KEYS if key not in source.split_keys and getattr(self.split, key)]
+        wrong += [f"output.{key}" for key in OUTPUT_KEYS if key not in source.output_keys and getattr(self.output, key)]
+        if wrong:
+            raise ValueError(f"{wrong[0]}: does not go with source.kind: {source.kind}")
         if self.split.by not in self.source.split_by:
             allowed = ", ".join(self.source.split_by)
             raise ValueError(

@@ -6,6 +6,8 @@ from pydantic import Field
 
 from beamfeed.contract.config.section import Fraction, Section
 
+OUTPUT_KEYS = ("partition_by", "rows_per_record")  # that not every kind of source knows
+
 
 class Output(Section):
     """Where the dataset goes, and how it is stored."""
@@ -15,6 +17,11 @@ class Output(Section):
         default="segments",
         description="segments: a record is a run of rows that the trainer frames into windows (smaller, faster). "
         "windows: one record per window, for readers that expect it.",
+    )
+    partition_by: list[str] = Field(
+        default=[],
+        description="Of tables: columns whose values are folders below each split, country=DE, so that training can "
+        "open some of them alone (train.feed.where).",
     )
     rows_per_record: Annotated[int, Field(ge=1, le=65_536)] | None = Field(
         default=None,

@@ -1,12 +1,12 @@
 """The section `train`: model, feed, optimizer, and where a training run keeps its files."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.duration import checked_duration
 from beamfeed.contract.config.model import Model
-from beamfeed.contract.config.section import Duration, Fraction, Section
+from beamfeed.contract.config.section import Duration, Fraction, Section, class_name
 from beamfeed.contract.config.task import Reconstruct, Task
 
 
@@ -29,7 +29,20 @@ class Feed(Section):
     )
     skip_corrupt: bool = Field(default=False, description="Skip the damaged rest of a block instead of stopping.")
     seed: int = Field(default=7, description="Seed of the order of the windows.")
+    where: dict[str, list[str]] = Field(
+        default={},
+        description="Reads some partitions alone, by column and values: {country: [DE, FR]}; see output.partition_by.",
+    )
     renamed: ClassVar[dict[str, str]] = {"batch": "batch_size"}
+
+    @field_validator("where", mode="before")
+    @classmethod
+    def _as_text(cls, value: Any) -> Any:
+        """One value stands for a list of it; numbers and the like are as paths have them."""
+        if not isinstance(value, dict):
+            return value
+        lists = {key: one if isinstance(one, list) else [one] for key, one in value.items()}
+        return {key: [class_name(one) for one in some] for key, some in lists.items()}
 
 
 class Schedule(Section):

@@ -4,6 +4,7 @@
 <output>/lock.json                  only while a run preprocesses
 <output>/data-<fingerprint>/
     train/part-00000-of-00016.tfrecord ...   train/blocks.parquet   eval/ ...   test/ ...
+    (with output.partition_by, train/country=DE/part-00000-of-00016.tfrecord ...)
     schema.pbtxt  stats.json  transform_fn/  rejects/part-00000.jsonl
 """
 
@@ -94,9 +95,9 @@ class DataLayout:
         """The index of a split's blocks."""
         return storage.join(self.root, split, BLOCKS)
 
-    def shard(self, split: str, index: int, count: int) -> str:
-        """The path of a shard."""
-        return storage.join(self.root, split, shard_name(index, count))
+    def shard(self, split: str, index: int, count: int, folder: str = "") -> str:
+        """The path of a shard; `folder` is that of its partition below the split's, such as `country=DE`."""
+        return storage.join(self.root, split, *([folder] if folder else []), shard_name(index, count))
 
 
 @dataclass(frozen=True)

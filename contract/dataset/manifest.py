@@ -3,7 +3,9 @@
 import json
 import os
 import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
+from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
 
@@ -31,6 +33,7 @@ class Shard(_Strict):
     rows: int = Field(description="Rows in the records; rows that two records share count twice.")
     bytes: int
     crc32c: str = Field(description="CRC-32C of the whole file, 8 hex digits.")
+    folder: str = Field(default="", description="Of its partition, below the split's: country=DE.")
 
 
 class Target(_Strict):
@@ -52,13 +55,22 @@ class SplitInfo(_Strict):
     bytes: int
     targets: dict[str, Target] = Field(default={}, description="By the name of the field.")
     shards: list[Shard]
+    chosen: list[int] | None = Field(
+        default=None, exclude=True, description="The numbers of the shards, where they are some of those on disk."
+    )
+    written: int | None = Field(default=None, exclude=True, description="How many there are on disk, likewise.")
+
+    @property
+    def numbers(self) -> list[int]:
+        """The number of each shard among those on disk."""
+        return list(range(len(self.shards))) if self.chosen is None else self.chosen
 
     @field_validator("shards", mode="before")
     @classmethod
     def _from_columns(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        names = list(Shard.model_fields)
+        names = [name for name in Shard.model_fields if name != "folder" or name in value]
         columns = [value.get(name) for name in names]
         if set(value) != set(names) or not all(isinstance(column, list) for column in columns):
             raise ValueError(f"must hold the lists {', '.join(names)}")
@@ -68,7 +80,8 @@ class SplitInfo(_Strict):
 
     @field_serializer("shards")
     def _to_columns(self, shards: list[Shard]) -> dict[str, list[int | str]]:
-        return {name: [getattr(shard, name) for shard in shards] for name in Shard.model_fields}
+        names = [name for name in Shard.model_fields if name != "folder" or any(shard.folder for shard in shards)]
+        return {name: [getattr(shard, name) for shard in shards] for name in names}
 
 
 class Counts(_Strict):
@@ -122,8 +135,66 @@ class Manifest(_Strict):
 
     def shard_paths(self, output: str, split: SplitName) -> list[str]:
         """The split's shards in order. Readers open these and nothing else."""
-        names, count = self.data_layout(output), len(self.splits[split].shards)
-        return [names.shard(split, index, count) for index in range(count)]
+        names, info = self.data_layout(output), self.splits[split]
+        count = len(info.shards) if info.written is None else info.written
+        return [
+            names.shard(split, number, count, shard.folder)
+            for number, shard in zip(info.numbers, info.shards, strict=True)
+        ]
+
+    def select(self, where: Mapping[str, Sequence[str]]) -> "Manifest":
+        """The manifest of the shards of some partitions alone: by column, the values that are wanted.
+
+        What it says of targets stays that of all.
+
+        Raises:
+          UserError: if the dataset has no such partitions.
+        """
+        if not where:
+            return self
+        folders = {shard.folder for info in self.splits.values() for shard in info.shards}
+        by_folder = {folder: partition_values(folder) for folder in folders}
+        _check_where(where, by_folder.values(), f"dataset {self.name}")
+        keep = {
+            folder
+            for folder, values in by_folder.items()
+            if all(values.get(column) in wanted for column, wanted in where.items())
+        }
+        return self.model_copy(update={"splits": {name: _some(info, keep) for name, info in self.splits.items()}})
+
+
+def partition_values(folder: str) -> dict[str, str]:
+    """The columns of a partition and their values: `country=DE/kind=a%2Fb` -> country DE, kind a/b."""
+    parts = (part.partition("=") for part in folder.split("/") if part)
+    return {unquote(column): unquote(value) for column, _, value in parts}
+
+
+def _check_where(where: Mapping[str, Sequence[str]], partitions: Collection[Mapping[str, str]], dataset: str) -> None:
+    """Raises UserError if there is no such column of partitions, or a value never occurs."""
+    key, columns = "train.feed.where", sorted({column for values in partitions for column in values})
+    for column, wanted in where.items():
+        known = sorted({values[column] for values in partitions if column in values})
+        if not known:
+            has = f"it has {', '.join(columns)}" if columns else "it has none, see output.partition_by"
+            hint = near_miss(column, columns)
+            raise UserError(f"{key}: {dataset} has no partitions by {column!r}{hint} ({has})")
+        for value in wanted:
+            if value not in known:
+                some = ", ".join(known[:10]) + (" ..." if len(known) > 10 else "")
+                raise UserError(f"{key}: {column} is never {value!r}{near_miss(value, known)} (it is {some})")
+
+
+def _some(info: SplitInfo, folders: Collection[str]) -> SplitInfo:
+    chosen = [number for number, shard in zip(info.numbers, info.shards, strict=True) if shard.folder in folders]
+    shards = [shard for shard in info.shards if shard.folder in folders]
+    return info.model_copy(
+        update={
+            "shards": shards,
+            "chosen": chosen,
+            "written": len(info.shards) if info.written is None else info.written,
+            **{key: sum(getattr(shard, key) for shard in shards) for key in ("windows", "records", "bytes")},
+        }
+    )
 
 
 class OldFormat(UserError):

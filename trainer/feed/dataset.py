@@ -14,7 +14,7 @@ depends on manifest, seed, epoch and step alone, so reading can begin anywhere.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -124,6 +124,7 @@ def load_dataset(
     skip_corrupt: bool = False,
     distribution: Distribution = Distribution(),
     tuning: Tuning = Tuning(),
+    where: Mapping[str, Sequence[str]] | None = None,
     manifest: Manifest | None = None,
 ) -> tf.data.Dataset:
     """The windows of one split, in batches, in an order that the arguments decide and nothing else.
@@ -156,6 +157,7 @@ def load_dataset(
         not depend on the number of workers. The rows of a worker with several
         replicas come as so many consecutive batches.
       tuning: how the graph is run.
+      where: reads some partitions alone: by column, the values that are wanted. No shard of others is opened.
       manifest: of the dataset, if it has been read already.
 
     Returns:
@@ -186,6 +188,7 @@ def load_dataset(
         at_least("epochs", epochs, 1)
     if manifest is None:
         manifest = read_manifest(path)
+    manifest = manifest.select(where or {})
     wanted = choose_fields(manifest, fields)
     share = Share(batch_size, distribution)
     info = check_split(manifest, split, batch_size, whole=remainder == "drop")

@@ -110,7 +110,7 @@ def _sums(inputs: dict[str, keras.KerasTensor], signature: Signature, model: str
                 ]  # fmt: skip
             else:
                 raise UserError(_unfit(name, one, model))
-        found[output_name] = keras.layers.Add()(terms) if len(terms) > 1 else terms[0]
+        found[output_name] = keras.layers.Add(dtype="float32")(terms) if len(terms) > 1 else terms[0]
     return found
 
 

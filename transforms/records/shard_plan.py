@@ -17,12 +17,17 @@ Sized = tuple[Work, int]  # with about how many bytes it becomes
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """One TFRecord file to be: `index` of `count` in its split, from these units in this order."""
+    """One TFRecord file to be: `index` of `count` in its split, from these units in this order.
+
+    Attributes:
+      folder: of its partition, below the split's.
+    """
 
     split: SplitName
     index: int
     count: int
     work: tuple[Work, ...]
+    folder: str = ""
 
 
 def plan_shards(sized: Iterable[Sized], wanted: int | Literal["auto"], seed: int) -> Iterator[ShardPlan]:
@@ -30,26 +35,36 @@ def plan_shards(sized: Iterable[Sized], wanted: int | Literal["auto"], seed: int
 
     Args:
       sized: all that is to be written, in any order.
-      wanted: how many a split gets; auto: about 128 MB each.
+      wanted: how many a split, or each partition of one, gets; auto: about 128 MB each.
       seed: of the order.
     """
-    by_split: dict[SplitName, list[Sized]] = {name: [] for name in SPLITS}
+    by_split: dict[SplitName, dict[str, list[Sized]]] = {name: {} for name in SPLITS}
     for work, size in sized:
-        by_split[work.split].append((work, size))
-    for name, works in by_split.items():
-        count = count_shards(works, wanted)
-        for index, dealt in enumerate(deal(works, count, seed)):
-            yield ShardPlan(name, index, count, tuple(dealt))
+        by_split[work.split].setdefault(work.folder, []).append((work, size))
+    for name, folders in by_split.items():
+        dealt = [
+            (folder, shard)
+            for folder, works in sorted(folders.items())
+            for shard in deal(works, count_shards(works, wanted, few=len(folders) > 1), seed)
+        ]
+        for index, (folder, shard) in enumerate(dealt):
+            yield ShardPlan(name, index, len(dealt), tuple(shard), folder)
 
 
-def count_shards(works: Sequence[Sized], wanted: int | Literal["auto"]) -> int:
-    """How many files a split gets: what the job says, or about 128 MB each."""
+def count_shards(works: Sequence[Sized], wanted: int | Literal["auto"], *, few: bool = False) -> int:
+    """How many files a split, or a partition of one, gets: what the job says, or about 128 MB each.
+
+    Args:
+      works: what is in them.
+      wanted: as the job says.
+      few: whether there are partitions, so that one need not have a shard for each worker.
+    """
     if not works:
         return 0
     if wanted != "auto":
         return wanted
     by_size = -(-sum(size for _, size in works) // SHARD_BYTES)
-    return min(len(works), -(-by_size // SHARD_MULTIPLE) * SHARD_MULTIPLE)
+    return min(len(works), by_size if few else -(-by_size // SHARD_MULTIPLE) * SHARD_MULTIPLE)
 
 
 def deal(works: Sequence[Sized], count: int, seed: int) -> list[list[Work]]:

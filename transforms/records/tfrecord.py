@@ -56,6 +56,7 @@ class Written:
     count: int
     path: str
     tally: Tally
+    folder: str = ""  # of its partition
 
 
 def write_file(path: str, temporary: str, records: Iterable[bytes], compression: str) -> None:
@@ -148,7 +149,7 @@ class _WriteShard(beam.DoFn):
         self._windows = beam.metrics.Metrics.counter("beamfeed", "windows_written")
 
     def process(self, shard: ShardPlan, transform_fn: str, statistics: Statistics) -> Iterator[Written]:
-        path = self._layout.shard(shard.split, shard.index, shard.count)
+        path = self._layout.shard(shard.split, shard.index, shard.count, shard.folder)
         name = f"{shard.split}-{shard.index:05d}-{uuid.uuid4().hex}"
         temporary = f"{self._layout.temporary}/{name}"
         tally = Tally()
@@ -160,4 +161,4 @@ class _WriteShard(beam.DoFn):
             assets=sum(work.unit.is_last for work in shard.work),
             rows=sum(work.unit.rows for work in shard.work),
         )
-        yield Written(shard.split, shard.index, shard.count, path, tally)
+        yield Written(shard.split, shard.index, shard.count, path, tally, shard.folder)

@@ -135,7 +135,7 @@ def verify_shard(
     if wrong := differences(facts, counted):
         raise JobFailed(f"{written.path}: what was read back is not what was written: {'; '.join(wrong)}")
     sizes, rows = np.concatenate(found, axis=1)
-    return Shard(**asdict(facts)), cut_blocks(sizes, rows, windows)
+    return Shard(**asdict(facts), folder=written.folder), cut_blocks(sizes, rows, windows)
 
 
 class VerifyShard(beam.DoFn):

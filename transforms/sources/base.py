@@ -104,10 +104,15 @@ class Unit(Generic[A]):
 
 @dataclass(frozen=True)
 class Work(Generic[A]):
-    """One unit's rows of one split."""
+    """One unit's rows of one split, and with output.partition_by of one partition.
+
+    Attributes:
+      folder: of the partition, below the split's.
+    """
 
     unit: Unit[A]
     split: SplitName
+    folder: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True)

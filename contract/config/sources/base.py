@@ -18,13 +18,14 @@ class SourceSection(Section):
         section must be given.
       split_by: the values of `split.by` that the kind knows: asset, and others only if its source sees to them. The
         first is what a job has that says nothing.
-      split_keys: keys of `split` that not every kind knows: those that this kind does.
+      split_keys, output_keys: keys of `split` and `output` that not every kind knows: those that this kind does.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     sections: ClassVar[dict[str, bool]] = {}
     split_by: ClassVar[tuple[str, ...]] = ("asset",)
     split_keys: ClassVar[tuple[str, ...]] = ()
+    output_keys: ClassVar[tuple[str, ...]] = ()
 
     kind: str = Field(description="What the files hold.")
     files: str | Annotated[list[str], Field(min_length=1)] = Field(

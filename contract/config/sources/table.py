@@ -16,6 +16,7 @@ class TableSource(SourceSection):
     sections: ClassVar[dict[str, bool]] = {"features": True, "label": False}
     split_by: ClassVar[tuple[str, ...]] = ("row", "key", "time", "column")
     split_keys: ClassVar[tuple[str, ...]] = ("train_from", "gap")
+    output_keys: ClassVar[tuple[str, ...]] = ("partition_by", "rows_per_record")
 
     kind: Literal["table"] = Field(description="What the files hold.")
     key: str | None = Field(

@@ -136,6 +136,7 @@ OF_TABLES: list[tuple[str, str, str | None]] = [
     ("split.train_from", "split.train_from=2024-01-02", None),
     ("split.gap", "split.gap=2d", None),
     ("output.rows_per_record", "output.rows_per_record=1", None),
+    ("output.partition_by", "output.partition_by=[k]", None),
 ]  # fmt: skip
 # What changes no byte of them. A section stands for all of its keys.
 OTHER: list[tuple[str, str, str | None]] = [

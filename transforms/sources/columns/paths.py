@@ -1,7 +1,11 @@
 """What paths tell: folders `key=value`, as Hive writes them, are columns."""
 
 import re
+from collections.abc import Sequence
 from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 _KEY = re.compile(r"(?:^|/)([^/=]+)=([^/]*)(?=/)")  # a folder such as machine=A
 NOTHING = "__HIVE_DEFAULT_PARTITION__"  # how Hive writes a missing value
@@ -10,3 +14,26 @@ NOTHING = "__HIVE_DEFAULT_PARTITION__"  # how Hive writes a missing value
 def key_columns(path: str) -> dict[str, str]:
     """The keys of the folders of a path, with their values."""
     return {key: unquote(value) for key, value in _KEY.findall(path)}
+
+
+# What Hive does not write as it is, and a space at an end, which some file systems lose.
+_ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]|^[ .]+|[ .]+$""")
+
+
+def folder_name(column: str, value: str | None) -> str:
+    """The folder of a partition, as Hive names it: `country=DE`; odd characters as `%2F`."""
+    return f"{_escape(column)}={NOTHING if value is None else _escape(value)}"
+
+
+def _escape(text: str) -> str:
+    return _ESCAPED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
+
+
+def folders_of(columns: Sequence[str], values: Sequence[pa.Array]) -> pa.StringArray:
+    """The folder of each row, string [n], from a column of values for each level: `country=DE/kind=web`."""
+    parts = []
+    for name, column in zip(columns, values, strict=True):
+        encoded = column.dictionary_encode(null_encoding="encode")
+        names = pa.array([folder_name(name, value) for value in encoded.dictionary.to_pylist()], pa.string())
+        parts.append(names.take(encoded.indices))
+    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "/")

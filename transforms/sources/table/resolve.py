@@ -48,7 +48,9 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
     seen |= {name: [pa.string()] for name in of_path if name not in seen}
     types = {name: most_common(found) for name, found in seen.items()}
     has = ", ".join(types)
-    for key_, name in (("source.key", source.key), ("source.time", source.time), ("split.column", split.column)):
+    asked: list[tuple[str, str | None]] = [("output.partition_by", name) for name in job.output.partition_by]
+    asked += [("source.key", source.key), ("source.time", source.time), ("split.column", split.column)]
+    for key_, name in asked:
         if name is not None and name not in types:
             raise UserError(f"{key_}: {name!r} is not a column{near_miss(name, list(types))} (the files have: {has})")
     if split.by == "key" and source.key is None:
@@ -73,6 +75,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
         key=key,
         split=split.column,
         time=time,
+        partitions=tuple(job.output.partition_by),
         of_path=frozenset(of_path) - {name for look in looks.values() for name in look.schema.names},
         text=text,
         remarks=tuple(f"source.csv: {line}" for line in described(looks)),
@@ -85,7 +88,7 @@ def _named(job: Job) -> list[str]:
     """The columns that the job names."""
     source = job.source
     assert isinstance(source, TableSource)
-    found = [name for name in (source.key, source.time, job.split.column) if name]
+    found = [name for name in (source.key, source.time, job.split.column, *job.output.partition_by) if name]
     for name, section in job.features.items():
         columns = section.of if isinstance(section, Cross) else [getattr(section, "column", None) or name]
         found += [column for column in columns if not any(c in column for c in "*?")]

@@ -12,7 +12,7 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.base import Unit
 from beamfeed.transforms.sources.columns.labels import LabelColumn, class_names, read_label
 from beamfeed.transforms.sources.columns.numbers import to_float32
-from beamfeed.transforms.sources.columns.paths import NOTHING, key_columns
+from beamfeed.transforms.sources.columns.paths import NOTHING, folders_of, key_columns
 from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
 from beamfeed.transforms.sources.readers import BAD, iter_batches
 from beamfeed.transforms.sources.table.plan import TableAsset
@@ -38,6 +38,7 @@ class TableRows:
         [n] seconds since 1970, NO_TIME is missing. And the labels, see `label_name`.
       key, split: string [n], where the job splits by them.
       time: int64 [n] nanoseconds, NO_TIME is missing, where the job splits by it.
+      folder: string [n], of the partition, where there are some.
       wrong: by place among the rows, why one cannot be used.
     """
 
@@ -47,6 +48,7 @@ class TableRows:
     key: pa.Array | None = None
     split: pa.Array | None = None
     time: np.ndarray | None = None
+    folder: pa.Array | None = None
     wrong: dict[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -112,7 +114,10 @@ def to_rows(
     if time is not None:
         for at in np.flatnonzero(time == NO_TIME).tolist():
             wrong.setdefault(at, f"{schema.time} is missing")
-    return TableRows(path, first, pa.RecordBatch.from_pydict(found), key, split, time, wrong)
+    folder = None
+    if schema.partitions:
+        folder = folders_of(schema.partitions, [to_text(column(name)) for name in schema.partitions])
+    return TableRows(path, first, pa.RecordBatch.from_pydict(found), key, split, time, folder, wrong)
 
 
 def _told(column: pa.Array) -> dict[int, str]:

@@ -50,6 +50,7 @@ class TableSchema:
       key: the column whose rows belong together, if the job splits by it.
       split: the column of `split.column`.
       time: the column that the job splits by, if it does.
+      partitions: the columns of output.partition_by.
       of_path: the columns that paths tell, and files do not have.
       text: how texts are written.
       remarks: what was found out of the files that the user did not say.
@@ -63,6 +64,7 @@ class TableSchema:
     key: str | None = None
     split: str | None = None
     time: str | None = None
+    partitions: tuple[str, ...] = ()
     of_path: frozenset[str] = frozenset()
     text: TextOptions = field(default=TextOptions(), kw_only=True)
     remarks: tuple[str, ...] = field(default=(), kw_only=True)
@@ -72,7 +74,7 @@ class TableSchema:
         """All columns that are read, each once, also those that paths tell."""
         others = [name for name in (self.key, self.split, self.time) if name is not None]
         labels = [label.column for label in self.labels]
-        return list(dict.fromkeys([*self.numbers, *self.texts, *self.times, *labels, *others]))
+        return list(dict.fromkeys([*self.numbers, *self.texts, *self.times, *labels, *others, *self.partitions]))
 
     @property
     def names(self) -> list[str]:
@@ -96,7 +98,8 @@ class TableSchema:
     @property
     def csv_types(self) -> dict[str, pa.DataType]:
         """The types that the columns of a text are parsed as; times are read from text."""
-        types: dict[str, pa.DataType] = {label.column: label.type for label in self.labels}
+        types: dict[str, pa.DataType] = dict.fromkeys(self.partitions, pa.string())
+        types |= {label.column: label.type for label in self.labels}
         types |= dict.fromkeys(self.numbers, pa.float32())
         texts = [*self.texts, *self.times, *(name for name in (self.key, self.split) if name)]
         return types | dict.fromkeys(texts, pa.string())

@@ -100,14 +100,15 @@ class Table(Source[TableFile, TableAsset, TableReport]):
         asset, width = verdict.asset, 8 * len(self._schema.columns)
         last = max((staged.index for staged in verdict.staged), default=0)
         for staged in verdict.staged:
-            names = dict.fromkeys(run.split for run in staged.runs)
-            for number, name in enumerate(names):
-                runs = tuple(run for run in staged.runs if run.split == name)
+            by_place: dict[tuple[SplitName, str], list[Run]] = {}
+            for run in staged.runs:
+                by_place.setdefault((run.split, run.folder), []).append(run)
+            for number, ((name, folder), runs) in enumerate(by_place.items()):
                 rows = sum(run.rows for run in runs)
-                ends = staged.index == last and number == len(names) - 1
+                ends = staged.index == last and number == len(by_place) - 1
                 # A unit of what is written: it need not be a run of the file's rows.
                 unit = Unit(asset, staged.index, 0 if not ends else asset.rows - rows, rows if not ends else asset.rows)
-                yield TableWork(unit, name, path=staged.path, runs=runs), rows * width
+                yield TableWork(unit, name, folder=folder, path=staged.path, runs=tuple(runs)), rows * width
 
     def learn(self, verdicts: beam.PCollection) -> tuple[beam.PCollection, tuple]:
         from beamfeed.transforms.sources.table.graph import BuildTransform

@@ -21,6 +21,7 @@ class Run:
 
     Attributes:
       split: that they are in.
+      folder: of the partition that they are in.
       rows: how many.
       place: the byte that they begin at.
       size: in bytes.
@@ -30,6 +31,7 @@ class Run:
     rows: int
     place: int
     size: int
+    folder: str = ""
 
 
 class Staging:
@@ -43,14 +45,14 @@ class Staging:
         self._target, self._started = target, False
         self.runs: list[Run] = []
 
-    def add(self, split: SplitName, rows: pa.RecordBatch) -> None:
-        """Some rows of a split."""
+    def add(self, split: SplitName, rows: pa.RecordBatch, folder: str = "") -> None:
+        """Some rows of a split, and of a partition."""
         if not self._started:
             self._target.write(rows.schema.serialize())
             self._started = True
         place, message = self._target.tell(), rows.serialize()
         self._target.write(message)
-        self.runs.append(Run(split, rows.num_rows, place, message.size))
+        self.runs.append(Run(split, rows.num_rows, place, message.size, folder))
 
 
 def read_runs(path: str, runs: Sequence[Run]) -> Iterator[pa.RecordBatch]:

@@ -16,6 +16,8 @@ from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample
 from beamfeed.transforms.statistics.value_counts import ValueCounts
 
+MOST_PARTITIONS = 1000
+
 
 @dataclass(frozen=True)
 class TableStatistics:
@@ -27,7 +29,7 @@ class TableStatistics:
       counts: of each feature that has a vocabulary, its values or words.
       labels: of each label with classes: auto, its values in training rows, and
       elsewhere: in other rows.
-      unlabelled: rows that were left out, as a label is missing.
+      folders: of the partitions of all rows.
     """
 
     moments: Moments
@@ -35,6 +37,7 @@ class TableStatistics:
     counts: tuple[ValueCounts, ...]
     labels: tuple[ValueCounts, ...]
     elsewhere: tuple[ValueCounts, ...]
+    folders: ValueCounts
 
     @classmethod
     def zero(cls, schema: TableSchema) -> "TableStatistics":
@@ -47,6 +50,7 @@ class TableStatistics:
             tuple(ValueCounts.zero(MOST_TERMS) for _ in counted_features(schema)),
             classes,
             classes,
+            ValueCounts.zero(MOST_PARTITIONS),
         )
 
     def __add__(self, other: "TableStatistics") -> "TableStatistics":
@@ -60,6 +64,7 @@ class TableStatistics:
             sums(self.counts, other.counts),
             sums(self.labels, other.labels),
             sums(self.elsewhere, other.elsewhere),
+            self.folders + other.folders,
         )
 
 
@@ -116,6 +121,7 @@ def add_rows(
         ),
         _add_labels(found.labels, training, auto),
         _add_labels(found.elsewhere, elsewhere, auto),
+        found.folders,
     )
 
 
@@ -161,6 +167,11 @@ def check_counts(found: TableStatistics, schema: TableSchema) -> None:
                 f"features.{feature.name}: {feature.columns[0]!r} has more than {MOST_TERMS:,} different values in "
                 "training rows; give it 'hash: 100000', or leave it out"
             )
+    if found.folders.over:
+        raise JobFailed(
+            f"output.partition_by: {', '.join(schema.partitions)} would make more than {MOST_PARTITIONS:,} partitions; "
+            "give a column of fewer values"
+        )
     auto = [label for label in schema.labels if label.auto]
     for label, training, elsewhere in zip(auto, found.labels, found.elsewhere, strict=True):
         if training.over:

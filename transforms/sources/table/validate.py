@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,7 +19,8 @@ from beamfeed.transforms.sources.table.rows import TableRows, label_name, read_u
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import NONE, TimeCuts, split_rows
 from beamfeed.transforms.sources.table.staged import Run, Staging, pick
-from beamfeed.transforms.sources.table.statistics import TableStatistics, add_rows
+from beamfeed.transforms.sources.table.statistics import MOST_PARTITIONS, TableStatistics, add_rows
+from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 MOST_REJECTS = 1000  # rows of a unit that are told one by one; all are counted
 UNLABELLED, UNUSED = "rows without a label, left out", "rows in no split, left out"
@@ -70,6 +71,7 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
     name = hashlib.blake2b(asset.piece.path.encode(), digest_size=16).hexdigest()
     path = storage.join(asset.piece.scratch, f"{name}-{unit.index:06d}.arrow")
     statistics, wrong = TableStatistics.zero(schema), list[Reject]()
+    folders = statistics.folders
     rejected, left_out, values = 0, Counter[str](), set[str]()
     with storage.open_output(path) as target:
         staging, reject = Staging(target), None
@@ -87,8 +89,10 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
                 ]
                 by_split = [np.flatnonzero(usable & (places == place)) for place in range(len(SPLITS))]
                 for split, chosen in zip(SPLITS, by_split, strict=True):
-                    if len(chosen):
-                        staging.add(split, pick(rows.columns, chosen))
+                    for folder, some in _by_folder(rows.folder, chosen):
+                        staging.add(split, pick(rows.columns, some), folder)
+                if rows.folder is not None:
+                    folders += ValueCounts.of(rows.folder.take(pa.array(np.flatnonzero(usable))), MOST_PARTITIONS)
                 others = np.flatnonzero(usable & (places > 0))
                 statistics = add_rows(
                     statistics, pick(rows.columns, by_split[0]), pick(rows.columns, others), schema, asset.name,
@@ -96,11 +100,25 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
                 )  # fmt: skip
         except BadInput as found:
             reject = found.reject(asset.name)
+    statistics = replace(statistics, folders=folders)
     staged = StagedUnit(unit.index, path, tuple(staging.runs))
     return TableReport(
         unit.index, statistics, reject=reject, staged=staged, wrong=tuple(wrong), rejected_rows=rejected,
         left_out=left_out, values=frozenset(values),
     )  # fmt: skip
+
+
+def _by_folder(folders: pa.Array | None, rows: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """The rows of each partition, in the order of the names; all of them where there are none."""
+    if not len(rows):
+        return
+    if folders is None:
+        yield "", rows
+        return
+    encoded = folders.take(pa.array(rows)).dictionary_encode()
+    codes, names = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
+    for code in sorted(range(len(names)), key=names.__getitem__):
+        yield names[code], rows[codes == code]
 
 
 def _usable(rows: TableRows, schema: TableSchema, places: np.ndarray, left_out: Counter[str]) -> np.ndarray:

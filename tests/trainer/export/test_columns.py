@@ -1,0 +1,105 @@
+"""The SavedModel of a table: raw columns give what training measured, missing and unseen values too."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+import yaml
+
+from tests.tables import FEATURES, Lake, make_table
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A small model of texts and all other types, and its lake."""
+    lake = Lake(tmp_path_factory.mktemp("columns"))
+    lake.write("a.parquet", make_table(400))
+    lake.job["features"] = dict(FEATURES)
+    lake.job["train"] = {
+        "model": {"name": "text", "embedding": 4, "units": 3, "dense": [5]},
+        "task": {"name": "classify", "threshold": "best_f1", "metrics": ["accuracy"]},
+        "feed": {"batch_size": 32},
+        "epochs": 2,
+        "workdir": str(lake.folder / "model"),
+    }
+    path = lake.folder / "job.yaml"
+    path.write_text(yaml.safe_dump(lake.job, sort_keys=False))
+    for stage in ("pipelines.preprocess", "trainer.main"):
+        done = subprocess.run([sys.executable, "-m", f"beamfeed.{stage}", "--job", str(path)], capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()
+    return lake
+
+
+@pytest.fixture(scope="module")
+def model(trained):
+    return tf.saved_model.load(str(trained.folder / "model" / "saved_model"))
+
+
+def columns_of(table: pd.DataFrame) -> dict[str, tf.Tensor]:
+    seconds = table["when"].astype("datetime64[s]").astype("int64")
+    return {
+        "amount": tf.constant(table["amount"].to_numpy("f4")),
+        "count": tf.constant(table["count"].to_numpy("f4")),
+        "kind": tf.constant(table["kind"].fillna("").tolist()),
+        "city": tf.constant(table["city"].tolist()),
+        "note": tf.constant(table["note"].fillna("").tolist()),
+        "row": tf.constant(table["row"].tolist()),
+        "when": tf.constant(seconds.to_numpy()),
+    }
+
+
+def test_raw_columns_give_what_records_give(trained, model):
+    table = make_table(400).set_index("row", drop=False)
+    table.index.name = None
+    for split in ("train", "eval", "test"):
+        rows = trained.rows(split)
+        preprocessed = {
+            name: tf.constant(np.stack([values[name] for values in rows.values()]).astype(dtype))
+            for name, dtype in (("numbers", "f4"), ("categories", "i8"), ("note", "i8"))
+        }
+        expected = model.signatures["preprocessed"](**preprocessed)
+        found = model.signatures["serving_default"](**columns_of(table.loc[list(rows)]))
+        np.testing.assert_allclose(found["probabilities"], expected["probabilities"], atol=1e-6)
+        assert (found["class"].numpy() == expected["class"].numpy()).all()
+        assert set(found["class"].numpy()) <= {b"0", b"1"}
+
+
+def test_what_was_never_seen_and_what_is_missing(model):
+    table = make_table(5, seed=9)
+    table.loc[0, ["kind", "city", "note"]] = ["never", "nowhere", "quite unheard"]
+    table["amount"] = np.float32("nan")
+    found = model.signatures["serving_default"](**columns_of(table))["probabilities"].numpy()
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
+
+
+def test_examples_are_columns_in_another_form(model):
+    table = make_table(6, seed=3)
+    columns = columns_of(table)
+    kinds = {tf.float32: "float_list", tf.string: "bytes_list", tf.int64: "int64_list"}
+    examples = []
+    for place in range(len(table)):
+        example = tf.train.Example()
+        for name, column in columns.items():
+            if name == "city" and place == 2:
+                continue  # not there: missing
+            getattr(example.features.feature[name], kinds[column.dtype]).value.append(column[place].numpy())
+        examples.append(example.SerializeToString())
+    found = model.signatures["examples"](tf.constant(examples))
+    columns["city"] = tf.constant([("" if place == 2 else one) for place, one in enumerate(table["city"])])
+    expected = model.signatures["serving_default"](**columns)
+    np.testing.assert_allclose(found["probabilities"], expected["probabilities"], atol=1e-6)
+
+
+def test_the_threshold_is_that_of_the_best_epoch(trained, model):
+    result = json.loads((trained.folder / "model" / "complete.json").read_text())
+    told = model.signatures["classes"]()
+    assert told["threshold"].numpy() == pytest.approx(result["metrics"]["best_threshold"])
+    assert told["classes"].numpy().tolist() == [b"0", b"1"]
+    found = model.signatures["serving_default"](**columns_of(make_table(300, seed=4)))
+    said = found["probabilities"].numpy()[:, 1] >= told["threshold"].numpy()
+    assert (found["class"].numpy() == np.where(said, b"1", b"0")).all()
