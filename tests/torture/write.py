@@ -91,13 +91,13 @@ def time_array(ticks: np.ndarray, clock: Clock, arrow: str | None = None) -> pa.
     arrow = arrow or clock.arrow
     if arrow.startswith("float"):
         return pa.array(ticks // clock.tick + ticks % clock.tick / clock.tick)  # exact: not through 1e18 as a float
-    numbers = ticks // clock.tick
     if arrow.startswith("int"):
-        return pa.array(numbers, arrow)
+        return pa.array(ticks // clock.tick, arrow)
     if arrow.startswith("date"):
-        return pa.array(numbers.astype(np.int32)).cast(pa.date32())
+        return pa.array((ticks // clock.tick).astype(np.int32)).cast(pa.date32())
     unit = arrow[len("timestamp[") :].partition("]")[0].partition(",")[0]
-    return pa.array(numbers).cast(pa.timestamp(unit))
+    nanoseconds = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[unit]  # of the file, which need not be the clock's
+    return pa.array(ticks // nanoseconds).cast(pa.timestamp(unit))
 
 
 def _text(columns: dict[str, Any], part: Part, clock: Clock) -> bytes:

@@ -1,0 +1,169 @@
+"""Tables: preprocessing against plain Beam with tensorflow-transform, feeding against parse_single_example, memory.
+
+    python benchmarks/tables.py --size small [--json tables.json]
+
+Twenty columns: twelve numbers, seven categories of 5 to 50,000 values, a label. Both
+preprocess the same Parquet files. Plain Beam is given fewer rows, and its time a row
+is compared, start-up of both left out: it takes hours for what ours does in a minute.
+Both datasets are fed by one process with all cores.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from measure import measure
+from table_beam import CATEGORIES, LABEL, NUMBERS
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+# Rows of ours, rows of plain Beam, and of the table whose growth to 8 times shows memory.
+SIZES = {
+    "tiny": (20_000, 2_000, 10_000),
+    "small": (1_000_000, 40_000, 500_000),
+    "large": (5_000_000, 100_000, 2_500_000),
+}
+START_UP = 1000  # rows of a table that is next to none
+ROWS_OF_A_FILE = 250_000
+FEED = """
+import sys, time
+import tensorflow as tf
+
+kind, folder, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+if kind == "ours":
+    from beamfeed.trainer.feed.dataset import load_dataset
+    data = load_dataset(folder, "train", batch_size=1024, shuffle=10_000, epochs=None)
+else:
+    numbers, categories = [f"n{i}" for i in range(12)], [f"c{i}" for i in range(7)]
+    spec = {**{n: tf.io.FixedLenFeature([], tf.float32) for n in numbers},
+            **{n: tf.io.FixedLenFeature([], tf.int64) for n in [*categories, "label"]}}
+    files = tf.data.Dataset.list_files(folder + "/*.tfrecord", seed=7)
+    data = files.interleave(tf.data.TFRecordDataset, num_parallel_calls=tf.data.AUTOTUNE).repeat()
+    data = data.map(lambda record: tf.io.parse_single_example(record, spec), num_parallel_calls=tf.data.AUTOTUNE)
+    data = data.shuffle(10_000).batch(1024).prefetch(tf.data.AUTOTUNE)
+batches = iter(data)
+
+@tf.function
+def consume(steps):
+    total = 0.0
+    for _ in tf.range(steps):
+        batch = next(batches)
+        total += batch["numbers"][0, 0] if kind == "ours" else batch["n0"][0]
+    return total
+
+consume(tf.constant(20)).numpy()
+began, steps = time.perf_counter(), 0
+while time.perf_counter() - began < seconds:
+    consume(tf.constant(20)).numpy()
+    steps += 20
+print(1024 * steps / (time.perf_counter() - began))
+"""
+
+
+def make_table(folder: Path, rows: int) -> Path:
+    """Files of a table of random values."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    sizes = [5, 10, 20, 100, 1000, 5000, 50_000]
+    for number, first in enumerate(range(0, rows, ROWS_OF_A_FILE)):
+        count = min(ROWS_OF_A_FILE, rows - first)
+        columns = {name: rng.normal(size=count).astype("f4") for name in NUMBERS}
+        for name, size in zip(CATEGORIES, sizes, strict=True):
+            values = pa.array([f"value {place}" for place in range(size)])
+            columns[name] = values.take(pa.array(rng.zipf(1.2, count) % size))
+        columns[LABEL] = (rng.random(count) < 0.1).astype("i8")
+        pq.write_table(pa.table(columns), folder / f"part-{number:03d}.parquet")
+    return folder
+
+
+def ours(files: Path, output: Path, scratch: Path) -> list[str]:
+    """The command that preprocesses a table."""
+    job = {
+        "name": "bench",
+        "source": {"kind": "table", "files": str(files)},
+        "features": {**dict.fromkeys(NUMBERS, "numeric"), **dict.fromkeys(CATEGORIES, "categorical")},
+        "label": {"column": LABEL, "classes": [0, 1]},
+        "split": {"train": 1, "eval": 0, "test": 0},
+        "output": {"path": str(output)},
+    }
+    path = scratch / "table.yaml"
+    path.write_text(yaml.safe_dump(job, sort_keys=False))
+    return [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(path)]
+
+
+def plain(files: Path, output: Path, scratch: Path) -> list[str]:
+    """The command of plain Beam."""
+    return [sys.executable, str(HERE / "table_beam.py"), "--input", str(files), "--output", str(output)]
+
+
+def fed(kind: str, folder: Path, scratch: Path, seconds: float) -> float:
+    """Rows a second."""
+    program = scratch / "feed_table.py"
+    program.write_text(FEED)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, str(program), kind, str(folder), str(seconds)]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return float(done.stdout)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def compare(size: str, scratch: Path) -> dict:
+    """What `main` prints, as JSON."""
+    rows, plain_rows, base = SIZES[size]
+    outputs = {"ours": scratch / "ours", "plain": scratch / "plain"}
+    found: dict = {"rows": rows, "plain_rows": plain_rows, "columns": len(NUMBERS) + len(CATEGORIES) + 1}
+    for name, command, count in (("ours", ours, rows), ("plain", plain, plain_rows)):
+        seconds = {}
+        for what, some in (("start_up", START_UP), ("whole", count)):
+            files = make_table(scratch / "table", some)
+            shutil.rmtree(outputs[name], ignore_errors=True)
+            os.sync()
+            done = measure(command(files, outputs[name], scratch), str(scratch / "log.txt"))
+            seconds[what], memory = done.seconds, done.peak_rss_mb
+        per_row = (seconds["whole"] - seconds["start_up"]) / (count - START_UP)
+        found[name] = {**seconds, "rows_per_second": 1 / per_row, "peak_rss_mb": memory}
+        say(f"{name}: {count:,} rows in {seconds['whole']:.1f} s, of which start-up {seconds['start_up']:.1f} s: "
+            f"{1 / per_row:,.0f} rows/s; {memory:,.0f} MB")  # fmt: skip
+    found["preprocess_ratio"] = found["ours"]["rows_per_second"] / found["plain"]["rows_per_second"]
+    found["feed"] = {name: fed(name, outputs[name], scratch, 10) for name in outputs}
+    found["feed_ratio"] = found["feed"]["ours"] / found["feed"]["plain"]
+    say(f"preprocessing {found['preprocess_ratio']:.1f} times plain Beam; feeding "
+        f"{found['feed']['ours']:,.0f} rows/s, {found['feed_ratio']:.1f} times parse_single_example")  # fmt: skip
+    found["growth"] = []
+    for factor in (1, 2, 4, 8):
+        files = make_table(scratch / "table", base * factor)
+        shutil.rmtree(outputs["ours"], ignore_errors=True)
+        os.sync()
+        done = measure(ours(files, outputs["ours"], scratch), str(scratch / "log.txt"))
+        found["growth"].append({"rows": base * factor, "seconds": done.seconds, "peak_rss_mb": done.peak_rss_mb})
+        say(f"{base * factor:,} rows: {done.seconds:.1f} s, {done.peak_rss_mb:,.0f} MB")
+    return found
+
+
+def main() -> None:
+    """Prints what it measures, a line each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--json", type=Path, help="a file for the figures")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="beamfeed-tables-") as scratch:
+        found = compare(args.size, Path(scratch))
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
