@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 
+from beamfeed.contract.config.features import own_functions
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.prepare import STEPS
 from beamfeed.contract.errors import UserError
@@ -47,11 +48,12 @@ def own_packages(job: Job, options: PipelineOptions, *, local: bool) -> Iterator
 
 
 def _check_found(job: Job, folders: list[str]) -> None:
-    for step in job.prepare.steps:
-        module = step.partition(":")[0]
+    own = [(STEPS, step) for step in job.prepare.steps] + list(own_functions(job.features).items())
+    for key, path in own:
+        module = path.partition(":")[0]
         spec = find_module(module, folders)
         if spec is not None and folder_of(module, spec) not in {*folders, *INSTALLED}:
             raise UserError(
-                f"{STEPS}: {module} is on this machine ({spec.origin}), where the workers cannot reach it; name it in "
+                f"{key}: {module} is on this machine ({spec.origin}), where the workers cannot reach it; name it in "
                 f"{KEY}"
             )

@@ -1,10 +1,11 @@
 """The section `features`: what becomes of the columns of a table. One class a type, and the one look-up of types."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import OneOf, Section
+from beamfeed.contract.config.section import OneOf, Section, names_code
 
 MOST_TERMS = 1_000_000  # different values of a column that a vocabulary is counted from
 Size = Annotated[int, Field(ge=1, le=100_000_000)]
@@ -156,8 +157,23 @@ class Pass(Feature):
     )
 
 
+class Own(Section):
+    """A function of your own, as tensorflow-transform has it: from columns by name to tensors by name, fields each."""
+
+    type: Literal["own"]
+    function: str = Field(description="module:function, from a dict of tensors to a dict of tensors.")
+    columns: dict[str, Literal["number", "text", "time"]] = Field(
+        min_length=1, description="The columns that it gets, and what each is read as."
+    )
+
+    @field_validator("function")
+    @classmethod
+    def _names_function(cls, value: str) -> str:
+        return names_code(value, "function", "my_package.my_module:preprocessing_fn")
+
+
 # What each does is in beamfeed/transforms/sources/table/graph.py.
-FEATURES: tuple[type[Section], ...] = (Numeric, Categorical, Bucket, Text, DateParts, Cross, Pass)
+FEATURES: tuple[type[Section], ...] = (Numeric, Categorical, Bucket, Text, DateParts, Cross, Pass, Own)
 
 AnyFeature = Annotated[Section, OneOf("type", FEATURES)]
 
@@ -167,3 +183,8 @@ def from_short(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {name: {"type": one} if isinstance(one, str) else one for name, one in value.items()}
+
+
+def own_functions(features: Mapping[str, Section]) -> dict[str, str]:
+    """The functions of the user's own, `module:name`, by their keys in the job file."""
+    return {f"features.{name}.function": one.function for name, one in features.items() if isinstance(one, Own)}

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from beamfeed.contract.config.features import own_functions
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.prepare import STEPS
 from beamfeed.contract.config.section import Section
@@ -49,9 +50,13 @@ def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
         "sort_memory_mb": job.limits.sort_memory_mb,  # an asset that needs more is rejected
         "shard_multiple": SHARD_MULTIPLE if job.output.shards == "auto" else None,
     }
-    if job.prepare.steps:
+    own = own_functions(job.features)
+    if job.prepare.steps or own:
         with fetched(job.launch.preprocess.packages) as packages:
-            what["steps"] = code_digest(job.prepare.steps, STEPS, [package.folder for package in packages])
+            folders = [package.folder for package in packages]
+            if job.prepare.steps:
+                what["steps"] = code_digest(job.prepare.steps, STEPS, folders)
+            what |= {key: code_digest([path], key, folders) for key, path in own.items()}
     digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode())
     for stat in files:
         digest.update(f"\n{stat.path}\t{stat.size}\t{stat.mtime}".encode())

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from beamfeed.contract.config.features import Pass, Text
+from beamfeed.contract.config.features import Own, Pass, Text
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import UserError
@@ -35,6 +35,8 @@ def record_fields(schema: TableSchema, labels: Sequence[Label], statistics: Tabl
                 shape = (None,) if section.length == "ragged" else (section.length,)
                 size = text_size(statistics, feature, schema)
                 found.append(Field(name=feature.name, dtype="int64", shape=shape, role="input", sizes=[size]))
+            case Own():
+                found += feature.fields
             case Pass() as section:
                 dtype = "float32" if section.as_ == "number" else "bytes"
                 found.append(Field(name=feature.name, dtype=dtype, role=section.role))

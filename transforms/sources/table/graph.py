@@ -28,10 +28,12 @@ from beamfeed.contract.config.features import (
     Categorical,
     Cross,
     DateParts,
+    Own,
     Pass,
     Text,
 )
 from beamfeed.transforms.sources.table.learned import bucket_edges, number_rows, vocabulary
+from beamfeed.transforms.sources.table.own import call_own
 from beamfeed.transforms.sources.table.rows import NO_TIME
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 from beamfeed.transforms.sources.table.statistics import TableStatistics, counted_features, numeric_features
@@ -65,14 +67,17 @@ class BuildTransform(beam.PTransform):
 
     Args:
       schema: of the job.
+      rows: PCollection of RecordBatch, the training rows, for the analyzers of functions of the user's own.
     """
 
-    def __init__(self, schema: TableSchema):
+    def __init__(self, schema: TableSchema, rows: beam.PCollection | None = None):
         super().__init__()
-        self._schema = schema
+        self._schema, self._rows = schema, rows
 
     def expand(self, statistics: beam.PCollection) -> tuple:
         sample, config = _sample(self._schema)
+        if self._rows is not None:
+            return (self._rows, config) | tft_beam.AnalyzeDataset(preprocessing_fn(self._schema, statistics))
         one_row = statistics.pipeline | "OneRow" >> beam.Create([sample])
         return (one_row, config) | tft_beam.AnalyzeDataset(preprocessing_fn(self._schema, statistics))
 
@@ -166,6 +171,8 @@ def preprocessing_fn(schema: TableSchema, statistics: beam.PCollection) -> Calla
                         outputs[feature.name] = ids
                     else:
                         outputs[feature.name] = ids.to_tensor(shape=[None, section.length])
+                case Own():
+                    outputs |= call_own(feature, inputs)
                 case Pass():
                     outputs[feature.name] = tf.identity(values)
         if numbers:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from beamfeed.contract.config.columns import match_features
-from beamfeed.contract.config.features import Cross, Feature, Pass
+from beamfeed.contract.config.features import Cross, Feature, Own, Pass
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.config.sources.table import TableSource
@@ -90,7 +90,9 @@ def _named(job: Job) -> list[str]:
     assert isinstance(source, TableSource)
     found = [name for name in (source.key, source.time, job.split.column, *job.output.partition_by) if name]
     for name, section in job.features.items():
-        columns = section.of if isinstance(section, Cross) else [getattr(section, "column", None) or name]
+        columns = [getattr(section, "column", None) or name]
+        if isinstance(section, Cross | Own):
+            columns = list(section.of if isinstance(section, Cross) else section.columns)
         found += [column for column in columns if not any(c in column for c in "*?")]
     return list(dict.fromkeys([*found, *(label.column for label in job.label if label.column)]))
 
@@ -116,6 +118,11 @@ def resolve_features(
             for column in section.of:
                 _require(column, types, f"features.{name}.of")
             found.append(NamedFeature(field_name(name), section, tuple(section.of)))
+            continue
+        if isinstance(section, Own):
+            for column in section.columns:
+                _require(column, types, f"features.{name}.columns")
+            found.append(NamedFeature(field_name(name), section, tuple(section.columns)))
             continue
         assert isinstance(section, Feature)
         if section.column is not None:
@@ -148,8 +155,10 @@ def field_name(column: str) -> str:
     return name if not name[0].isdigit() else f"_{name}"
 
 
-def reading_of(section: Section) -> str:
-    """What the columns of a feature are read as."""
+def reading_of(section: Section, column: str) -> str:
+    """What a column of a feature is read as."""
+    if isinstance(section, Own):
+        return section.columns[column]
     if isinstance(section, Pass):
         return section.as_
     return section.reads  # type: ignore[attr-defined]
@@ -163,8 +172,8 @@ def _by_reading(features: Sequence[NamedFeature]) -> tuple[tuple[str, ...], tupl
     """
     read: dict[str, tuple[str, str]] = {}
     for feature in features:
-        reads = reading_of(feature.section)
         for column in feature.columns:
+            reads = reading_of(feature.section, column)
             before, by = read.setdefault(column, (reads, feature.name))
             if before != reads:
                 raise UserError(

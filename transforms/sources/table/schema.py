@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from beamfeed.contract.config.features import Feature, Text
 from beamfeed.contract.config.section import Section
+from beamfeed.contract.dataset.fields import Field
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn, in_order
 from beamfeed.transforms.sources.columns.numbers import is_number
@@ -26,11 +27,13 @@ class NamedFeature:
       name: of the feature, as fields may be called.
       section: of the job.
       columns: one, or several of a cross.
+      fields: that a function of the user's own gives.
     """
 
     name: str
     section: Section
     columns: tuple[str, ...]
+    fields: tuple[Field, ...] = ()
 
     @property
     def required(self) -> bool:

@@ -1,11 +1,12 @@
 """Tables of labelled rows as a kind of source: which of the folder's steps does what."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import apache_beam as beam
 
+from beamfeed.contract.config.features import Own
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
@@ -58,6 +59,16 @@ class Table(Source[TableFile, TableAsset, TableReport]):
         if job.split.by == "time" and (job.split.eval_from, job.split.test_from) == (None, None):
             raise UserError("split.by: time of a table needs eval_from or test_from, the times of the cuts")
         schema = resolve_schema(job, files)
+        if any(isinstance(feature.section, Own) for feature in schema.features):
+            from beamfeed.transforms.sources.table.own import own_fields
+
+            schema = replace(
+                schema,
+                features=tuple(
+                    replace(one, fields=tuple(own_fields(one))) if isinstance(one.section, Own) else one
+                    for one in schema.features
+                ),
+            )
         record_fields(schema, job.label, TableStatistics.zero(schema))  # whether names go together
         return cls(job, schema, common_folder([file.path for file in files]))
 
@@ -114,7 +125,20 @@ class Table(Source[TableFile, TableAsset, TableReport]):
         from beamfeed.transforms.sources.table.graph import BuildTransform
 
         statistics = self.add_up(verdicts) | "CheckCounts" >> beam.Map(self._checked)
-        return statistics, statistics | "BuildTransform" >> BuildTransform(self._schema)
+        rows = None
+        if any(isinstance(feature.section, Own) for feature in self._schema.features):
+            from beamfeed.transforms.sources.table.graph import input_types
+            from beamfeed.transforms.sources.table.own import rows_for_analyzers
+
+            names = list(input_types(self._schema))
+            rows = (
+                verdicts
+                | "StagedUnits" >> beam.FlatMap(lambda verdict: verdict.staged if verdict.accepted else ())
+                | "SpreadStaged" >> beam.Reshuffle()
+                | "RowsForAnalyzers"
+                >> beam.FlatMap(lambda staged, names: rows_for_analyzers(staged.path, staged.runs, names), names)
+            )
+        return statistics, statistics | "BuildTransform" >> BuildTransform(self._schema, rows)
 
     def _checked(self, statistics: TableStatistics) -> TableStatistics:
         check_counts(statistics, self._schema)

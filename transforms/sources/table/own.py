@@ -1,0 +1,81 @@
+"""Functions of the user's own in the graph of a table: from columns by name to fields by name."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import tensorflow as tf
+from tensorflow_transform import impl_helper
+
+from beamfeed.contract.config.features import Own
+from beamfeed.contract.dataset.fields import Dtype, Field
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.own_code import import_own, told
+from beamfeed.transforms.sources.table.schema import NamedFeature
+from beamfeed.transforms.sources.table.staged import Run, read_runs
+
+_TYPES = {"number": tf.float32, "text": tf.string, "time": tf.int64}
+_DTYPES: dict[tf.DType, Dtype] = {tf.float32: "float32", tf.int64: "int64", tf.string: "bytes"}
+
+
+def call_own(feature: NamedFeature, inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """What the function of a feature makes of some columns, by the names of the fields.
+
+    Raises:
+      UserError: if it fails, or gives what can be no fields.
+    """
+    section = feature.section
+    assert isinstance(section, Own)
+    key = f"features.{feature.name}.function"
+    function = import_own(section.function, key)
+    try:
+        found = function({name: inputs[name] for name in section.columns})
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UserError(f"{key}: {section.function} fails: {told(error)}") from error
+    if not isinstance(found, dict) or not found:
+        raise UserError(f"{key}: {section.function} gives a {type(found).__name__}, it must give a dict of tensors")
+    for name, tensor in found.items():
+        what = f"{key}: {section.function} gives {name!r}"
+        if not isinstance(tensor, tf.Tensor):
+            raise UserError(f"{what} as a {type(tensor).__name__}, it must be a tensor [batch, ...]")
+        if tensor.dtype not in _DTYPES:
+            kinds = ", ".join(one.name for one in _DTYPES)
+            raise UserError(f"{what} as {tensor.dtype.name}, it must be one of {kinds}")
+        if tensor.shape.rank is None or tensor.shape.rank < 1 or None in tensor.shape[1:]:
+            raise UserError(f"{what} of shape {tensor.shape}, it must be [batch, ...] with sizes that are known")
+    return found
+
+
+def own_fields(feature: NamedFeature) -> list[Field]:
+    """The fields that a function gives, as it says where it is traced without any data.
+
+    Raises:
+      UserError: as `call_own`.
+    """
+    section = feature.section
+    assert isinstance(section, Own)
+    specs = {name: tf.TensorSpec([None], _TYPES[reads], name=name) for name, reads in section.columns.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        _, _, outputs = impl_helper.trace_preprocessing_function(
+            lambda inputs: call_own(feature, inputs), specs, use_tf_compat_v1=False, base_temp_dir=folder
+        )
+    return [
+        Field(name=name, dtype=_DTYPES[one.dtype], shape=tuple(one.shape[1:]), role="input")
+        for name, one in sorted(outputs.items())
+    ]
+
+
+def rows_for_analyzers(path: str, runs: Sequence[Run], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Staged training rows as tensorflow-transform's analyzers take them: packed, a list of one value each."""
+    for rows in read_runs(path, [run for run in runs if run.split == "train"]):
+        offsets = pa.array(np.arange(rows.num_rows + 1, dtype=np.int32))
+        columns = [pa.ListArray.from_arrays(offsets, _plain(rows.column(name))) for name in names]
+        yield pa.RecordBatch.from_arrays(columns, names=list(names))
+
+
+def _plain(column: pa.Array) -> Any:
+    return column.fill_null("").cast(pa.binary()) if pa.types.is_string(column.type) else column
