@@ -12,7 +12,7 @@ SplitName = Literal["train", "eval", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "eval", "test")
 
 
-SPLIT_KEYS = ("train_from", "gap")  # that not every kind of source knows
+SPLIT_KEYS = ("train_from", "gap", "stratify")  # that not every kind of source knows
 Rows = Annotated[int, Field(ge=2)]
 Time = str | int | float
 _PART = "A fraction; with by: rows, also a number of rows, or rest; with by: column, a list of values."
@@ -42,6 +42,9 @@ class Split(Section):
     gap: Duration | None = Field(
         default=None, description="With by: time of a table: rows in so long a time before each cut are not used: 7d."
     )
+    stratify: bool = Field(
+        default=False, description="With by: row of a table, each class of the label has its exact share in each split."
+    )
     seed: int = Field(default=7, description="By a hash, another seed deals assets or rows out differently.")
 
     _gap = field_validator("gap")(checked_duration)
@@ -57,6 +60,8 @@ class Split(Section):
         for key in ("train_from", "eval_from", "test_from", "gap"):
             if getattr(self, key) is not None and self.by != "time":
                 raise ValueError(f"{key!r} goes with by: time, not by: {self.by}")
+        if self.stratify and self.by not in ("row", "asset"):  # asset: nothing was said, and a table has rows
+            raise ValueError(f"stratify goes with by: row, not by: {self.by}")
         if (self.train_from, self.gap) != (None, None) and (self.eval_from, self.test_from) == (None, None):
             raise ValueError("train_from and gap go with eval_from or test_from")
         if self.eval_from is not None or self.test_from is not None:

@@ -15,7 +15,7 @@ class TableSource(SourceSection):
     suffixes: ClassVar[tuple[str, ...]] = (*TABLES, *TEXTS, *(text + packed for text in TEXTS for packed in PACKED))
     sections: ClassVar[dict[str, bool]] = {"features": True, "label": False}
     split_by: ClassVar[tuple[str, ...]] = ("row", "key", "time", "column")
-    split_keys: ClassVar[tuple[str, ...]] = ("train_from", "gap")
+    split_keys: ClassVar[tuple[str, ...]] = ("train_from", "gap", "stratify")
     output_keys: ClassVar[tuple[str, ...]] = ("partition_by", "rows_per_record")
 
     kind: Literal["table"] = Field(description="What the files hold.")

@@ -139,6 +139,7 @@ OF_TABLES: list[tuple[str, str, str | None]] = [
     ("features.edges", "features.c={type: bucket, edges: [2]}", "features.c={type: bucket, edges: [1]}"),
     ("split.train_from", "split.train_from=2024-01-02", None),
     ("split.gap", "split.gap=2d", None),
+    ("split.stratify", "split={by: row, stratify: true}", "split={by: row}"),
     ("output.rows_per_record", "output.rows_per_record=1", None),
     ("output.partition_by", "output.partition_by=[k]", None),
 ]  # fmt: skip

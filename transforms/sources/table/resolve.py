@@ -58,6 +58,8 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
     if split.by == "time" and source.time is None:
         raise UserError("split.by: time needs source.time, the column of times")
     labels = resolve_labels(job.label, seen)
+    if split.stratify and (not labels or labels[0].classes is None):
+        raise UserError("split.stratify: is by the classes of the label; give the label 'classes: auto'")
     never = [*(name for name in (source.key, source.time, split.column) if name), *(label.column for label in labels)]
     features = resolve_features(job.features, types, never)
     numbers, others, dates = _by_reading(features)
@@ -76,6 +78,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
         split=split.column,
         time=time,
         partitions=tuple(job.output.partition_by),
+        stratify=split.stratify,
         of_path=frozenset(of_path) - {name for look in looks.values() for name in look.schema.names},
         text=text,
         remarks=tuple(f"source.csv: {line}" for line in described(looks)),

@@ -39,6 +39,7 @@ class TableRows:
       key, split: string [n], where the job splits by them.
       time: int64 [n] nanoseconds, NO_TIME is missing, where the job splits by it.
       folder: string [n], of the partition, where there are some.
+      label: string [n], the class of the first label, where splits are stratified by it.
       wrong: by place among the rows, why one cannot be used.
     """
 
@@ -49,6 +50,7 @@ class TableRows:
     split: pa.Array | None = None
     time: np.ndarray | None = None
     folder: pa.Array | None = None
+    label: pa.Array | None = None
     wrong: dict[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -117,7 +119,8 @@ def to_rows(
     folder = None
     if schema.partitions:
         folder = folders_of(schema.partitions, [to_text(column(name)) for name in schema.partitions])
-    return TableRows(path, first, pa.RecordBatch.from_pydict(found), key, split, time, folder, wrong)
+    first_label = found[label_name(schema.labels[0])] if schema.stratify else None
+    return TableRows(path, first, pa.RecordBatch.from_pydict(found), key, split, time, folder, first_label, wrong)
 
 
 def _told(column: pa.Array) -> dict[int, str]:

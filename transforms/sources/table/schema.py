@@ -54,6 +54,7 @@ class TableSchema:
       split: the column of `split.column`.
       time: the column that the job splits by, if it does.
       partitions: the columns of output.partition_by.
+      stratify: whether splits are stratified by the first label.
       of_path: the columns that paths tell, and files do not have.
       text: how texts are written.
       remarks: what was found out of the files that the user did not say.
@@ -68,6 +69,7 @@ class TableSchema:
     split: str | None = None
     time: str | None = None
     partitions: tuple[str, ...] = ()
+    stratify: bool = field(default=False, kw_only=True)
     of_path: frozenset[str] = frozenset()
     text: TextOptions = field(default=TextOptions(), kw_only=True)
     remarks: tuple[str, ...] = field(default=(), kw_only=True)

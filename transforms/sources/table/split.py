@@ -9,9 +9,11 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.table.rows import TableRows
+from beamfeed.transforms.splits import seeded_hash
 from beamfeed.transforms.statistics.hashes import hash_texts, mix
 
 NONE = -1  # of a row that is not used
+_GOLDEN = (5**0.5 - 1) / 2
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,37 @@ class TimeCuts:
         return cls(cut["train_from"], None if first is None else first - gap, cut["eval_from"], cut["test_from"])
 
 
-def split_rows(rows: TableRows, name: str, split: Split, cuts: TimeCuts | None) -> np.ndarray:
+class Stratifier:
+    """Deals the rows of each class of a label out in turn, so that any run of them has each split's share.
+
+    The k-th row of a class has the place frac(u + k / golden ratio), a sequence that fills [0, 1) as evenly as one can
+    (its discrepancy is O(log n / n)); u is a hash of the file, the unit and the class.
+
+    Args:
+      seed: of the job.
+      unit: names the file and the unit.
+    """
+
+    def __init__(self, seed: int, unit: str):
+        self._seed, self._unit = seed, unit
+        self._seen: dict[str | None, int] = {}
+
+    def places(self, labels: pa.StringArray) -> np.ndarray:
+        """Float64 [n] in [0, 1), of the next rows of the unit."""
+        encoded = labels.dictionary_encode(null_encoding="encode")
+        codes, found = encoded.indices.to_numpy(), np.empty(len(labels))
+        for code, name in enumerate(encoded.dictionary.to_pylist()):
+            rows = np.flatnonzero(codes == code)
+            first = self._seen.get(name, 0)
+            self._seen[name] = first + len(rows)
+            start = seeded_hash(self._seed, "stratify", self._unit, name)
+            found[rows] = (start + (first + np.arange(len(rows))) * _GOLDEN) % 1
+        return found
+
+
+def split_rows(
+    rows: TableRows, name: str, split: Split, cuts: TimeCuts | None, stratifier: Stratifier | None = None
+) -> np.ndarray:
     """int8 [n]: the place of each row's split among SPLITS, or NONE.
 
     By hash a row's split depends on the row alone, so that a table that grows moves none.
@@ -50,7 +82,11 @@ def split_rows(rows: TableRows, name: str, split: Split, cuts: TimeCuts | None) 
       name: of the file.
       split: of the job.
       cuts: with by: time.
+      stratifier: of the unit, with `stratify`.
     """
+    if stratifier is not None:
+        assert rows.label is not None
+        return _by_place(stratifier.places(rows.label), split)
     if split.by == "time":
         assert rows.time is not None
         assert cuts is not None
@@ -67,7 +103,10 @@ def split_rows(rows: TableRows, name: str, split: Split, cuts: TimeCuts | None) 
 
 
 def _by_hash(hashes: np.ndarray, split: Split) -> np.ndarray:
-    place = hashes.astype(np.float64) / 2.0**64
+    return _by_place(hashes.astype(np.float64) / 2.0**64, split)
+
+
+def _by_place(place: np.ndarray, split: Split) -> np.ndarray:
     train, evaluate = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
     if not split.test:  # fractions add up to 1 but for rounding; an empty split must get nothing of it
         evaluate = 2.0

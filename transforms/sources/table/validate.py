@@ -17,7 +17,7 @@ from beamfeed.transforms.sources.base import Report, Unit, Verdict
 from beamfeed.transforms.sources.table.plan import TableAsset
 from beamfeed.transforms.sources.table.rows import TableRows, label_name, read_unit
 from beamfeed.transforms.sources.table.schema import TableSchema
-from beamfeed.transforms.sources.table.split import NONE, TimeCuts, split_rows
+from beamfeed.transforms.sources.table.split import NONE, Stratifier, TimeCuts, split_rows
 from beamfeed.transforms.sources.table.staged import Run, Staging, pick
 from beamfeed.transforms.sources.table.statistics import MOST_PARTITIONS, TableStatistics, add_rows
 from beamfeed.transforms.statistics.value_counts import ValueCounts
@@ -76,8 +76,9 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
     with storage.open_output(path) as target:
         staging, reject = Staging(target), None
         try:
+            stratifier = Stratifier(job.split.seed, f"{asset.name} {unit.index}") if schema.stratify else None
             for rows in read_unit(unit, schema, job.label):
-                places = split_rows(rows, asset.name, job.split, cuts)
+                places = split_rows(rows, asset.name, job.split, cuts, stratifier)
                 if rows.split is not None:
                     values.update(rows.split.unique().drop_null().to_pylist())
                 usable = _usable(rows, schema, places, left_out)
