@@ -41,7 +41,8 @@ def describe(manifest: Manifest) -> list[str]:
         else f"{manifest.windows.length} rows, every {manifest.windows.stride}",
         "records": f"{manifest.records}, compression {manifest.compression}",
         "input": f"{counts.files:,} files, {counts.assets:,} assets, {counts.rows_read:,} rows; "
-        f"rejected {counts.rejected_assets:,} assets, {counts.rejected_files:,} files",
+        f"rejected {counts.rejected_assets:,} assets, {counts.rejected_files:,} files"
+        + (f", {counts.rejected_rows:,} rows" if counts.rejected_rows else ""),
     }
     lines = [f"{name:13}{fact}" for name, fact in facts.items()]
     head = ("split", "assets", "windows", "records", "bytes", "shards")
@@ -63,11 +64,19 @@ def describe_fields(fields: Sequence[Field]) -> list[str]:
             "[" + ", ".join("any" if size is None else str(size) for size in field.shape) + "]",
             field.role,
             field.per,
-            ", ".join(field.columns) or (f"classes: {', '.join(field.classes)}" if field.classes else ""),
+            _names(field),
         )
         for field in fields
     ]
     return table([head, *rows], left=6)
+
+
+def _names(field: Field) -> str:
+    """The names of its parts, with how many values each has where these are categories; or of its classes."""
+    if field.sizes and len(field.sizes) == len(field.columns):
+        return ", ".join(f"{name} ({size:,})" for name, size in zip(field.columns, field.sizes, strict=True))
+    told = ", ".join(field.columns) or (f"{field.sizes[0]:,} words" if field.sizes else "")
+    return told or (f"classes: {', '.join(field.classes)}" if field.classes else "")
 
 
 def describe_target(manifest: Manifest, field: Field) -> list[str]:
@@ -90,7 +99,7 @@ def describe_target(manifest: Manifest, field: Field) -> list[str]:
 
 def show(manifest: Manifest, output: str, windows: int) -> None:
     """Prints the manifest, the schema and the first windows of each split."""
-    from beamfeed.trainer.tools.show_record import first_records, show_window
+    from beamfeed.trainer.tools.show_record import first_records, has_single_rows, show_single_rows, show_window
 
     print("\n".join(describe(manifest)))
     with contextlib.suppress(FileNotFoundError):
@@ -98,6 +107,9 @@ def show(manifest: Manifest, output: str, windows: int) -> None:
     splits: list[SplitName] = [split for split, info in manifest.splits.items() if info.windows]
     for split in splits if windows > 0 else []:
         print(f"\n{split}")
+        if has_single_rows(manifest):
+            print("\n".join(show_single_rows(list(first_records(manifest, output, split, windows)), manifest)))
+            continue
         for record in first_records(manifest, output, split, windows):
             print("\n".join(show_window(record, manifest)))
 

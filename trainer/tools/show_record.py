@@ -14,6 +14,7 @@ from beamfeed.trainer.feed.reader import open_shard
 from beamfeed.trainer.tools.table import table
 
 ROWS, COLUMNS = 4, 8  # shown of a window
+LINES = 40  # of single rows
 ENTRIES, LETTERS = 6, 24  # shown of a value, and of a string
 
 Values = dict[str, list[np.ndarray]]  # by field, its values in a record, each flat
@@ -61,18 +62,38 @@ def show_window(values: Values, manifest: Manifest) -> list[str]:
     return [title or "a record", *("  " + line for line in lines)]
 
 
-def _show_rows(values: Values, fields: Sequence[Field], length: int) -> list[str]:
-    """The first rows, a column for each number of them."""
+def has_single_rows(manifest: Manifest) -> bool:
+    """Whether windows are single rows, which have all there is."""
+    return manifest.windows.length == 1 and all(field.per == "row" for field in manifest.fields)
+
+
+def show_single_rows(records: Sequence[Values], manifest: Manifest) -> list[str]:
+    """The first row of some records, a line for each of its numbers."""
+    firsts = {field.name: [values[field.name][0] for values in records] for field in manifest.fields}
+    lines = [(name, *cells) for name, cells in _columns(firsts, manifest.fields, len(records))]
+    hidden = [f"... {len(lines) - LINES} more columns"] if len(lines) > LINES else []
+    return ["  " + line for line in (*table(lines[:LINES]), *hidden)]
+
+
+def _columns(values: Values, fields: Sequence[Field], count: int) -> list[tuple[str, list[str]]]:
+    """The first `count` rows, a column for each number of them."""
     columns: list[tuple[str, list[str]]] = []
     for field in fields:
         if field.per != "row":
             continue
-        rows = values[field.name][: min(length, ROWS)]
-        if field.dtype != "bytes" and len(field.shape) == 1 and not field.is_ragged:
-            names = field.columns or [f"{field.name}[{i}]" for i in range(field.width)]
-            columns += [(name, [_one(row[i]) for row in rows]) for i, name in enumerate(names)]
+        rows = values[field.name][:count]
+        if field.columns:
+            columns += [(name, [_one(row[i]) for row in rows]) for i, name in enumerate(field.columns)]
+        elif field.dtype != "bytes" and len(field.shape) == 1 and not field.is_ragged and not field.sizes:
+            columns += [(f"{field.name}[{i}]", [_one(row[i]) for row in rows]) for i in range(field.width)]
         else:
             columns.append((field.name, [short(row, field) + _class(row, field) for row in rows]))
+    return columns
+
+
+def _show_rows(values: Values, fields: Sequence[Field], length: int) -> list[str]:
+    """The first rows, a column for each number of them."""
+    columns = _columns(values, fields, min(length, ROWS))
     shown = columns[:COLUMNS]
     body = zip(*(cells for _, cells in shown), strict=True)
     lines = table([["row", *(name for name, _ in shown)], *([str(i), *row] for i, row in enumerate(body))])

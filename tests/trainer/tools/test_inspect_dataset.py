@@ -115,3 +115,22 @@ def test_an_older_dataset_is_told_in_one_line(tmp_path, capsys):
     assert main([str(tmp_path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("the dataset is of format 2, this version reads format 3; preprocess it again")
+
+
+def test_single_rows_are_shown_side_by_side(tmp_path, capsys):
+    fields = [
+        Field(name="numbers", dtype="float32", shape=(2,), role="input", columns=["age", "price"]),
+        Field(name="kinds", dtype="int64", shape=(1,), role="input", columns=["city"], sizes=[1200]),
+        Field(name="note", dtype="int64", shape=(3,), role="input", sizes=[500]),
+        Field(name="label", dtype="int64", role="target", classes=["no", "yes"]),
+    ]
+    record = {"numbers": [[1, 2], [3, 4]], "kinds": [[7], [8]], "note": [[1, 2, 0], [4, 5, 6]], "label": [1, 0]}
+    write_dataset(str(tmp_path), fields, {"train": [[record], [record]]})
+    assert main([str(tmp_path), "--windows", "2"]) == 0
+    text = capsys.readouterr().out
+    lines = [line.split() for line in text.splitlines()]
+    assert ["age", "1.0000", "1.0000"] in lines
+    assert ["city", "7", "7"] in lines
+    assert "  label    1 (yes)    1 (yes)" in text
+    assert "city (1,200)" in text
+    assert "500 words" in text
