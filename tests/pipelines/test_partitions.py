@@ -160,6 +160,7 @@ def test_too_many_partitions(lake, capsys, monkeypatch, tmp_path):
     assert "output.partition_by: customer would make more than 20 partitions" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_rows_per_record(tmp_path):
     other = Lake(tmp_path)
     other.write("a.parquet", make_table(100))

@@ -131,6 +131,7 @@ def test_texts_are_numbers_of_their_words(lake, splits, train):
             assert values["note"].tolist() == expected + [0] * (5 - len(expected))
 
 
+@pytest.mark.slow
 def test_a_csv_of_the_same_rows_gives_the_same_fields(lake, splits, tmp_path):
     other = Lake(tmp_path)
     for day in range(3):
@@ -147,6 +148,7 @@ def test_a_csv_of_the_same_rows_gives_the_same_fields(lake, splits, tmp_path):
                     np.testing.assert_array_equal(found[row][field], value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 3])
 def test_any_number_of_workers_gives_the_same_bytes(lake, tmp_path, workers):
     before, output = lake.shards(), lake.output
@@ -158,6 +160,7 @@ def test_any_number_of_workers_gives_the_same_bytes(lake, tmp_path, workers):
         lake.output = output
 
 
+@pytest.mark.slow
 def test_units_make_no_difference_to_rows(lake, splits, tmp_path, monkeypatch):
     """One unit a group of rows: the same rows with the same values, in another order."""
     from beamfeed.transforms.sources.table import plan
@@ -177,6 +180,7 @@ def test_units_make_no_difference_to_rows(lake, splits, tmp_path, monkeypatch):
         lake.output = output
 
 
+@pytest.mark.slow
 def test_a_table_that_grows_moves_no_row(lake, splits, tmp_path):
     for by in ("key", "row"):
         found = []
