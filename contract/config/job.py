@@ -46,9 +46,10 @@ class Job(Section):
     def _sections_fit_the_source(self) -> "Job":
         used = self.source.sections
         for name in ("prepare", "windows", "label", "features"):
-            if name in self.model_fields_set and name not in used:
+            given = name in self.model_fields_set and getattr(self, name) not in ({}, [])
+            if given and name not in used:
                 raise ValueError(f"{name}: does not go with source.kind: {self.source.kind}")
-            if used.get(name) and (name not in self.model_fields_set or getattr(self, name) == {}):
+            if used.get(name) and not given:
                 raise ValueError(f"{name}: is missing")
         if "by" not in self.split.model_fields_set and self.split.by not in self.source.split_by:
             object.__setattr__(self.split, "by", self.source.split_by[0])

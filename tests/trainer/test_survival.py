@@ -10,6 +10,7 @@ import time
 
 import keras
 import numpy as np
+import psutil
 import pytest
 import yaml
 from labelled import labelled_job, write_labelled
@@ -110,6 +111,15 @@ def wait_for_step(job: str, step: int, group: list[subprocess.Popen]) -> None:
         if any(process.poll() is not None for process in group):
             return
         time.sleep(0.01)
+
+
+def wait_for_listening(process: subprocess.Popen) -> None:
+    """Waits until a worker is there for the others to come."""
+    deadline = time.monotonic() + 100
+    while not any(one.status == "LISTEN" for one in psutil.Process(process.pid).net_connections("tcp")):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.1)
 
 
 def weights(job: str) -> list[np.ndarray]:
@@ -218,7 +228,7 @@ def test_a_worker_that_never_comes_is_named(job_file, start):
 
 def test_sigterm_ends_a_worker_that_waits(job_file, start):
     (chief,) = start(job_file("alone", worker_timeout="5m"), workers=2, come=1)
-    time.sleep(8)
+    wait_for_listening(chief)
     chief.send_signal(signal.SIGTERM)
     code, errors = end(chief, 30)
     assert code > 128
