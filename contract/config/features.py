@@ -188,3 +188,18 @@ def from_short(value: Any) -> Any:
 def own_functions(features: Mapping[str, Section]) -> dict[str, str]:
     """The functions of the user's own, `module:name`, by their keys in the job file."""
     return {f"features.{name}.function": one.function for name, one in features.items() if isinstance(one, Own)}
+
+
+def key_columns(features: Mapping[str, Section]) -> frozenset[str]:
+    """The columns that only name rows: those of `pass` with `role: key` that no other feature names."""
+    passed, others = set(), set()
+    for name, one in features.items():
+        if isinstance(one, Pass) and one.role == "key":
+            passed.add(one.column or name)
+        elif isinstance(one, Cross):
+            others |= set(one.of)
+        elif isinstance(one, Own):
+            others |= set(one.columns)
+        elif isinstance(one, Feature):
+            others.add(one.column or name)
+    return frozenset(passed - others)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.duration import checked_duration
-from beamfeed.contract.config.section import Duration, Fraction, Section
+from beamfeed.contract.config.section import Duration, Fraction, Section, class_name
 
 SplitName = Literal["train", "eval", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "eval", "test")
@@ -40,7 +40,8 @@ class Split(Section):
     )
     train_from: Time | None = Field(default=None, description="With by: time of a table: rows before are not used.")
     gap: Duration | None = Field(
-        default=None, description="With by: time of a table: rows in so long a time before each cut are not used: 7d."
+        default=None,
+        description="With by: time of a table: rows so long before the first cut are not used: 7d.",
     )
     stratify: bool = Field(
         default=False, description="With by: row of a table, each class of the label has its exact share in each split."
@@ -48,6 +49,11 @@ class Split(Section):
     seed: int = Field(default=7, description="By a hash, another seed deals assets or rows out differently.")
 
     _gap = field_validator("gap")(checked_duration)
+
+    @field_validator("train", "eval", "test", mode="before")
+    @classmethod
+    def _values_as_text(cls, value: Any) -> Any:
+        return [class_name(one) for one in value] if isinstance(value, list) else value
 
     @field_validator("train_from", "eval_from", "test_from", mode="before")
     @classmethod

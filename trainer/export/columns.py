@@ -4,16 +4,20 @@ It holds a copy of the dataset's transform graph, the very one that the training
 rows went through, so what is served cannot be preprocessed otherwise.
 """
 
-from collections.abc import Callable
+import keyword
+import math
+import re
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from beamfeed.trainer.tasks.objective import Objective
 
 Outputs = dict[str, tf.Tensor]
-NO_TIME = tf.int64.min
+MISSING: dict[tf.DType, Any] = {tf.float32: math.nan, tf.string: "", tf.int64: np.int64(tf.int64.min)}
 
 
 class ColumnServing(tf.Module):
@@ -23,32 +27,47 @@ class ColumnServing(tf.Module):
       model: of the objective's signature.
       objective: what was learned, and so what the functions return.
       transform: the folder of the dataset's transform graph.
+      unused: columns of the graph that nothing is learned from.
     """
 
-    def __init__(self, model: keras.Model, objective: Objective, transform: str):
+    def __init__(self, model: keras.Model, objective: Objective, transform: str, unused: Set[str] = frozenset()):
         super().__init__()
         self.model = model
         self._objective = objective
-        told = objective.constants()
-        self.classes = tf.function(lambda: {name: tf.identity(one) for name, one in told.items()}, input_signature=[])
         self.transform: Any = tf.saved_model.load(transform)
         (self._columns,), _ = self.transform.transform_fn.structured_input_signature
+        self._unused = unused & self._columns.keys()
+        self._arguments = argument_names([name for name in self._columns if name not in self._unused])
+        told = {
+            "columns": tf.constant(list(self._arguments), tf.string),
+            "arguments": tf.constant(list(self._arguments.values()), tf.string),
+            **objective.constants(),
+        }
+        self.told = tf.function(lambda: {name: tf.identity(one) for name, one in told.items()}, input_signature=[])
 
     def signatures(self) -> dict[str, Callable[..., Outputs]]:
         """The functions to save, by the names of their signatures."""
-        columns = {name: tf.TensorSpec([None], spec.dtype, name=name) for name, spec in self._columns.items()}
+        columns = {
+            argument: tf.TensorSpec([None], self._columns[name].dtype, name=argument)
+            for name, argument in self._arguments.items()
+        }
+        fields = self._objective.signature.inputs
+        of_field = argument_names(list(fields))
         inputs = {
-            name: tf.TensorSpec([None, *one.shape], one.dtype, name=name)
-            for name, one in self._objective.signature.inputs.items()
+            argument: tf.TensorSpec([None, *fields[name].shape], fields[name].dtype, name=argument)
+            for name, argument in of_field.items()
         }
         strings = tf.TensorSpec([None], tf.string, name="examples")
         found = {
-            "serving_default": tf.function(self.run_columns).get_concrete_function(columns),
+            "serving_default": tf.function(
+                lambda found: self.run_columns({name: found[one] for name, one in self._arguments.items()})
+            ).get_concrete_function(columns),
             "examples": tf.function(self.run_examples, input_signature=[strings]).get_concrete_function(),
-            "preprocessed": tf.function(self.run_preprocessed).get_concrete_function(inputs),
+            "preprocessed": tf.function(
+                lambda found: self.run_preprocessed({name: found[one] for name, one in of_field.items()})
+            ).get_concrete_function(inputs),
+            "columns": self.told.get_concrete_function(),
         }
-        if self._objective.constants():
-            found["classes"] = self.classes.get_concrete_function()
         return found
 
     def run_columns(self, columns: dict[str, tf.Tensor]) -> Outputs:
@@ -57,13 +76,14 @@ class ColumnServing(tf.Module):
         Numbers are float32, and NaN is missing; texts and categories are strings, and "" is missing; times are int64
         seconds since 1970, and the smallest number is missing.
         """
-        fields = self.transform.transform_fn(columns)
-        return self.run_preprocessed(fields)
+        batch = tf.shape(next(iter(columns.values())))
+        nothing = {name: tf.fill(batch, tf.constant(MISSING[self._columns[name].dtype])) for name in self._unused}
+        return self.run_preprocessed(self.transform.transform_fn({**columns, **nothing}))
 
     def run_examples(self, examples: tf.Tensor) -> Outputs:
         """Serialized tf.train.Example `[batch]` with a feature for each column; one that is not there is missing."""
-        missing = {tf.float32: float("nan"), tf.string: "", tf.int64: NO_TIME}
-        spec = {name: tf.io.FixedLenFeature([], one.dtype, missing[one.dtype]) for name, one in self._columns.items()}
+        types = {name: self._columns[name].dtype for name in self._arguments}
+        spec = {name: tf.io.FixedLenFeature([], type_, MISSING[type_]) for name, type_ in types.items()}
         return self.run_columns(tf.io.parse_example(examples, spec))
 
     def run_preprocessed(self, fields: dict[str, tf.Tensor]) -> Outputs:
@@ -71,6 +91,27 @@ class ColumnServing(tf.Module):
         x = self._objective.inputs(fields)
         given = self.model(x, training=False)
         return self._objective.serve(x, self._objective.outputs(given), None)
+
+
+def argument_names(columns: Sequence[str]) -> dict[str, str]:
+    """For each column a name that a signature can have: letters, digits and _; those that can be stay as they are."""
+    found: dict[str, str] = {}
+    fine = [name for name in columns if _is_argument(name)]
+    for column in columns:
+        name = column
+        if not _is_argument(name):
+            name = re.sub(r"[^A-Za-z0-9_]+", "_", column).strip("_") or "column"
+            name = name if name[0].isalpha() else f"column_{name}"
+            name = name if _is_argument(name) else f"{name}_"
+            base, number = name, 2
+            while name in fine or name in found.values():
+                name, number = f"{base}_{number}", number + 1
+        found[column] = name
+    return found
+
+
+def _is_argument(name: str) -> bool:
+    return bool(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)) and not keyword.iskeyword(name)
 
 
 def takes_columns(transform: str) -> bool:

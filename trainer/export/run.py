@@ -1,6 +1,7 @@
 """Writes what a training run leaves behind: the Keras model, a SavedModel, the report, and the result last."""
 
 from beamfeed.contract.config.columns import resolve_ranges
+from beamfeed.contract.config.features import key_columns
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
@@ -31,7 +32,8 @@ def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
     model.save(names.model)
     transform = manifest.data_layout(job.output.path).transform_fn
     ranges = resolve_ranges(job.prepare.range, manifest.features)
-    save_serving(model, objective, manifest, transform, job.prepare.missing, names.saved_model, ranges)
+    unused = key_columns(job.features)
+    save_serving(model, objective, manifest, transform, job.prepare.missing, names.saved_model, ranges, unused)
     pictures = Pictures(job, manifest, objective)
     pictures.write_report(names.report, outcome.epochs, outcome.result.watched, model)
     write_result(job.train.workdir, outcome.result)

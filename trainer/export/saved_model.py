@@ -5,7 +5,7 @@ dataset's transform graph, the very one that scaled the training windows, so
 what is served cannot be scaled otherwise than what was trained on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import keras
@@ -169,11 +169,11 @@ def constant_of(missing: Missing) -> float | None:
 
 def save_serving(
     model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str,
-    ranges: Sequence[tuple[int, float, float]] = (),
+    ranges: Sequence[tuple[int, float, float]] = (), unused: Set[str] = frozenset(),
 ) -> None:  # fmt: skip
     """Writes a SavedModel with the signatures of `Serving`, or of `ColumnServing`; loading takes TensorFlow alone."""
     module: Serving | ColumnServing = (
-        ColumnServing(model, objective, transform)
+        ColumnServing(model, objective, transform, unused)
         if takes_columns(transform)
         else Serving(model, objective, manifest, transform, missing, ranges)
     )

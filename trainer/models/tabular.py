@@ -85,7 +85,7 @@ def inputs_beside(
     if not (one.dtype == "int64" and one.columns and one.sizes):
         raise UserError(_unfit(name, one, model))
     return [
-        keras.layers.Embedding(count, size or embedding_size(count), name=f"{column}_embedding")(part)
+        keras.layers.Embedding(count, size or embedding_size(count), name=f"{name}_{column}_embedding")(part)
         for part, column, count in zip(categories_of(values, one), one.columns, one.sizes, strict=True)
     ]
 
@@ -99,11 +99,13 @@ def _sums(inputs: dict[str, keras.KerasTensor], signature: Signature, model: str
             values = inputs[name]
             if one.dtype == "float32":
                 flat = keras.layers.Flatten()(values) if len(one.shape) > 1 else _as_column(values, one)
-                terms.append(keras.layers.Dense(output.units, name=f"{output_name}_{name}", dtype="float32")(flat))
+                terms.append(
+                    keras.layers.Dense(output.units, name=f"{output_name}_{name}_weights", dtype="float32")(flat)
+                )
             elif one.dtype == "int64" and one.columns and one.sizes:
                 terms += [
                     keras.layers.Embedding(
-                        count, output.units, embeddings_initializer="zeros", name=f"{output_name}_{column}",
+                        count, output.units, embeddings_initializer="zeros", name=f"{output_name}_{name}_{column}",
                         dtype="float32",
                     )(part)
                     for part, column, count in zip(categories_of(values, one), one.columns, one.sizes, strict=True)

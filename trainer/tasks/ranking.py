@@ -86,19 +86,20 @@ class PrecisionAt(ScoreCounts):
     """The share of yes among the highest scores.
 
     Args:
-      top: how many of them; below 1, a share of all.
+      top: how many of them.
+      is_share: whether `top` is a share of all.
     """
 
     tells_few_apart: ClassVar[bool] = False
 
-    def __init__(self, top: float, num_thresholds: int = BINS, name: str | None = None):
+    def __init__(self, top: float, is_share: bool = False, num_thresholds: int = BINS, name: str | None = None):
         super().__init__(num_thresholds, name)
-        self.top = top
+        self.top, self.is_share = top, is_share
 
     def tell(self, no: np.ndarray, yes: np.ndarray) -> float:
         """Of a bin that is only in part among them, its mean."""
         found, taken = np.cumsum(yes[::-1]), np.cumsum((yes + no)[::-1])
-        top = self.top * taken[-1] if self.top < 1 else min(self.top, taken[-1])
+        top = self.top * taken[-1] if self.is_share else min(self.top, taken[-1])
         return float(np.interp(top, [0, *taken], [0, *found]) / top)
 
 
@@ -153,5 +154,6 @@ PRECISION_AT = re.compile(r"precision_at_([1-9]\d*)(_percent)?")
 def find_ranking(name: str) -> ScoreCounts | None:
     """The metric of a name, such as `roc_auc`, `precision_at_100`, `precision_at_1_percent`; None if there is none."""
     if found := PRECISION_AT.fullmatch(name):
-        return PrecisionAt(int(found[1]) / 100 if found[2] else int(found[1]))
+        top, is_share = int(found[1]), bool(found[2])
+        return None if is_share and top > 100 else PrecisionAt(top / 100 if is_share else top, is_share)
     return RANKING[name]() if name in RANKING else None

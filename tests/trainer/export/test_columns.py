@@ -47,7 +47,6 @@ def columns_of(table: pd.DataFrame) -> dict[str, tf.Tensor]:
         "kind": tf.constant(table["kind"].fillna("").tolist()),
         "city": tf.constant(table["city"].tolist()),
         "note": tf.constant(table["note"].fillna("").tolist()),
-        "row": tf.constant(table["row"].tolist()),
         "when": tf.constant(seconds.to_numpy()),
     }
 
@@ -97,7 +96,7 @@ def test_examples_are_columns_in_another_form(model):
 
 def test_the_threshold_is_that_of_the_best_epoch(trained, model):
     result = json.loads((trained.folder / "model" / "complete.json").read_text())
-    told = model.signatures["classes"]()
+    told = model.signatures["columns"]()
     assert told["threshold"].numpy() == pytest.approx(result["metrics"]["best_threshold"])
     assert told["classes"].numpy().tolist() == [b"0", b"1"]
     found = model.signatures["serving_default"](**columns_of(make_table(300, seed=4)))

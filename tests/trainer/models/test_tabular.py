@@ -68,8 +68,11 @@ def test_linear_is_a_sum():
     model.set_weights([rng.normal(size=weight.shape) for weight in model.get_weights()])
     by_name = {weight.path: weight.numpy() for weight in model.weights}
     numbers, categories = rng.normal(size=(5, 3)).astype("f4"), np.array([[0, 7], [3, 1], [2, 2], [1, 49], [0, 0]])
-    expected = numbers @ by_name["price_numbers/kernel"] + by_name["price_numbers/bias"]
-    expected += by_name["price_kind/embeddings"][categories[:, 0]] + by_name["price_city/embeddings"][categories[:, 1]]
+    expected = numbers @ by_name["price_numbers_weights/kernel"] + by_name["price_numbers_weights/bias"]
+    expected += (
+        by_name["price_categories_kind/embeddings"][categories[:, 0]]
+        + by_name["price_categories_city/embeddings"][categories[:, 1]]
+    )
     found = model({"numbers": tf.constant(numbers), "categories": tf.constant(categories)})
     np.testing.assert_allclose(found, expected * 10 + 100, rtol=1e-5)
 

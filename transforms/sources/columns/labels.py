@@ -123,7 +123,10 @@ def _name(value: Any) -> str | None:
     if isinstance(value, float | Decimal):
         if not np.isfinite(float(value)):
             return None
-        value = int(value) if value == int(value) else value
+        if value == int(value):
+            value = int(value)
+        elif isinstance(value, Decimal):  # 1.50 and 1.5 are one
+            return format(value.normalize(), "f")
     return class_name(value)
 
 

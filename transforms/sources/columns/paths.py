@@ -7,7 +7,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beamfeed.contract.errors import JobFailed
+
 _KEY = re.compile(r"(?:^|/)([^/=]+)=([^/]*)(?=/)")  # a folder such as machine=A
+LONGEST = 255  # bytes of a folder's name, on most file systems
 NOTHING = "__HIVE_DEFAULT_PARTITION__"  # how Hive writes a missing value
 
 
@@ -34,6 +37,9 @@ def folders_of(columns: Sequence[str], values: Sequence[pa.Array]) -> pa.StringA
     parts = []
     for name, column in zip(columns, values, strict=True):
         encoded = column.dictionary_encode(null_encoding="encode")
-        names = pa.array([folder_name(name, value) for value in encoded.dictionary.to_pylist()], pa.string())
+        folders = [folder_name(name, value) for value in encoded.dictionary.to_pylist()]
+        if long := [folder for folder in folders if len(folder.encode()) > LONGEST]:
+            raise JobFailed(f"output.partition_by: {name} has values too long for a folder's name: {long[0][:60]}...")
+        names = pa.array(folders, pa.string())
         parts.append(names.take(encoded.indices))
     return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "/")

@@ -23,12 +23,9 @@ def record_fields(schema: TableSchema, labels: Sequence[Label], statistics: Tabl
     if names := number_names(schema):
         found.append(Field(name=NUMBERS, dtype="float32", shape=(len(names),), role="input", columns=names))
     if sizes := category_sizes(statistics, schema):
-        found.append(
-            Field(
-                name=CATEGORIES, dtype="int64", shape=(len(sizes),), role="input", columns=list(sizes),
-                sizes=list(sizes.values()),
-            )
-        )  # fmt: skip
+        columns, counts = map(list, zip(*sizes, strict=True))
+        wide = (len(columns),)
+        found.append(Field(name=CATEGORIES, dtype="int64", shape=wide, role="input", columns=columns, sizes=counts))
     for feature in schema.features:
         match feature.section:
             case Text() as section:
@@ -40,11 +37,16 @@ def record_fields(schema: TableSchema, labels: Sequence[Label], statistics: Tabl
             case Pass() as section:
                 dtype = "float32" if section.as_ == "number" else "bytes"
                 found.append(Field(name=feature.name, dtype=dtype, role=section.role))
-    columns = {spec.column: spec for spec in schema.labels}
+    specs = {spec.column: spec for spec in schema.labels}
     for label in labels:
-        classes = list(columns[label.column].classes or ()) if label.column else []
+        classes = list(specs[label.column].classes or ()) if label.column else []
         dtype = "float32" if label.classes is None else "int64"
         found.append(Field(name=label.name, dtype=dtype, role=label.role, classes=classes))
+    for one in found:
+        if same := [name for name in one.columns if one.columns.count(name) > 1]:
+            raise UserError(
+                f"features: two columns of {one.name!r} would be called {same[0]!r}; give a feature its own name"
+            )
     names = [one.name for one in found]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"features and labels: two fields would be called {twice[0]!r}; give one its own name")

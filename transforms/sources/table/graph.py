@@ -36,11 +36,10 @@ from beamfeed.transforms.sources.table.learned import bucket_edges, number_rows,
 from beamfeed.transforms.sources.table.own import call_own
 from beamfeed.transforms.sources.table.rows import NO_TIME
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
-from beamfeed.transforms.sources.table.statistics import TableStatistics, counted_features, numeric_features
+from beamfeed.transforms.sources.table.statistics import NO_TERM, TableStatistics, counted_features, numeric_features
 from beamfeed.transforms.sources.table.words import words_of
 
 NUMBERS, CATEGORIES = "numbers", "categories"
-NO_TERM = "\x00"  # the first line of a vocabulary
 Columns = dict[str, tf.Tensor]
 
 

@@ -67,21 +67,22 @@ def vocabulary(counts: ValueCounts, section: Section) -> list[str]:
     return counts.frequent(section.min_count, section.max_size)
 
 
-def category_sizes(found: TableStatistics, schema: TableSchema) -> dict[str, int]:
-    """How many numbers each column of `categories` may have, by its name, in order."""
-    sizes: dict[str, int] = {}
+def category_sizes(found: TableStatistics, schema: TableSchema) -> list[tuple[str, int]]:
+    """The names of the columns of `categories`, in order, and how many numbers each may have."""
+    sizes: list[tuple[str, int]] = []
     for feature in schema.features:
         match feature.section:
             case Categorical() as section if section.hash:
-                sizes[feature.name] = 1 + section.hash
+                sizes.append((feature.name, 1 + section.hash))
             case Categorical() as section:
-                sizes[feature.name] = 1 + section.unseen + len(vocabulary(_counts_of(found, feature, schema), section))
+                terms = len(vocabulary(_counts_of(found, feature, schema), section))
+                sizes.append((feature.name, 1 + section.unseen + terms))
             case Bucket():
-                sizes[feature.name] = 2 + len(bucket_edges(found, feature, schema))
+                sizes.append((feature.name, 2 + len(bucket_edges(found, feature, schema))))
             case DateParts() as section if not section.cyclic:
-                sizes |= {f"{feature.name}_{part}": 1 + DATE_PARTS[part] for part in section.parts}
+                sizes += [(f"{feature.name}_{part}", 1 + DATE_PARTS[part]) for part in section.parts]
             case Cross() as section:
-                sizes[feature.name] = section.hash
+                sizes.append((feature.name, section.hash))
     return sizes
 
 

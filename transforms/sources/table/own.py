@@ -1,5 +1,6 @@
 """Functions of the user's own in the graph of a table: from columns by name to fields by name."""
 
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -40,6 +41,8 @@ def call_own(feature: NamedFeature, inputs: dict[str, tf.Tensor]) -> dict[str, t
         raise UserError(f"{key}: {section.function} gives a {type(found).__name__}, it must give a dict of tensors")
     for name, tensor in found.items():
         what = f"{key}: {section.function} gives {name!r}"
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise UserError(f"{what}, and the name of a field is of letters, digits and _")
         if not isinstance(tensor, tf.Tensor):
             raise UserError(f"{what} as a {type(tensor).__name__}, it must be a tensor [batch, ...]")
         if tensor.dtype not in _DTYPES:

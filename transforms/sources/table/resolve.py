@@ -45,8 +45,9 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
     options = TextOptions(source.csv, tuple(wanted), texts=tuple(texts), lenient=True)
     looks, text = look_at_sample(files, options)
     seen = column_types([look.schema for look in looks.values()])
+    in_files = frozenset(seen)
     seen |= {name: [pa.string()] for name in of_path if name not in seen}
-    types = {name: most_common(found) for name, found in seen.items()}
+    types = {name: most_common(_known(found)) for name, found in seen.items()}
     has = ", ".join(types)
     asked: list[tuple[str, str | None]] = [("output.partition_by", name) for name in job.output.partition_by]
     asked += [("source.key", source.key), ("source.time", source.time), ("split.column", split.column)]
@@ -62,6 +63,10 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
         raise UserError("split.stratify: is by the classes of the label; give the label 'classes: auto'")
     never = [*(name for name in (source.key, source.time, split.column) if name), *(label.column for label in labels)]
     features = resolve_features(job.features, types, never)
+    for feature in features:
+        for label in labels:
+            if label.column in feature.columns and not isinstance(feature.section, Pass):
+                raise UserError(f"features: {feature.name!r} reads the label's column {label.column!r}")
     numbers, others, dates = _by_reading(features)
     wrong = [name for name in numbers if not is_number(types[name]) and name not in of_path]
     if wrong:
@@ -79,12 +84,18 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
         time=time,
         partitions=tuple(job.output.partition_by),
         stratify=split.stratify,
-        of_path=frozenset(of_path) - {name for look in looks.values() for name in look.schema.names},
+        booleans=frozenset(name for name, found in seen.items() if any(map(pa.types.is_boolean, found))),
+        of_path=frozenset(of_path) - in_files,
         text=text,
         remarks=tuple(f"source.csv: {line}" for line in described(looks)),
     )
     check_once(looks, schema.columns)
     return schema
+
+
+def _known(types: Sequence[pa.DataType]) -> Sequence[pa.DataType]:
+    """The types without those of files that hold nothing, if there are others."""
+    return [type_ for type_ in types if not pa.types.is_null(type_)] or types
 
 
 def _named(job: Job) -> list[str]:
@@ -198,8 +209,9 @@ def _time_units(
     """
     order = None
     if is_text(type_):
-        path = next((path for path, look in looks.items() if name in look.schema.names), None)
-        some = [of_path or ""] if path is None else peek(path, [name], text)
+        some = [] if of_path is None else [of_path]
+        for path in (path for path, look in looks.items() if name in look.schema.names and not some):
+            some = [value for value in peek(path, [name], text) if value.strip()]
         guess = guess_order(some)
         if guess.how is None:
             told = guess.unsure or next((value for value in some if value), "")

@@ -13,11 +13,17 @@ from beamfeed.transforms.sources.base import Unit
 from beamfeed.transforms.sources.columns.labels import LabelColumn, class_names, read_label
 from beamfeed.transforms.sources.columns.numbers import to_float32
 from beamfeed.transforms.sources.columns.paths import NOTHING, folders_of, key_columns
-from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
+from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits, is_text
 from beamfeed.transforms.sources.readers import BAD, iter_batches
 from beamfeed.transforms.sources.table.plan import TableAsset
 from beamfeed.transforms.sources.table.schema import TableSchema
 
+_BYTES = (
+    pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_string,
+    pa.types.is_large_string,
+)  # fmt: skip
+_NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
+CLASS_WORDS = ("None", "none", "nil", "-", "--", "---")  # that stand for nothing elsewhere, and may well be a class
 NO_TIME = np.iinfo(np.int64).min  # for a missing time
 _MOST_BAD_TIMES = 1000  # of a batch, before its file is given up
 
@@ -91,34 +97,45 @@ def to_rows(
         return pa.repeat(pa.scalar(None if value == NOTHING else value, pa.string()), batch.num_rows)
 
     found: dict[str, pa.Array] = {}
-    for name in schema.numbers:
-        found[name] = pa.array(_numbers(path, name, column(name)))
     nothing = schema.null_words(path)
+
+    def text(name: str, missing: Sequence[str] = nothing) -> pa.StringArray:
+        return without(to_text(column(name), name, wrong, is_bool=name in schema.booleans), missing)
+
+    for name in schema.numbers:
+        found[name] = pa.array(_numbers(name, column(name), nothing, wrong))
     for name in schema.texts:
-        found[name] = without(to_text(column(name)), nothing if name not in schema.prose else ())
-    ticks = {name: _ticks(path, column(name), units, wrong, name) for name, units in schema.times.items()}
-    for name, nanoseconds in ticks.items():
-        seconds = np.where(nanoseconds == NO_TIME, NO_TIME, nanoseconds // 1_000_000_000)
-        found[name] = pa.array(seconds)
+        found[name] = text(name, () if name in schema.prose else nothing)
+    for name, units in schema.times.items():
+        if name in schema.dated:
+            found[name] = pa.array(_seconds(path, column(name), units, wrong, name))
     for label, section in zip(schema.labels, (one for one in labels if one.column), strict=True):
-        values = read_label(column(label.column), label)
+        values = column(label.column)
+        if label.classes is not None:
+            # What the job lists is no word for nothing.
+            missing = [word for word in nothing if word not in {*label.classes, *CLASS_WORDS}]
+            values = without(to_text(values, label.column, wrong, is_bool=label.column in schema.booleans), missing)
+        values = read_label(values, label)
         _check_label(values, label, section, wrong)
         found[label_name(label)] = values
     for feature in schema.features:
         if feature.required:
             _check_there(found, feature.columns[0], wrong)
-    key = None if schema.key is None else to_text(column(schema.key))
+    key = None if schema.key is None else text(schema.key)
     if key is not None:
+        # One customer, however a file writes the number: pandas makes 7.0 of 7 where others are missing.
+        key = pc.replace_substring_regex(pc.utf8_trim_whitespace(key), r"^(-?\d+)\.0+$", r"\1")
         for at in np.flatnonzero(key.is_null().to_numpy(zero_copy_only=False)).tolist():
             wrong.setdefault(at, f"{schema.key} is missing")
-    split = None if schema.split is None else class_names(column(schema.split))
-    time = None if schema.time is None else ticks[schema.time]
-    if time is not None:
+    split = None if schema.split is None else text(schema.split)
+    time = None
+    if schema.time is not None:
+        time = _ticks(path, column(schema.time), schema.times[schema.time], wrong, schema.time)
         for at in np.flatnonzero(time == NO_TIME).tolist():
             wrong.setdefault(at, f"{schema.time} is missing")
     folder = None
     if schema.partitions:
-        folder = folders_of(schema.partitions, [to_text(column(name)) for name in schema.partitions])
+        folder = folders_of(schema.partitions, [text(name) for name in schema.partitions])
     first_label = found[label_name(schema.labels[0])] if schema.stratify else None
     return TableRows(path, first, pa.RecordBatch.from_pydict(found), key, split, time, folder, first_label, wrong)
 
@@ -130,35 +147,73 @@ def _told(column: pa.Array) -> dict[int, str]:
     return {row: column[row].as_py() for row in rows}
 
 
-def _numbers(path: str, name: str, column: pa.Array) -> np.ndarray:
-    """float32 [n]; null, NaN and infinity are NaN."""
-    if pa.types.is_string(column.type):  # of the path
-        try:
-            column = column.cast(pa.float32())
-        except pa.ArrowInvalid:
-            raise BadInput(path, "path", f"{name} is {column[0].as_py()!r}, a number is needed") from None
+def _numbers(name: str, column: pa.Array, nothing: Sequence[str], wrong: dict[int, str]) -> np.ndarray:
+    """float32 [n]; null, NaN and infinity are NaN. Of text, as a path or a column for other ends too has it, too."""
+    if is_text(column.type):
+        text = without(pc.utf8_trim_whitespace(to_text(column, name, wrong)), nothing)
+        fits = pc.fill_null(pc.match_substring_regex(text, _NUMBER), True)
+        for at in np.flatnonzero(~fits.to_numpy(zero_copy_only=False)).tolist():
+            wrong.setdefault(at, f"{name}: {text[at].as_py()!r} is not a number")
+        column = pc.if_else(fits, text, pa.scalar(None, pa.string())).cast(pa.float32())
     values = to_float32(column)
     finite = np.isfinite(values)
     return values if finite.all() else np.where(finite, values, np.float32(np.nan))
 
 
-def to_text(column: pa.Array) -> pa.StringArray:
-    """A column of any single values as text, string [n]; null and empty are null. Numbers are as they are written."""
+def to_text(column: pa.Array, name: str, wrong: dict[int, str], *, is_bool: bool = False) -> pa.StringArray:
+    """A column of any single values as text, string [n]; null and empty are null. Numbers are as they are written.
+
+    Args:
+      column: of a batch.
+      name: of it, and
+      wrong: what is wrong with rows: those whose text is not UTF-8 are told.
+      is_bool: whether it holds true and false, which a text may write with capitals.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type) or pa.types.is_null(column.type):
         return class_names(column)
-    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-        column = column.cast(pa.string())
+    if any(of(column.type) for of in _BYTES):
+        column = _utf8(column, name, wrong)
     text = column if pa.types.is_string(column.type) else column.cast(pa.string())
+    if is_bool:
+        text = pc.utf8_lower(text)
     empty = pc.equal(text, "")
     return pc.if_else(empty, pa.scalar(None, pa.string()), text) if pc.any(empty).as_py() else text
+
+
+def _utf8(column: pa.Array, name: str, wrong: dict[int, str]) -> pa.StringArray:
+    """Text, or binary as text; a value that is none is missing, and told."""
+    try:
+        text = column if pa.types.is_string(column.type) else column.cast(pa.string())
+        text.validate(full=True)
+        return text
+    except pa.ArrowInvalid:
+        values = column.cast(pa.large_binary()).to_pylist()
+    for row, value in enumerate(values):
+        try:
+            values[row] = None if value is None else value.decode()
+        except UnicodeDecodeError:
+            values[row] = None
+            wrong.setdefault(row, f"{name} is not UTF-8")
+    return pa.array(values, pa.string())
 
 
 def without(texts: pa.StringArray, words: Sequence[str]) -> pa.StringArray:
     """The texts; those that stand for a missing value are null."""
     missing = pc.is_in(texts, value_set=pa.array(words, pa.string()))
     return pc.if_else(missing, pa.scalar(None, pa.string()), texts) if pc.any(missing).as_py() else texts
+
+
+def _seconds(path: str, column: pa.Array, units: TimeUnits, wrong: dict[int, str], name: str) -> np.ndarray:
+    """int64 [n] seconds since 1970; NO_TIME where one is missing. Of typed columns also far from today: 9999-12-31."""
+    if (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)) and units.zone is None:
+        seconds = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
+        return np.asarray(seconds.fill_null(NO_TIME).to_numpy())
+    ticks = _ticks(path, column, units, wrong, name)
+    return np.where(ticks == NO_TIME, NO_TIME, ticks // 1_000_000_000)
 
 
 def _ticks(path: str, column: pa.Array, units: TimeUnits, wrong: dict[int, str], name: str) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from beamfeed.contract.config.features import Feature, Text
+from beamfeed.contract.config.features import Feature, Pass, Text
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.transforms.rejects import BadInput
@@ -37,8 +37,11 @@ class NamedFeature:
 
     @property
     def required(self) -> bool:
-        """Whether a row without a value is set aside."""
-        return isinstance(self.section, Feature) and self.section.required
+        """Whether a row without a value is set aside: where the job says so, and where a model would get NaN."""
+        section = self.section
+        if isinstance(section, Pass) and (section.role, section.as_) == ("input", "number"):
+            return True
+        return isinstance(section, Feature) and section.required
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class TableSchema:
       time: the column that the job splits by, if it does.
       partitions: the columns of output.partition_by.
       stratify: whether splits are stratified by the first label.
+      booleans: columns that hold true and false in some file.
       of_path: the columns that paths tell, and files do not have.
       text: how texts are written.
       remarks: what was found out of the files that the user did not say.
@@ -69,6 +73,7 @@ class TableSchema:
     split: str | None = None
     time: str | None = None
     partitions: tuple[str, ...] = ()
+    booleans: frozenset[str] = frozenset()
     stratify: bool = field(default=False, kw_only=True)
     of_path: frozenset[str] = frozenset()
     text: TextOptions = field(default=TextOptions(), kw_only=True)
@@ -85,6 +90,11 @@ class TableSchema:
     def names(self) -> list[str]:
         """Those that files must have."""
         return [name for name in self.columns if name not in self.of_path] or sorted(self.of_path)
+
+    @property
+    def dated(self) -> frozenset[str]:
+        """Columns of times that features read."""
+        return frozenset(column for one in self.features for column in one.columns) & frozenset(self.times)
 
     @property
     def prose(self) -> frozenset[str]:
@@ -105,7 +115,7 @@ class TableSchema:
         """The types that the columns of a text are parsed as; times are read from text."""
         types: dict[str, pa.DataType] = dict.fromkeys(self.partitions, pa.string())
         types |= {label.column: label.type for label in self.labels}
-        types |= dict.fromkeys(self.numbers, pa.float32())
+        types |= {name: pa.bool_() if name in self.booleans else pa.float32() for name in self.numbers}
         texts = [*self.texts, *self.times, *(name for name in (self.key, self.split) if name)]
         return types | dict.fromkeys(texts, pa.string())
 

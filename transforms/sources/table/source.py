@@ -58,6 +58,9 @@ class Table(Source[TableFile, TableAsset, TableReport]):
                 raise UserError(f"label: {what} is for series; a row of a table has the label of its own column")
         if job.split.by == "time" and (job.split.eval_from, job.split.test_from) == (None, None):
             raise UserError("split.by: time of a table needs eval_from or test_from, the times of the cuts")
+        columns = [label.column for label in job.label]
+        if twice := [column for column in columns if columns.count(column) > 1]:
+            raise UserError(f"label: two labels are of the column {twice[0]!r}; a column gives one")
         schema = resolve_schema(job, files)
         if any(isinstance(feature.section, Own) for feature in schema.features):
             from beamfeed.transforms.sources.table.own import own_fields
@@ -108,7 +111,7 @@ class Table(Source[TableFile, TableAsset, TableReport]):
         return judge(asset, reports, self._schema)
 
     def works(self, verdict: TableVerdict) -> Iterator[tuple[TableWork, int]]:  # type: ignore[override]
-        asset, width = verdict.asset, 8 * len(self._schema.columns)
+        asset = verdict.asset
         last = max((staged.index for staged in verdict.staged), default=0)
         for staged in verdict.staged:
             by_place: dict[tuple[SplitName, str], list[Run]] = {}
@@ -119,7 +122,10 @@ class Table(Source[TableFile, TableAsset, TableReport]):
                 ends = staged.index == last and number == len(by_place) - 1
                 # A unit of what is written: it need not be a run of the file's rows.
                 unit = Unit(asset, staged.index, 0 if not ends else asset.rows - rows, rows if not ends else asset.rows)
-                yield TableWork(unit, name, folder=folder, path=staged.path, runs=tuple(runs)), rows * width
+                yield (
+                    TableWork(unit, name, folder=folder, path=staged.path, runs=tuple(runs)),
+                    sum(run.size for run in runs),
+                )
 
     def learn(self, verdicts: beam.PCollection) -> tuple[beam.PCollection, tuple]:
         from beamfeed.transforms.sources.table.graph import BuildTransform
@@ -149,12 +155,13 @@ class Table(Source[TableFile, TableAsset, TableReport]):
     ) -> Iterator[RecordBlock]:
         from beamfeed.transforms.sources.table.write import load_transformer, row_bytes, write_runs
 
-        rows = self.job.output.rows_per_record
+        rows, fields = self.job.output.rows_per_record, self.fields(statistics)
         if rows is None:
-            rows = max(1, min(MOST_ROWS, RECORD_BYTES // row_bytes(self.fields(statistics))))
+            rows = max(1, min(MOST_ROWS, RECORD_BYTES // row_bytes(fields)))
         labels = self._schema.with_classes(statistics).labels
         name = work.unit.asset.name
-        return write_runs(name, work.path, work.runs, load_transformer(transform), self.job.label, labels, rows)
+        transformer = load_transformer(transform)
+        return write_runs(name, work.path, work.runs, transformer, self.job.label, labels, fields, rows)
 
     def fields(self, statistics: TableStatistics) -> list[Field]:
         return record_fields(self._schema.with_classes(statistics), self.job.label, statistics)

@@ -1,12 +1,14 @@
 """Which split each row of a table is in."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.config.split import SPLITS, Split
+from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.table.rows import TableRows
 from beamfeed.transforms.splits import seeded_hash
@@ -37,6 +39,12 @@ class TimeCuts:
             for key in ("train_from", "eval_from", "test_from")
             for value in [getattr(split, key)]
         }
+        there = [(key, when) for key, when in cut.items() if when is not None]
+        for (key, when), (after, later) in pairwise(there):
+            if when >= later:
+                raise UserError(
+                    f"split.{after}: {getattr(split, after)} is not after split.{key}: {getattr(split, key)}"
+                )
         first = cut["test_from"] if cut["eval_from"] is None else cut["eval_from"]
         gap = 0 if split.gap is None else units.duration(split.gap, "split.gap")
         return cls(cut["train_from"], None if first is None else first - gap, cut["eval_from"], cut["test_from"])

@@ -64,6 +64,23 @@ def read_runs(path: str, runs: Sequence[Run]) -> Iterator[pa.RecordBatch]:
             yield pa.ipc.read_record_batch(message, schema)
 
 
+def by_bytes(rows: pa.RecordBatch, size: int, row: int = 0, multiple: int = 1) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch in parts of about so many bytes.
+
+    Args:
+      rows: the batch.
+      size: of a part.
+      row: bytes that a row will take at least.
+      multiple: a part has a multiple of so many rows.
+    """
+    if not rows.num_rows:
+        return
+    bytes_of_a_row = max(row, rows.nbytes // rows.num_rows, 1)
+    count = max(multiple, size // bytes_of_a_row // multiple * multiple)
+    for first in range(0, rows.num_rows, count):
+        yield rows.slice(first, count)
+
+
 def pick(rows: pa.RecordBatch, places: np.ndarray) -> pa.RecordBatch:
     """Some rows of a batch; all of them as they are."""
     return rows if len(places) == rows.num_rows else rows.take(pa.array(places))

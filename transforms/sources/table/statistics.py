@@ -10,13 +10,17 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.config.features import MOST_TERMS, Bucket, Categorical, Numeric, Text
 from beamfeed.contract.config.label import MOST_CLASSES
+from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.sources.table.rows import label_name
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
+from beamfeed.transforms.sources.table.staged import by_bytes
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample
 from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 MOST_PARTITIONS = 1000
+NO_TERM = "\x00"  # the first line of a vocabulary's file, which must not be empty
+WORD_BYTES = 4 << 20  # of texts whose words are counted at a time
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ def add_rows(
         found.moments + Moments.of(_matrix(training, numeric_features(schema), log=True)),
         sample,
         tuple(
-            counts + ValueCounts.of(_terms(training, feature), MOST_TERMS)
+            _count_terms(counts, training, feature)
             for counts, feature in zip(found.counts, counted_features(schema), strict=True)
         ),
         _add_labels(found.labels, training, auto),
@@ -140,17 +144,32 @@ def _matrix(rows: pa.RecordBatch, features: Sequence[NamedFeature], *, log: bool
     return found
 
 
-def _terms(rows: pa.RecordBatch, feature: NamedFeature) -> pa.Array:
-    """The values or words of a column that count for its vocabulary; what has a line break in it has no place there."""
-    column = rows.column(feature.columns[0])
-    if isinstance(feature.section, Text):
-        from beamfeed.transforms.sources.table.words import words_of
+def _count_terms(counts: ValueCounts, rows: pa.RecordBatch, feature: NamedFeature) -> ValueCounts:
+    """The counts with the values or words of some rows more."""
+    if not isinstance(feature.section, Text):
+        return counts + ValueCounts.of(_terms(rows.column(feature.columns[0])), MOST_TERMS)
+    from beamfeed.transforms.sources.table.words import words_of
 
-        texts = column.fill_null("").to_numpy(zero_copy_only=False)
+    for part in by_bytes(rows.select([feature.columns[0]]), WORD_BYTES):
+        texts = part.column(0).fill_null("").to_numpy(zero_copy_only=False)
         words = words_of(texts, feature.section).flat_values.numpy()
-        column = pa.array(words, pa.binary()).cast(pa.string())
-    breaks = pc.match_substring_regex(column, r"[\r\n]")
-    return column.filter(pc.invert(breaks)) if pc.any(breaks).as_py() else column
+        counts += ValueCounts.of(_terms(pa.array(words, pa.binary()).cast(pa.string())), MOST_TERMS)
+    return counts
+
+
+def _terms(column: pa.Array) -> pa.Array:
+    """The values that count for a vocabulary; what has a line break in it has no place in its file, nor NO_TERM."""
+    none = pc.or_(pc.match_substring_regex(column, r"[\r\n]"), pc.equal(column, NO_TERM))
+    return column.filter(pc.invert(none)) if pc.any(none).as_py() else column
+
+
+def check_partitions(folders: ValueCounts, schema: TableSchema) -> None:
+    """Raises JobFailed if there are too many partitions."""
+    if folders.over:
+        raise JobFailed(
+            f"output.partition_by: {', '.join(schema.partitions)} would make more than {MOST_PARTITIONS:,} partitions; "
+            "give a column of fewer values"
+        )
 
 
 def check_counts(found: TableStatistics, schema: TableSchema) -> None:
@@ -159,25 +178,24 @@ def check_counts(found: TableStatistics, schema: TableSchema) -> None:
     Raises:
       JobFailed: with the feature or the label.
     """
-    from beamfeed.contract.errors import JobFailed
-
     for counts, feature in zip(found.counts, counted_features(schema), strict=True):
         if counts.over:
             raise JobFailed(
                 f"features.{feature.name}: {feature.columns[0]!r} has more than {MOST_TERMS:,} different values in "
                 "training rows; give it 'hash: 100000', or leave it out"
             )
-    if found.folders.over:
-        raise JobFailed(
-            f"output.partition_by: {', '.join(schema.partitions)} would make more than {MOST_PARTITIONS:,} partitions; "
-            "give a column of fewer values"
-        )
+    check_partitions(found.folders, schema)
     auto = [label for label in schema.labels if label.auto]
     for label, training, elsewhere in zip(auto, found.labels, found.elsewhere, strict=True):
         if training.over:
             raise JobFailed(
                 f"label.column: {label.column!r} has more than {MOST_CLASSES} values in training rows, "
                 f"classes: auto takes at most {MOST_CLASSES}; for numbers leave 'classes' out"
+            )
+        if elsewhere.over:
+            raise JobFailed(
+                f"label.column: {label.column!r} has more than {MOST_CLASSES} values in rows to evaluate or test, and "
+                "fewer in training rows; list label.classes, and rows with other values are set aside"
             )
         known = {value for value, _ in training.items()}
         for value, count in elsewhere.items():

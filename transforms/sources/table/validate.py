@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.split import SPLITS
+from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.base import Report, Unit, Verdict
@@ -19,10 +19,12 @@ from beamfeed.transforms.sources.table.rows import TableRows, label_name, read_u
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import NONE, Stratifier, TimeCuts, split_rows
 from beamfeed.transforms.sources.table.staged import Run, Staging, pick
-from beamfeed.transforms.sources.table.statistics import MOST_PARTITIONS, TableStatistics, add_rows
+from beamfeed.transforms.sources.table.statistics import MOST_PARTITIONS, TableStatistics, add_rows, check_partitions
+from beamfeed.transforms.splits import split_of_value
 from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 MOST_REJECTS = 1000  # rows of a unit that are told one by one; all are counted
+MOST_VALUES = 100  # of split.column that are in no list, for messages
 UNLABELLED, UNUSED = "rows without a label, left out", "rows in no split, left out"
 
 
@@ -80,7 +82,7 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
             for rows in read_unit(unit, schema, job.label):
                 places = split_rows(rows, asset.name, job.split, cuts, stratifier)
                 if rows.split is not None:
-                    values.update(rows.split.unique().drop_null().to_pylist())
+                    values.update(_some_values(rows.split, job.split))
                 usable = _usable(rows, schema, places, left_out)
                 bad = [row for row in sorted(rows.wrong) if places[row] != NONE or rows.time is None]
                 rejected += len(bad)
@@ -94,6 +96,7 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
                         staging.add(split, pick(rows.columns, some), folder)
                 if rows.folder is not None:
                     folders += ValueCounts.of(rows.folder.take(pa.array(np.flatnonzero(usable))), MOST_PARTITIONS)
+                    check_partitions(folders, schema)
                 others = np.flatnonzero(usable & (places > 0))
                 statistics = add_rows(
                     statistics, pick(rows.columns, by_split[0]), pick(rows.columns, others), schema, asset.name,
@@ -107,6 +110,12 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
         unit.index, statistics, reject=reject, staged=staged, wrong=tuple(wrong), rejected_rows=rejected,
         left_out=left_out, values=frozenset(values),
     )  # fmt: skip
+
+
+def _some_values(column: pa.Array, split: Split) -> list[str]:
+    """The values of split.column: those in the lists, and some others."""
+    values = column.unique().drop_null().to_pylist()
+    return [value for value in values if split_of_value(value, split)] + sorted(values)[:MOST_VALUES]
 
 
 def _by_folder(folders: pa.Array | None, rows: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
@@ -133,7 +142,7 @@ def _usable(rows: TableRows, schema: TableSchema, places: np.ndarray, left_out: 
         column = rows.columns.column(label_name(label))
         labelled &= column.is_valid().to_numpy(zero_copy_only=False)
         if pa.types.is_floating(column.type):
-            labelled &= ~np.isnan(column.to_numpy(zero_copy_only=False))
+            labelled &= np.isfinite(column.to_numpy(zero_copy_only=False))
     left_out[UNLABELLED] += int((usable & ~labelled).sum())
     return usable & labelled
 
@@ -153,8 +162,10 @@ def judge(asset: TableAsset, reports: Iterable[TableReport], schema: TableSchema
     told = tuple(reject for report in ordered for reject in report.wrong)
     count = sum(report.rejected_rows for report in ordered)
     staged = tuple(report.staged for report in ordered if report.staged.runs)
-    if not staged and not count:
-        return TableVerdict(asset, zero, left_out=True, notes=tuple(notes), split_values=values)
+    if not staged and count < asset.rows:
+        return TableVerdict(
+            asset, zero, left_out=True, notes=tuple(notes), split_values=values, row_rejects=told, rejected_rows=count
+        )
     if not staged:
         reject = replace(told[0], of_row=False, reason=f"no row can be used: {told[0].reason}")
         return TableVerdict(asset, zero, rejects=(reject,), split_values=values)

@@ -12,7 +12,9 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.transforms.sources.columns.labels import LabelColumn, label_numbers
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 from beamfeed.transforms.sources.table.rows import label_name
-from beamfeed.transforms.sources.table.staged import Run, read_runs
+from beamfeed.transforms.sources.table.staged import Run, by_bytes, read_runs
+
+PART_BYTES = 16 << 20  # of rows that go through the graph at a time
 
 
 class Transformer:
@@ -45,13 +47,13 @@ def _values(found: tf.Tensor | tf.RaggedTensor) -> Values:
     if isinstance(found, tf.RaggedTensor):
         return Ragged(found.flat_values.numpy(), found.row_lengths().numpy())
     if found.dtype == tf.string:
-        return pa.array(found.numpy().tolist(), pa.binary())
+        return pa.array(found.numpy().ravel().tolist(), pa.binary())
     return found.numpy()
 
 
 def write_runs(
     name: str, path: str, runs: Sequence[Run], transformer: Transformer, labels: Sequence[Label],
-    specs: Sequence[LabelColumn], rows_per_record: int,
+    specs: Sequence[LabelColumn], fields: Sequence[Field], rows_per_record: int,
 ) -> Iterator[RecordBlock]:  # fmt: skip
     """The records of some staged rows of a file.
 
@@ -62,9 +64,12 @@ def write_runs(
       transformer: the graph.
       labels: of the job, and
       specs: their columns, with classes known.
+      fields: of a record.
       rows_per_record: at most.
     """
-    for rows in read_runs(path, runs):
+    size = row_bytes(fields)
+    parts = (part for rows in read_runs(path, runs) for part in by_bytes(rows, PART_BYTES, size, rows_per_record))
+    for rows in parts:
         values = transformer(rows)
         numbers = label_numbers([rows.column(label_name(spec)) for spec in specs], specs, rows.num_rows)
         for k, label in enumerate(labels):

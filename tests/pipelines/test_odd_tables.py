@@ -1,0 +1,204 @@
+"""Tables as people have them: keys and times written in several ways, words for nothing, values that are no text."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.tables import Lake, make_table
+
+BY_ROW = {"by": "row", "train": 0.6, "eval": 0.2, "test": 0.2}
+SPLITS = ("train", "eval", "test")
+
+
+@pytest.fixture
+def lake(tmp_path):
+    found = Lake(tmp_path)
+    found.job["features"] = {"row": "pass", "count": "numeric"}
+    found.job["split"] = dict(BY_ROW)
+    return found
+
+
+def all_rows(lake):
+    return {row: values for split in SPLITS for row, values in lake.rows(split).items()}
+
+
+def write(lake, name, **columns):
+    """A Parquet file of these columns, beside those that the job names."""
+    rows = len(next(iter(columns.values())))
+    numbers = list(range(rows))
+    table = {"row": [f"{name}-{at}" for at in numbers], "count": numbers, "fraud": [0, 1] * (rows // 2)}
+    table |= {"customer": numbers, "when": [datetime.datetime(2024, 1, 1)] * rows}
+    path = lake.files / name
+    path.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table({**table, **columns}), path)
+
+
+def test_a_key_is_one_however_it_is_written(lake):
+    for seed, key in enumerate(
+        [lambda keys: keys, lambda keys: keys.astype(float), lambda keys: keys.astype(str) + " "]
+    ):
+        table = make_table(200, seed)
+        lake.write(f"{seed}.csv", table.assign(customer=key(table["customer"])))
+    lake.write("3.parquet", make_table(200, 3))
+    lake.write("4.parquet", make_table(200, 4).astype({"customer": float}))
+    assert lake.preprocess("split.by=key") == 0
+    customers = pd.concat([make_table(200, seed) for seed in range(5)]).set_index("row")["customer"]
+    found = [set(customers.loc[list(lake.rows(split))]) for split in SPLITS]
+    assert sum(map(len, found)) == len(set.union(*found)) == customers.nunique()
+
+
+def test_words_for_nothing_are_no_labels_and_no_keys(lake):
+    table = make_table(300)
+    table["fraud"] = ["yes", "no", "NA", "none"] * 75
+    table["customer"] = [str(one) if one % 7 else "null" for one in table["customer"]]
+    lake.write("a.csv", table)
+    lake.job["label"] = {"column": "fraud", "classes": "auto"}
+    assert lake.preprocess("split.by=key", "limits.max_rejected_fraction=0.5") == 0
+    (label,) = [field for field in lake.manifest["fields"] if field["name"] == "label"]
+    assert label["classes"] == ["no", "none", "yes"]
+    keyless = (table["customer"] == "null").to_numpy()
+    assert {reject["reason"] for reject in lake.rejects()} == {"customer is missing"}
+    assert len(lake.rejects()) == keyless.sum()
+    assert (
+        f"rows without a label, left out: {((table['fraud'] == 'NA') & ~keyless).sum()} in" in lake.manifest["notes"][0]
+    )
+
+
+def test_an_infinite_label_is_no_label(lake):
+    write(lake, "a.parquet", z=[float("inf") if at % 7 == 0 else float(at) for at in range(60)])
+    lake.job["label"] = {"column": "z"}
+    assert lake.preprocess() == 0
+    labels = np.array([values["label"] for values in all_rows(lake).values()])
+    assert np.isfinite(labels).all()
+    assert len(labels) == 60 - 9
+
+
+def test_late_labels_and_a_bad_row_are_no_broken_file(lake):
+    for seed in range(3):
+        lake.write(f"{seed}.csv", make_table(60, seed))
+    late = make_table(60, 3).astype({"fraud": object, "count": object})
+    late["fraud"] = None
+    late.loc[5, "count"] = "oops"
+    lake.write("3.csv", late)
+    assert lake.preprocess() == 0
+    assert [reject["place"] for reject in lake.rejects()] == ["row 5"]
+    assert lake.manifest["counts"]["rejected_assets"] == 0
+
+
+def test_what_is_no_text_is_set_aside_by_itself(lake):
+    values = [b"fine"] * 59 + [b"\xff\xfe"]
+    write(lake, "a.parquet", kind=pa.array(values, pa.binary()))
+    broken = pa.Array.from_buffers(pa.string(), 60, pa.array(values, pa.binary()).buffers())
+    write(lake, "b.parquet", kind=broken)
+    write(lake, "c.parquet", kind=pa.array(np.arange(60), pa.float16()))
+    lake.job["features"]["kind"] = "categorical"
+    assert lake.preprocess("limits.max_rejected_fraction=0.1") == 0
+    found = {(reject["file"][-9:], reject["place"], reject["reason"]) for reject in lake.rejects()}
+    assert found == {(f"{name}.parquet"[-9:], "row 59", "kind is not UTF-8") for name in "ab"}
+    assert len(all_rows(lake)) == 178
+
+
+def test_true_is_true_however_it_is_written(lake):
+    table = make_table(200)
+    lake.write("a.parquet", table.assign(flag=table["count"] > 4))
+    lake.write("b.csv", make_table(200, 1).assign(flag=make_table(200, 1)["count"] > 4))
+    lake.job["features"]["flag"] = "categorical"
+    assert lake.preprocess() == 0
+    (field,) = [one for one in lake.manifest["fields"] if one["name"] == "categories"]
+    assert field["sizes"][0] == 2 + 2
+    assert lake.preprocess("features.flag=numeric") == 0
+    assert lake.rejects() == []
+
+
+def test_the_last_day_of_all(lake):
+    days = [datetime.date(2024, 2, 3)] * 30 + [datetime.date(9999, 12, 31)] * 29 + [None]
+    write(lake, "a.parquet", until=pa.array(days, pa.date32()))
+    lake.job["features"]["until"] = {"type": "date", "parts": ["month", "day"]}
+    assert lake.preprocess() == 0
+    found = {tuple(values["categories"]) for values in all_rows(lake).values()}
+    assert found == {(2, 3), (12, 31), (0, 0)}
+
+
+def test_values_with_nul_and_line_breaks(lake):
+    values = ["a", "\x00", "b\x00c", "d\ne"] * 15
+    write(lake, "a.parquet", kind=values, note=values)
+    for text in ("{type: text, min_count: 1}", "{type: text, lower: false, split: characters, min_count: 1}"):
+        assert lake.preprocess("features.kind=categorical", f"features.note={text}") == 0
+        numbers = {}
+        for row, found in all_rows(lake).items():
+            numbers.setdefault(values[int(row.rpartition("-")[2])], set()).add(int(found["categories"][0]))
+        assert numbers["\x00"] == numbers["d\ne"] == {1}
+        assert len({*numbers["a"], *numbers["b\x00c"]}) == 2
+
+
+def test_empty_files_come_first(lake):
+    header = make_table(0)
+    lake.write("0.csv", header)
+    lake.write("1.csv", header)
+    lake.write("2.csv", make_table(100))
+    lake.job["features"]["when"] = "date"
+    assert lake.preprocess() == 0
+    assert len(all_rows(lake)) == 100
+
+
+def test_a_column_for_two_ends(lake):
+    """It is read as numbers for the feature, and as text for the split."""
+    table = make_table(300)
+    table["year"] = [str(2020 + number % 5) for number in range(300)]
+    table.loc[7, "year"] = None
+    lake.write("a.csv", table)
+    lake.job["features"]["year"] = "numeric"
+    years = "split={by: column, column: year, train: [2020, 2021, 2022], eval: [2023], test: [2024]}"
+    assert lake.preprocess(years) == 0
+    assert len(lake.rows("train")) == 180 - 1
+    assert len(lake.rows("test")) == 60
+
+
+def test_long_texts_are_cut_into_parts(lake, monkeypatch):
+    from beamfeed.transforms.sources.table import statistics
+    from beamfeed.transforms.sources.table import write as writing
+
+    write(lake, "a.parquet", note=[f"word{at} again " * 20 for at in range(200)])
+    lake.job["features"]["note"] = {"type": "text", "length": 64, "min_count": 1}
+    assert lake.preprocess() == 0
+    before = all_rows(lake)
+    monkeypatch.setattr(statistics, "WORD_BYTES", 1000)
+    monkeypatch.setattr(writing, "PART_BYTES", 1000)
+    assert lake.preprocess("output.rows_per_record=7") == 0
+    after = all_rows(lake)
+    assert before.keys() == after.keys()
+    assert all((after[row]["note"] == values["note"]).all() for row, values in before.items())
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["split={by: time, eval_from: 2024-03-02, test_from: 2024-03-01}"], "test_from: 2024-03-01 is not after"),
+        (["split={by: time, train_from: 2025-01-01, eval_from: 2024-03-02}"], "eval_from: 2024-03-02 is not after"),
+        (["label=[{name: a, column: fraud, classes: [0, 1]}, {name: b, column: fraud}]"], "two labels are of the"),
+        (["features.fraud=numeric"], "features: 'fraud' reads the label's column 'fraud'"),
+        (["features.x={type: cross, of: [kind, fraud], hash: 9}"], "features: 'x' reads the label's column 'fraud'"),
+        (["features={when: {type: date, parts: [hour]}, when_hour: {type: categorical, column: kind}}"],
+         "features: two columns of 'categories' would be called 'when_hour'"),
+        (["features={count: {type: numeric, indicator: true}, count_missing: {type: numeric, column: amount}}"],
+         "features: two columns of 'numbers' would be called 'count_missing'"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told_before_anything_is_read(lake, capsys, overrides, message):
+    lake.write("a.parquet", make_table(60))
+    assert lake.preprocess(*overrides) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_unlisted_classes_outside_training_are_told_however_many(lake, capsys):
+    table = make_table(3000).sort_values("when")
+    table["fraud"] = [f"class {at % 4}" if at < 900 else f"late {at}" for at in range(3000)]
+    lake.write("a.parquet", table)
+    lake.job["label"] = {"column": "fraud", "classes": "auto"}
+    cut = str(table["when"].iloc[900].date() + datetime.timedelta(1))
+    assert lake.preprocess(f"split={{by: time, test_from: {cut}}}") == 1
+    assert "label.column: 'fraud'" in capsys.readouterr().err
