@@ -10,15 +10,20 @@ import pytest
 import tensorflow as tf
 import yaml
 
+from beamfeed.trainer.export.columns import argument_names
 from tests.tables import FEATURES, Lake, make_table
+
+ODD = {"kind": "class", "count": "Größe (m)"}  # names that no argument of Python can have
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A small model of texts and all other types, and its lake."""
     lake = Lake(tmp_path_factory.mktemp("columns"))
-    lake.write("a.parquet", make_table(400))
-    lake.job["features"] = dict(FEATURES)
+    lake.write("a.parquet", make_table(400).rename(columns=ODD))
+    features = {**FEATURES, "both": {**FEATURES["both"], "of": ["class", "city"]}}
+    features |= {"count_bucket": {**FEATURES["count_bucket"], "column": ODD["count"]}}
+    lake.job["features"] = {ODD.get(name, name): section for name, section in features.items()}
     lake.job["train"] = {
         "model": {"name": "text", "embedding": 4, "units": 3, "dense": [5]},
         "task": {"name": "classify", "threshold": "best_f1", "metrics": ["accuracy"]},
@@ -43,8 +48,8 @@ def columns_of(table: pd.DataFrame) -> dict[str, tf.Tensor]:
     seconds = table["when"].astype("datetime64[s]").astype("int64")
     return {
         "amount": tf.constant(table["amount"].to_numpy("f4")),
-        "count": tf.constant(table["count"].to_numpy("f4")),
-        "kind": tf.constant(table["kind"].fillna("").tolist()),
+        "Gr_e_m": tf.constant(table["count"].to_numpy("f4")),
+        "class_": tf.constant(table["kind"].fillna("").tolist()),
         "city": tf.constant(table["city"].tolist()),
         "note": tf.constant(table["note"].fillna("").tolist()),
         "when": tf.constant(seconds.to_numpy()),
@@ -76,9 +81,21 @@ def test_what_was_never_seen_and_what_is_missing(model):
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
 
 
+def test_names_that_no_argument_can_have(model):
+    told = model.signatures["columns"]()
+    names = dict(zip(told["columns"].numpy().tolist(), told["arguments"].numpy().tolist(), strict=True))
+    assert names.pop(b"class") == b"class_"
+    assert names.pop("Größe (m)".encode()) == b"Gr_e_m"
+    assert all(column == argument for column, argument in names.items())
+    assert b"row" not in names  # nothing is learned from it
+    found = argument_names(["a b", "a_b", "a-b", "1st", "", "金額", "in"])
+    assert list(found.values()) == ["a_b_2", "a_b", "a_b_3", "column_1st", "column", "column_2", "in_"]
+
+
 def test_examples_are_columns_in_another_form(model):
     table = make_table(6, seed=3)
     columns = columns_of(table)
+    raw = {"class_": "class", "Gr_e_m": "Größe (m)"}
     kinds = {tf.float32: "float_list", tf.string: "bytes_list", tf.int64: "int64_list"}
     examples = []
     for place in range(len(table)):
@@ -86,7 +103,9 @@ def test_examples_are_columns_in_another_form(model):
         for name, column in columns.items():
             if name == "city" and place == 2:
                 continue  # not there: missing
-            getattr(example.features.feature[name], kinds[column.dtype]).value.append(column[place].numpy())
+            getattr(example.features.feature[raw.get(name, name)], kinds[column.dtype]).value.append(
+                column[place].numpy()
+            )
         examples.append(example.SerializeToString())
     found = model.signatures["examples"](tf.constant(examples))
     columns["city"] = tf.constant([("" if place == 2 else one) for place, one in enumerate(table["city"])])
