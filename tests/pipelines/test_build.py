@@ -82,6 +82,7 @@ def test_golden_folder(fleet):
     written = json.loads((fleet.output / "manifest.json").read_text())
     assert written["counts"] == {
         "files": 3, "assets": 3, "rejected_assets": 0, "rejected_files": 0, "rows_read": 90,
+        "rejected_rows": 0,
     }  # fmt: skip
     for name in SPLITS:
         shards = written["splits"][name]["shards"]

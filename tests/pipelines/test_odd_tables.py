@@ -37,6 +37,7 @@ def write(lake, name, **columns):
     pq.write_table(pa.table({**table, **columns}), path)
 
 
+@pytest.mark.slow
 def test_a_key_is_one_however_it_is_written(lake):
     for seed, key in enumerate(
         [lambda keys: keys, lambda keys: keys.astype(float), lambda keys: keys.astype(str) + " "]
@@ -68,6 +69,7 @@ def test_words_for_nothing_are_no_labels_and_no_keys(lake):
     )
 
 
+@pytest.mark.slow
 def test_an_infinite_label_is_no_label(lake):
     write(lake, "a.parquet", z=[float("inf") if at % 7 == 0 else float(at) for at in range(60)])
     lake.job["label"] = {"column": "z"}
@@ -102,6 +104,7 @@ def test_what_is_no_text_is_set_aside_by_itself(lake):
     assert len(all_rows(lake)) == 178
 
 
+@pytest.mark.slow
 def test_true_is_true_however_it_is_written(lake):
     table = make_table(200)
     lake.write("a.parquet", table.assign(flag=table["count"] > 4))
@@ -114,6 +117,7 @@ def test_true_is_true_however_it_is_written(lake):
     assert lake.rejects() == []
 
 
+@pytest.mark.slow
 def test_the_last_day_of_all(lake):
     days = [datetime.date(2024, 2, 3)] * 30 + [datetime.date(9999, 12, 31)] * 29 + [None]
     write(lake, "a.parquet", until=pa.array(days, pa.date32()))
@@ -123,6 +127,7 @@ def test_the_last_day_of_all(lake):
     assert found == {(2, 3), (12, 31), (0, 0)}
 
 
+@pytest.mark.slow
 def test_values_with_nul_and_line_breaks(lake):
     values = ["a", "\x00", "b\x00c", "d\ne"] * 15
     write(lake, "a.parquet", kind=values, note=values)
@@ -135,6 +140,7 @@ def test_values_with_nul_and_line_breaks(lake):
         assert len({*numbers["a"], *numbers["b\x00c"]}) == 2
 
 
+@pytest.mark.slow
 def test_empty_files_come_first(lake):
     header = make_table(0)
     lake.write("0.csv", header)
@@ -145,6 +151,7 @@ def test_empty_files_come_first(lake):
     assert len(all_rows(lake)) == 100
 
 
+@pytest.mark.slow
 def test_a_column_for_two_ends(lake):
     """It is read as numbers for the feature, and as text for the split."""
     table = make_table(300)
@@ -158,6 +165,7 @@ def test_a_column_for_two_ends(lake):
     assert len(lake.rows("test")) == 60
 
 
+@pytest.mark.slow
 def test_long_texts_are_cut_into_parts(lake, monkeypatch):
     from beamfeed.transforms.sources.table import statistics
     from beamfeed.transforms.sources.table import write as writing
@@ -194,6 +202,7 @@ def test_mistakes_are_told_before_anything_is_read(lake, capsys, overrides, mess
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_unlisted_classes_outside_training_are_told_however_many(lake, capsys):
     table = make_table(3000).sort_values("when")
     table["fraud"] = [f"class {at % 4}" if at < 900 else f"late {at}" for at in range(3000)]

@@ -134,6 +134,7 @@ def test_rows_without_a_label_or_in_no_split_are_counted(lake):
     assert f"rows in no split, left out: {300 - used - usable.sum()} in 1 asset" in notes
 
 
+@pytest.mark.slow
 def test_required_features_and_keys(lake):
     table = make_table(200)
     table["customer"] = table["customer"].astype("Int64")
@@ -145,6 +146,7 @@ def test_required_features_and_keys(lake):
     assert found == missing | {"row 5": missing.get("row 5", "customer is missing")}
 
 
+@pytest.mark.slow
 def test_a_label_that_cannot_be_learned(lake, capsys):
     table = make_table(300)
     table["fraud"] = [f"class {number % 2}" for number in range(300)]
@@ -161,6 +163,7 @@ def test_a_label_that_cannot_be_learned(lake, capsys):
     assert "has values never seen in training: class 'new'" in line
 
 
+@pytest.mark.slow
 def test_a_vocabulary_that_is_too_large(lake, capsys, monkeypatch):
     from beamfeed.transforms.sources.table import statistics
 
@@ -173,6 +176,7 @@ def test_a_vocabulary_that_is_too_large(lake, capsys, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_files_of_all_formats_go_together(lake):
     lake.write("a.parquet", make_table(40, 0))
     lake.write("b.csv", make_table(40, 1))

@@ -13,6 +13,7 @@ import yaml
 from beamfeed.trainer.export.columns import argument_names
 from tests.tables import FEATURES, Lake, make_table
 
+pytestmark = pytest.mark.slow
 ODD = {"kind": "class", "count": "Größe (m)"}  # names that no argument of Python can have
 
 
