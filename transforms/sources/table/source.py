@@ -15,6 +15,7 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Unit, Work
 from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.sources.table.count_files import gather_counts
 from beamfeed.transforms.sources.table.fields import record_fields
 from beamfeed.transforms.sources.table.plan import TableAsset, TableFile, cut_units, scan_file
 from beamfeed.transforms.sources.table.resolve import resolve_schema
@@ -147,6 +148,8 @@ class Table(Source[TableFile, TableAsset, TableReport]):
         return statistics, statistics | "BuildTransform" >> BuildTransform(self._schema, rows)
 
     def _checked(self, statistics: TableStatistics) -> TableStatistics:
+        counts = gather_counts(statistics.counts, sorted(statistics.parts))
+        statistics = replace(statistics, counts=counts, parts=())
         check_counts(statistics, self._schema)
         return statistics
 

@@ -34,6 +34,7 @@ class TableStatistics:
       labels: of each label with classes: auto, its values in training rows, and
       elsewhere: in other rows.
       folders: of the partitions of all rows.
+      parts: files with more of `counts`, see `count_files`.
     """
 
     moments: Moments
@@ -42,6 +43,7 @@ class TableStatistics:
     labels: tuple[ValueCounts, ...]
     elsewhere: tuple[ValueCounts, ...]
     folders: ValueCounts
+    parts: tuple[str, ...] = ()
 
     @classmethod
     def zero(cls, schema: TableSchema) -> "TableStatistics":
@@ -69,6 +71,7 @@ class TableStatistics:
             sums(self.labels, other.labels),
             sums(self.elsewhere, other.elsewhere),
             self.folders + other.folders,
+            self.parts + other.parts,
         )
 
 

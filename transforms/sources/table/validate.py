@@ -14,6 +14,7 @@ from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.base import Report, Unit, Verdict
+from beamfeed.transforms.sources.table.count_files import write_counts
 from beamfeed.transforms.sources.table.plan import TableAsset
 from beamfeed.transforms.sources.table.rows import TableRows, label_name, read_unit
 from beamfeed.transforms.sources.table.schema import TableSchema
@@ -105,6 +106,10 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
         except BadInput as found:
             reject = found.reject(asset.name)
     statistics = replace(statistics, folders=folders)
+    if statistics.counts:
+        write_counts(path + ".counts", statistics.counts)
+        nothing = TableStatistics.zero(schema).counts
+        statistics = replace(statistics, counts=nothing, parts=(path + ".counts",))
     staged = StagedUnit(unit.index, path, tuple(staging.runs))
     return TableReport(
         unit.index, statistics, reject=reject, staged=staged, wrong=tuple(wrong), rejected_rows=rejected,
