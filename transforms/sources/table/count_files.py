@@ -1,4 +1,4 @@
-"""Counts of a unit in a file of the job's own: they may be of a million terms, and reports on units go through shuffles."""
+"""Counts of a unit in a file of the job's own: they may be of a million terms, and reports go through shuffles."""
 
 from collections.abc import Sequence
 
