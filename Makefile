@@ -14,7 +14,7 @@ help:
 	@echo "make test-long  the slow ones: killed workers, a bucket on this machine, wheels, pages and examples that are run"
 	@echo "make test-thorough  more cases of the same: by hand, before a release"
 	@echo "make torture    thousands of broken fleets against an oracle, and a hundred kills (hours; goes on where it was stopped; writes docs/reliability.md)"
-	@echo "make bench      ours against the alternatives, SIZE=small (12 minutes) or SIZE=large (writes docs/benchmarks.md)"
+	@echo "make bench      ours against the alternatives, SIZE=small (about 20 minutes) or SIZE=large (writes docs/benchmarks.md)"
 	@echo "make docs       the documentation as a site, with a page for every module, in out/docs (two minutes)"
 	@echo "make template   build the Dataflow template: PROJECT=... REGION=... BUCKET=... (docs/dataflow.md)"
 	@echo "make template-run  launch it: JOB=gs://... [SET='key=value; ...'] [JOB_NAME=...] with the same variables"

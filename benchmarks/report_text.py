@@ -231,6 +231,34 @@ def shapes_lines(shapes: Sequence[dict]) -> Iterator[str]:
         yield from ["", "Not measured:", "", *left_out(failed)]
 
 
+def tables_lines(found: dict) -> Iterator[str]:
+    """What `tables.py` measured: preprocessing and feeding against the plain way, and memory as a table grows."""
+    ours, plain, feed = found["ours"], found["plain"], found["feed"]
+    yield from (
+        "## Tables",
+        "",
+        f"{found['columns']} columns: numbers, categories of up to 50,000 values, a label. The plain way is Beam with "
+        "tensorflow-transform on dicts, an Example a row and `WriteToTFRecord` (`benchmarks/table_beam.py`), and for "
+        f"feeding tf.data with `parse_single_example`. It is given {found['plain_rows']:,} rows, Beamfeed "
+        f"{found['rows']:,}; rows a second are without start-up.",
+        "",
+    )
+    rows = [
+        [name, number(entry["rows_per_second"]), number(entry["start_up"]), number(entry["peak_rss_mb"]),
+         number(feed[key])]
+        for name, key, entry in ((bold("beamfeed"), "ours", ours), ("the plain way", "plain", plain))
+    ]  # fmt: skip
+    rows.append(["ratio", f"{found['preprocess_ratio']:.1f}x", "", "", f"{found['feed_ratio']:.0f}x"])
+    yield from table(["", "preprocessed rows/s", "start-up, s", "peak RSS, MB", "fed rows/s"], rows)
+    yield ""
+    growth = found["growth"]
+    yield from table(
+        ["rows", "seconds", "peak RSS, MB"],
+        [[f"{one['rows']:,}", number(one["seconds"]), number(one["peak_rss_mb"])] for one in growth],
+    )
+    yield ""
+
+
 def feed_baseline(entries: dict[str, dict]) -> str | None:
     """The entry that is ours: the first that bears the name."""
     return next((name for name in entries if name.startswith((OURS, "ours"))), None)
@@ -328,6 +356,8 @@ def _lines(results: dict) -> Iterator[str]:
     if results.get("shapes"):
         yield from shapes_lines(results["shapes"])
         yield ""
+    if results.get("tables"):
+        yield from tables_lines(results["tables"])
     if results.get("feed"):
         yield from ["## Feeding", ""]
         if ran(results["feed"].get("results", {})):

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import shapes
+import tables
 from alternatives import ALTERNATIVES, LENGTH, OURS, STRIDE, Alternative
 from machine import describe
 from measure import CommandFailed, Measured, measure, median
@@ -264,6 +265,7 @@ def main() -> None:
             },
             "files": bench.many_files(size.files),
             "shapes": shapes.compare(shapes.SIZES[args.size], size.repeats, shapes.BEFORE, say),
+            "tables": tables.compare(args.size, Path(scratch).resolve()),
             "feed": bench.feed(*size.feed),
             "train": bench.train(*size.train, size.repeats),
             "profile": bench.profile(args.out / "profile.png"),

@@ -85,6 +85,17 @@ def results(tmp_path):
                 ("1,000 columns", {"now": 6.0}, {"now": 650.0}, {"before": "exit code -9: out of\nmemory"}),
             )
         ],
+        "tables": {
+            "rows": 1_000_000,
+            "plain_rows": 40_000,
+            "columns": 20,
+            "ours": {"rows_per_second": 160_000.0, "start_up": 14.0, "peak_rss_mb": 1171.0},
+            "plain": {"rows_per_second": 6000.0, "start_up": 44.0, "peak_rss_mb": 2714.0},
+            "preprocess_ratio": 26.64,
+            "feed": {"ours": 2_600_000.0, "plain": 12_000.0},
+            "feed_ratio": 217.4,
+            "growth": [{"rows": 500_000, "seconds": 15.5, "peak_rss_mb": 1140.0}],
+        },
         "profile": {"command": "beamfeed profile data", "text": "stage  windows/s\nparse  12", "png": str(png)},
         "train": {
             "model": "A model",
@@ -147,6 +158,13 @@ def test_shapes_are_compared_with_the_first_and_with_before(results):
     assert "| width: 16 columns | 4.0 | 1.0x | 500 | 1.0x | 5.0 | 1.2x | 600 | 1.2x |" in text
     assert "| width: 1,000 columns | 6.0 | 1.5x | 650 | 1.3x | - | - | - | - |" in text
     assert "- width: 1,000 columns, before: exit code -9: out of memory" in text
+
+
+def test_rows_of_tables_are_compared_with_the_plain_way(results):
+    text = report.render(results)
+    assert "| **beamfeed** | 160,000 | 14 | 1,171 | 2,600,000 |" in text
+    assert "| ratio | 26.6x |  |  | 217x |" in text
+    assert "| 500,000 | 16 | 1,140 |" in text
 
 
 def test_growth_that_failed_has_no_line(results, tmp_path):
