@@ -56,11 +56,13 @@ torture: $(READY)
 	$(BIN)/python -m tests.torture.run --fleets $(FLEETS) --jobs $(JOBS) --out out/torture.jsonl --docs docs/reliability.md
 	$(BIN)/python -m tests.torture.kills --kills $(KILLS) --docs docs/reliability.md
 
+# BASE=<commit> also times that tree against this one, in turn, and prints the ratios.
 SIZE ?= small
 BENCH_READY := $(VENV)/.bench-ready
 
 bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/run.py --size $(SIZE) --out out/bench $(if $(filter large,$(SIZE)),--docs docs)
+	$(if $(BASE),$(BIN)/python benchmarks/against.py --base $(BASE) --out out/bench/against.json)
 
 $(BENCH_READY): $(READY) requirements-bench.lock
 	$(BIN)/pip install --quiet --require-hashes --requirement requirements-bench.lock
