@@ -104,6 +104,19 @@ def test_what_is_no_text_is_set_aside_by_itself(lake):
     assert len(all_rows(lake)) == 178
 
 
+def test_a_row_without_a_time_is_told_also_where_rows_before_a_time_are_not_used(lake):
+    table = make_table(200)
+    table.loc[[3, 9], "when"] = pd.NaT
+    lake.write("a.parquet", table)
+    cuts = "split={by: time, train_from: 2024-02-29, test_from: 2024-03-02}"
+    assert lake.preprocess(cuts, "limits.max_rejected_fraction=0.1") == 0
+    assert {reject["place"]: reject["reason"] for reject in lake.rejects()} == dict.fromkeys(
+        ["row 3", "row 9"], "when is missing"
+    )
+    used = sum(len(lake.rows(split)) for split in SPLITS)
+    assert f"rows in no split, left out: {200 - 2 - used} in" in lake.manifest["notes"][0]
+
+
 @pytest.mark.slow
 def test_true_is_true_however_it_is_written(lake):
     table = make_table(200)

@@ -45,9 +45,9 @@ class TableWork(Work[TableAsset]):
 class Table(Source[TableFile, TableAsset, TableReport]):
     """Files of rows that stand for themselves. A file is an asset: what is set aside as a whole."""
 
-    def __init__(self, job: Job, schema: TableSchema, root: str):
+    def __init__(self, job: Job, schema: TableSchema):
         super().__init__(job)
-        self._schema, self._root = schema, root
+        self._schema = schema
         time = None if schema.time is None else schema.times[schema.time]
         self._cuts = None if time is None else TimeCuts.of(job.split, time)
 
@@ -74,7 +74,7 @@ class Table(Source[TableFile, TableAsset, TableReport]):
                 ),
             )
         record_fields(schema, job.label, TableStatistics.zero(schema))  # whether names go together
-        return cls(job, schema, common_folder([file.path for file in files]))
+        return cls(job, schema)
 
     @classmethod
     def asset_of_path(cls, path: str, job: Job) -> str | None:
@@ -171,13 +171,6 @@ class Table(Source[TableFile, TableAsset, TableReport]):
 
     def stats(self, statistics: TableStatistics) -> dict[str, Any]:
         return to_json(statistics, self._schema, statistics.moments.rows)
-
-
-def common_folder(paths: Sequence[str]) -> str:
-    """The folder that all paths are in."""
-    parts = [path.rpartition("/")[0].split("/") for path in (min(paths), max(paths))]
-    same = [one for one, other in zip(*parts, strict=False) if one == other]
-    return "/".join(same)
 
 
 SOURCE = Table

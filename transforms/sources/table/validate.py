@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -85,7 +85,7 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
                 if rows.split is not None:
                     values.update(_some_values(rows.split, job.split))
                 usable = _usable(rows, schema, places, left_out)
-                bad = [row for row in sorted(rows.wrong) if places[row] != NONE or rows.time is None]
+                bad = sorted(rows.wrong)  # also in no split: what is wrong is told
                 rejected += len(bad)
                 wrong += [
                     Reject(asset.name, rows.path, f"row {rows.first + row}", rows.wrong[row], of_row=True)
@@ -178,8 +178,3 @@ def judge(asset: TableAsset, reports: Iterable[TableReport], schema: TableSchema
     return TableVerdict(
         asset, statistics, notes=tuple(notes), split_values=values, staged=staged, rejected_rows=count, row_rejects=told
     )
-
-
-def rows_of(staged: Sequence[StagedUnit]) -> int:
-    """How many rows wait."""
-    return sum(run.rows for unit in staged for run in unit.runs)
