@@ -37,15 +37,20 @@ class Keys:
         if rows:
             self.lines += ["| key | value | default | |", "| --- | --- | --- | --- |", *rows, ""]
         for key, value in inner:
-            self._inner(f"{path}.{key}".lstrip("."), value, required=key in schema.get("required", ()))
+            named = ".NAME" if self._is_mapping(value) else ""
+            self._inner(f"{path}.{key}{named}".lstrip("."), value, required=key in schema.get("required", ()))
 
     def _inner(self, path: str, value: dict[str, Any], required: bool) -> None:
         sections = self._sections_of(value)
         self.lines += ["##" + "#" * ("." in path) + f" {path}", ""]
         if len(sections) > 1 and not required:
             self.lines += ["This section may be left out.", ""]
+        if len(sections) > 1 and "description" in value:
+            self.lines += [plain(value["description"]), ""]
         for section in sections:
-            about = [plain(value.get("description") or section.get("description", ""))]
+            about = [plain(section.get("description", ""))]
+            if len(sections) == 1 and "description" in value:
+                about = [plain(value["description"])]
             if len(sections) > 1:
                 key = section["required"][0]
                 const = section["properties"][key].get("const")
@@ -56,9 +61,15 @@ class Keys:
             self._section(path, section)
 
     def _sections_of(self, value: dict[str, Any]) -> list[dict[str, Any]]:
-        """The sections that a key may hold; none if it holds a plain value."""
+        """The sections that a key may hold, as it is or by names of the user's own; none if it holds a plain value."""
+        if self._is_mapping(value):
+            value = value["additionalProperties"]
         parts = [self._known[part["$ref"].rsplit("/", 1)[1]] for part in union(value) if "$ref" in part]
         return [part for part in parts if "properties" in part]
+
+    def _is_mapping(self, value: dict[str, Any]) -> bool:
+        """Whether a key holds names of the user's own, each with a value."""
+        return isinstance(value.get("additionalProperties"), dict)
 
     def _kind(self, value: dict[str, Any]) -> str:
         """What a key may hold, in words."""
@@ -101,7 +112,9 @@ def limits(value: dict[str, Any]) -> str:
 
 def plain(text: str) -> str:
     """The text, safe from being taken for Markdown; what stands in backticks stays code."""
-    return re.sub(r"([\\*_{}\[\]<>|#])", r"\\\1", " ".join(text.split()))
+    parts = re.split(r"(`[^`]*`)", " ".join(text.split()))
+    parts[::2] = [re.sub(r"([\\*_{}\[\]<>|#])", r"\\\1", part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def on_source(app: Sphinx, docname: str, source: list[str]) -> None:
