@@ -3,6 +3,7 @@
 from beamfeed.contract.storage.files import (
     GS,
     FileStat,
+    below,
     exists,
     is_remote,
     join,
@@ -23,6 +24,7 @@ from beamfeed.contract.storage.files import (
 __all__ = [
     "GS",
     "FileStat",
+    "below",
     "exists",
     "is_remote",
     "join",

@@ -221,6 +221,26 @@ def match_inputs(patterns: Sequence[str], suffixes: tuple[str, ...]) -> tuple[li
     return [files[path] for path in sorted(files)], [pattern for pattern in patterns if not found[pattern]]
 
 
+def below(path: str, patterns: Sequence[str]) -> str:
+    """What of a path stands below the folder that its pattern begins with: the same wherever that folder is.
+
+    Args:
+      path: of a file.
+      patterns: files, folders or globs; the first that the path belongs to counts.
+
+    Returns:
+      `day=1/a.parquet` of `/lake/day=1/a.parquet` and `/lake/*/*.parquet`; of a file that a pattern spells out its
+      name; the path itself where no pattern names it.
+    """
+    for pattern in patterns:
+        folder, _ = _listing_root(pattern)
+        if path == pattern:
+            return path.rpartition("/")[2]
+        if path.startswith(folder.rstrip("/") + "/" if folder else ""):
+            return path[len(folder) :].strip("/")
+    return path
+
+
 def is_hidden(path: str, pattern: str) -> bool:
     """Whether a path that a pattern names is what another program keeps for itself.
 

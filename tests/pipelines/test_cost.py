@@ -87,21 +87,38 @@ def test_units_and_works_of_an_asset_of_many_files_hold_their_own_files_alone():
     assert sum(len(pickle.dumps(unit)) for unit in units) < 3 * len(pickle.dumps(asset))
 
 
+class Anything:
+    """What is expected of a file of which nothing is."""
+
+    text = expected.TextOptions()
+
+    def check(self, path, schema):
+        pass
+
+
+def test_very_long_texts_are_read_some_rows_at_a_time(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("abcdefgh"), 3000)) for _ in range(300)]
+    table = pa.table({"text": texts, "number": np.arange(300)})
+    path = str(tmp_path / "long.parquet")
+    parquet.pq.write_table(table, path, row_group_size=200)
+    monkeypatch.setattr(parquet, "TEXT_BYTES", 64 << 10)
+    batches = [batch for _, _, batch in iter_batches(path, Anything(), ["text", "number"])]
+    assert pa.Table.from_batches(batches).equals(table)
+    assert max(batch.nbytes for batch in batches) < 70 << 10
+    # A column beside it, by itself, is read as always.
+    assert [batch.num_rows for _, _, batch in iter_batches(path, Anything(), ["number"])] == [200, 100]
+
+
 def test_very_many_columns_are_decoded_some_at_a_time(tmp_path, monkeypatch):
     names = [f"x{i}" for i in range(300)]
     table = pa.table({name: np.arange(i, i + 500, dtype="f4") for i, name in enumerate(names)})
     path = str(tmp_path / "wide.parquet")
     parquet.pq.write_table(table, path, row_group_size=200)
 
-    class Any:
-        text = expected.TextOptions()
-
-        def check(self, path, schema):
-            pass
-
     monkeypatch.setattr(parquet, "DECODE_BYTES", 1)
     monkeypatch.setattr(expected, "BATCH_BYTES", 300 * 4 * 64)
-    batches = [batch for _, _, batch in iter_batches(path, Any(), names)]
+    batches = [batch for _, _, batch in iter_batches(path, Anything(), names)]
     assert pa.Table.from_batches(batches).equals(table)
     assert max(batch.num_rows for batch in batches) == 64
 

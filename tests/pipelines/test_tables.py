@@ -50,6 +50,23 @@ def test_each_row_is_there_once_and_a_customer_in_one_split(lake, splits):
     assert all(customers)
 
 
+@pytest.mark.parametrize("split", [{"by": "row"}, {"by": "row", "stratify": True}])
+def test_a_folder_that_is_moved_deals_the_same_rows(tmp_path, split):
+    found = []
+    for place in ("here", "far/away"):
+        lake = Lake(tmp_path / place)
+        for day in range(2):
+            lake.write(f"day={day}/part-0.parquet", make_table(200, day), row_group_size=70)
+        lake.job["features"] = {"row": FEATURES["row"], "amount": {"type": "numeric", "scale": "robust"}}
+        lake.job["split"] |= split
+        assert lake.preprocess() == 0
+        rows = {name: lake.rows(name) for name in ("train", "eval", "test")}
+        found.append(
+            {(name, row): one["numbers"].tobytes() for name, some in rows.items() for row, one in some.items()}
+        )
+    assert found[0] == found[1]
+
+
 def test_labels_are_the_files(lake, splits):
     for split in splits.values():
         for row, values in split.items():

@@ -6,8 +6,10 @@ addition has no order, and M2 / n = S2 / n - (S1 / n)^2 loses nothing to
 cancellation (the pairwise form of Chan, Golub and LeVeque 1979, without rounding).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -75,3 +77,19 @@ class Moments:
         spans = zip(self.count, self.s1, self.s2, self.low, self.high, strict=True)
         return np.array([float(s2 / n - (s1 / n) ** 2) ** 0.5 if n and low < high else 0.0
                          for n, s1, s2, low, high in spans])  # fmt: skip
+
+    def describe(self, features: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Of each feature what people ask for, for a JSON file; None where no value is present."""
+        mean, std = self.mean(), self.std()
+        return {
+            name: {
+                "count": self.count[i],
+                "missing": self.rows - self.count[i],
+                "mean": float(mean[i]) if self.count[i] else None,
+                "std": float(std[i]) if self.count[i] else None,
+                "min": self.low[i] if self.count[i] else None,
+                "max": self.high[i] if self.count[i] else None,
+                "constant": bool(self.count[i] and self.low[i] == self.high[i]),
+            }
+            for i, name in enumerate(features)
+        }

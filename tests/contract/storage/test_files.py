@@ -98,3 +98,21 @@ def test_durations():
     for wrong in ("5", "0s", "-1s", True, 0):
         with pytest.raises(ValueError):  # noqa: PT011
             parse_duration(wrong)
+
+
+@pytest.mark.parametrize(
+    ("path", "patterns", "expected"),
+    [
+        ("/lake/day=1/a.parquet", ["/lake/*/*.parquet"], "day=1/a.parquet"),
+        ("/lake/day=1/a.parquet", ["/lake"], "day=1/a.parquet"),
+        ("/lake/day=1/a.parquet", ["/lake/"], "day=1/a.parquet"),
+        ("/lake/day=1/a.parquet", ["/la*/**"], "lake/day=1/a.parquet"),
+        ("/lake/a.parquet", ["/lake/a.parquet"], "a.parquet"),
+        ("lake/a.csv", ["*/a.csv"], "lake/a.csv"),
+        ("/lake2/a.csv", ["/lake", "/lake2"], "a.csv"),
+        ("gs://bucket/x/a.csv", ["gs://bucket/x/*.csv"], "a.csv"),
+        ("gs://bucket/x/a.csv", ["gs://bucket"], "x/a.csv"),
+    ],
+)
+def test_below_is_the_same_wherever_the_folder_is(path, patterns, expected):
+    assert storage.below(path, patterns) == expected

@@ -14,6 +14,7 @@ from beamfeed.transforms.sources.readers.trouble import naming_the_file
 
 DECODE_BYTES = 256 << 20  # that the pages of a row group's columns may take while they are decoded
 _PAGES_BYTES = 2 << 20  # of one column at most: a page of values and one of its dictionary, as writers make them
+TEXT_BYTES = 64 << 20  # of the values of a batch, where they are long
 _SLAB = 64  # columns that are decoded together where there are too many
 
 
@@ -67,6 +68,8 @@ def _batches(file: pq.ParquetFile, group: Group, names: Sequence[str], needed: i
     """The first `needed` rows of a row group; pages behind them are not decoded."""
     wide = len(names) > _SLAB and _decode_bytes(file, group.place, names) > DECODE_BYTES
     rows = min(batch_rows(len(names)), needed)
+    if rows * file.metadata.row_group(group.place).total_byte_size > TEXT_BYTES * group.rows:  # a look at all, first
+        rows = min(rows, max(1, TEXT_BYTES // _row_bytes(file, group, names)))
     yield from _spooled(file, group, names, rows, needed) if wide else _decoded(file, group, names, rows, needed)
 
 
@@ -79,6 +82,14 @@ def _decoded(
         done += batch.num_rows
         if done >= needed:
             return
+
+
+def _row_bytes(file: pq.ParquetFile, group: Group, names: Sequence[str]) -> int:
+    """About how many bytes a row of the columns takes, by the footer: what values of a dictionary take is not in it."""
+    metadata, wanted = file.metadata.row_group(group.place), set(names)
+    columns = (metadata.column(i) for i in range(metadata.num_columns))
+    size = sum(one.total_uncompressed_size for one in columns if one.path_in_schema.partition(".")[0] in wanted)
+    return max(1, size // group.rows)
 
 
 def _decode_bytes(file: pq.ParquetFile, place: int, names: Sequence[str]) -> int:

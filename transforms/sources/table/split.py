@@ -87,7 +87,7 @@ def split_rows(
 
     Args:
       rows: of a file.
-      name: of the file.
+      name: of the file, the same wherever its folder is.
       split: of the job.
       cuts: with by: time.
       stratifier: of the unit, with `stratify`.

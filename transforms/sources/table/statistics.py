@@ -211,19 +211,7 @@ def check_counts(found: TableStatistics, schema: TableSchema) -> None:
 
 def to_json(found: TableStatistics, schema: TableSchema, rows: int) -> dict[str, Any]:
     """For stats.json: of each feature what was counted."""
-    moments = found.moments
-    features: dict[str, dict[str, Any]] = {}
-    mean, std = moments.mean(), moments.std()
-    for i, feature in enumerate(numeric_features(schema)):
-        some = moments.count[i] > 0
-        features[feature.name] = {
-            "count": moments.count[i],
-            "missing": moments.rows - moments.count[i],
-            "mean": float(mean[i]) if some else None,
-            "std": float(std[i]) if some else None,
-            "min": moments.low[i] if some else None,
-            "max": moments.high[i] if some else None,
-        }
+    features = found.moments.describe([feature.name for feature in numeric_features(schema)])
     for counts, feature in zip(found.counts, counted_features(schema), strict=True):
         top = counts.frequent(1, 20)
         known = dict(counts.items())

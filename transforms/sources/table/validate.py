@@ -74,14 +74,15 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
     name = hashlib.blake2b(asset.piece.path.encode(), digest_size=16).hexdigest()
     path = storage.join(asset.piece.scratch, f"{name}-{unit.index:06d}.arrow")
     statistics, wrong = TableStatistics.zero(schema), list[Reject]()
+    below = storage.below(asset.piece.path, job.source.patterns)  # chance hangs on it: a folder may be moved
     folders = statistics.folders
     rejected, left_out, values = 0, Counter[str](), set[str]()
     with storage.open_output(path) as target:
         staging, reject = Staging(target), None
         try:
-            stratifier = Stratifier(job.split.seed, f"{asset.name} {unit.index}") if schema.stratify else None
+            stratifier = Stratifier(job.split.seed, f"{below} {unit.index}") if schema.stratify else None
             for rows in read_unit(unit, schema, job.label):
-                places = split_rows(rows, asset.name, job.split, cuts, stratifier)
+                places = split_rows(rows, below, job.split, cuts, stratifier)
                 if rows.split is not None:
                     values.update(_some_values(rows.split, job.split))
                 usable = _usable(rows, schema, places, left_out)
@@ -100,7 +101,7 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
                     check_partitions(folders, schema)
                 others = np.flatnonzero(usable & (places > 0))
                 statistics = add_rows(
-                    statistics, pick(rows.columns, by_split[0]), pick(rows.columns, others), schema, asset.name,
+                    statistics, pick(rows.columns, by_split[0]), pick(rows.columns, others), schema, below,
                     rows.first + by_split[0],
                 )  # fmt: skip
         except BadInput as found:

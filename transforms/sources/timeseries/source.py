@@ -28,7 +28,6 @@ from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics
 from beamfeed.transforms.sources.timeseries.validate import SeriesReport, judge, validate_unit, why_empty
 from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, divide
 from beamfeed.transforms.splits import split_of_value
-from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.scale import BuildTransform, load_scaler
 from beamfeed.transforms.statistics.scaling import CountUnderFloor, Scaling
 
@@ -153,31 +152,13 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
 
     def stats(self, statistics: SeriesStatistics) -> dict[str, Any]:
         moments = statistics.moments
-        found = feature_stats(moments, self._spec.schema.features)
+        found = moments.describe(self._spec.schema.features)
         for name, assets in zip(found, statistics.under_floor, strict=False):
             found[name]["assets_under_floor"] = assets
         return {"rows": moments.rows, "features": found}
 
     def why_empty(self, asset: SeriesAsset) -> str:
         return why_empty(self._spec)
-
-
-def feature_stats(moments: Moments, features: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Statistics of the training rows before scaling, for each feature."""
-    mean, std = moments.mean(), moments.std()
-    found: dict[str, dict[str, Any]] = {}
-    for i, name in enumerate(features):
-        some = moments.count[i] > 0
-        found[name] = {
-            "count": moments.count[i],
-            "missing": moments.rows - moments.count[i],
-            "mean": float(mean[i]) if some else None,
-            "std": float(std[i]) if some else None,
-            "min": moments.low[i] if some else None,
-            "max": moments.high[i] if some else None,
-            "constant": bool(some and moments.low[i] == moments.high[i]),
-        }
-    return found
 
 
 SOURCE = Timeseries
