@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 
+from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.launcher.job import job_model
@@ -32,8 +33,10 @@ def run(args: argparse.Namespace) -> int:
         return code
     job = plan.job
     manifest = find_manifest(job.output.path) if PREPROCESS in args.stages else None
-    result = read_result(job.train.workdir) if TRAIN in args.stages and job.train else None
-    print(summary(job, manifest, result, seconds))
+    train = job.train if TRAIN in args.stages else None
+    result = read_result(train.workdir) if train else None
+    floor = read_result(RunLayout(train.workdir).floor) if train and train.floor else None
+    print(summary(job, manifest, result, seconds, floor))
     return 0
 
 

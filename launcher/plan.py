@@ -22,7 +22,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.job import load_job
-from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
+from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,16 @@ def make_plan(
     if PREPROCESS not in names and complete is None:
         raise UserError(f"output.path: {why}; run 'beamfeed preprocess {job_path}' first")
 
-    arguments = ("--job", job_path, *(part for override in overrides for part in ("--set", override)))
+    arguments = ("--job", job_path, *_as_arguments(overrides))
     stages = []
     if PREPROCESS in names:
         stages.append(preprocess_stage(job, arguments, complete, why, data, beam_options))
     if TRAIN in names and job.train is not None:
-        stages.append(train_stage(job, job.train, arguments, data, restart))
+        if job.train.floor:
+            more = floor_overrides(job.train)
+            floor = load_job(job_path, [*overrides, *more])
+            stages.append(train_stage(floor, (*arguments, *_as_arguments(more)), data, restart, name=FLOOR))
+        stages.append(train_stage(job, arguments, data, restart))
     return Plan(job, job_path, tuple(stages))
 
 
@@ -101,6 +105,12 @@ def smoke_test_overrides(job: Job, assets: int) -> list[str]:
     if job.train is not None:
         overrides.append(f"train.workdir={_as_yaml(job.train.workdir.rstrip('/') + f'-{assets}-assets')}")
     return overrides
+
+
+def floor_overrides(train: Train) -> list[str]:
+    """Overrides that make of a training run that of its linear floor."""
+    workdir = _as_yaml(RunLayout(train.workdir).floor)
+    return ["train.model={name: linear}", f"train.workdir={workdir}", "train.floor=false"]
 
 
 def find_files(job: Job) -> tuple[list[FileStat], list[str]]:
@@ -146,15 +156,16 @@ def preprocess_stage(
     )
 
 
-def train_stage(job: Job, train: Train, arguments: Sequence[str], data: str, restart: bool) -> Stage:
+def train_stage(job: Job, arguments: Sequence[str], data: str, restart: bool, name: str = TRAIN) -> Stage:
     """The stage that trains on the dataset with the fingerprint `data`."""
-    launch = job.launch.train
+    launch, train = job.launch.train, job.train
+    assert train is not None
     command = backends()[launch.backend].command(TRAIN, job, arguments, data)
     complete, reason = _training_state(train, data)
     if restart:
         complete, reason, command = False, "--restart was given", (*command, "--restart")
     return Stage(
-        name=TRAIN,
+        name=name,
         command=command,
         backend=launch.backend,
         workers=launch.workers,
@@ -189,6 +200,10 @@ def _why_preprocess(job: Job, published: Manifest | None, old: str | None, finge
     if published.fingerprint != fingerprint:
         return f"the job or its input changed since {job.output.path} was written"
     return f"shards of {job.output.path} are missing or damaged"
+
+
+def _as_arguments(overrides: Sequence[str]) -> tuple[str, ...]:
+    return tuple(part for override in overrides for part in ("--set", override))
 
 
 def _as_yaml(text: str) -> str:

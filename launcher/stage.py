@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-PREPROCESS, TRAIN = "preprocess", "train"
+PREPROCESS, TRAIN, FLOOR = "preprocess", "train", "floor"
 PROGRAMS = {PREPROCESS: "beamfeed.pipelines.preprocess", TRAIN: "beamfeed.trainer.main"}  # modules for `python -m`
 
 
@@ -11,7 +11,7 @@ class Stage:
     """A stage of a plan.
 
     Attributes:
-      name: preprocess or train.
+      name: preprocess, floor or train.
       command: of each of its processes.
       backend: the name of what runs it.
       workers: processes that work together.

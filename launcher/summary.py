@@ -10,7 +10,13 @@ from beamfeed.contract.dataset.result import TrainResult
 Row = tuple[str, ...]
 
 
-def summary(job: Job, manifest: Manifest | None, result: TrainResult | None, seconds: Mapping[str, float]) -> str:
+def summary(
+    job: Job,
+    manifest: Manifest | None,
+    result: TrainResult | None,
+    seconds: Mapping[str, float],
+    floor: TrainResult | None = None,
+) -> str:
     """The table: the dataset by split, then the training run.
 
     Args:
@@ -18,13 +24,14 @@ def summary(job: Job, manifest: Manifest | None, result: TrainResult | None, sec
       manifest: of its dataset; None leaves that part out
       result: of the training run; None leaves that part out
       seconds: that each stage took in this run; without those that were complete before
+      floor: of the training run of its linear floor, where there is one
     """
     parts = []
     if manifest is not None:
         parts += [_dataset(job, manifest, seconds.get("preprocess")), "", _splits(manifest)]
     if result is not None and job.train is not None:
         parts += [""] if parts else []
-        parts += [_training(RunLayout(job.train.workdir), result, seconds.get("train"))]
+        parts += [_training(RunLayout(job.train.workdir), result, seconds.get("train"), floor)]
     return "\n".join(parts)
 
 
@@ -58,7 +65,7 @@ def _aligned(row: Row, widths: Sequence[int]) -> str:
     return "  ".join([row[0].ljust(widths[0]), *cells[1:]])
 
 
-def _training(layout: RunLayout, result: TrainResult, seconds: float | None) -> str:
+def _training(layout: RunLayout, result: TrainResult, seconds: float | None, floor: TrainResult | None) -> str:
     stopped = ", stopped early" if result.stopped_early else ""
     took = f"{result.seconds:.1f} s, in an earlier run" if seconds is None else _duration(seconds)
     rows = [
@@ -68,6 +75,7 @@ def _training(layout: RunLayout, result: TrainResult, seconds: float | None) -> 
         ("train loss", f"{_loss(result.first_loss)} -> {_loss(result.last_loss)}"),
         ("best loss", _numbers(result.best_loss, result.metrics)),
         ("test loss", _numbers(result.test_loss, result.test_metrics)),
+        *([] if floor is None else _floor(floor)),
         *([] if result.watched == "loss" else [("watched", f"{_name(result.watched)} {_loss(result.best)}")]),
         ("train", took),
         ("model", layout.model),
@@ -75,6 +83,14 @@ def _training(layout: RunLayout, result: TrainResult, seconds: float | None) -> 
         ("report", layout.report),
     ]
     return _pairs(rows)
+
+
+def _floor(floor: TrainResult) -> list[tuple[str, str]]:
+    """What a linear model reaches on the same."""
+    return [
+        ("floor: best", _numbers(floor.best_loss, floor.metrics)),
+        ("floor: test", _numbers(floor.test_loss, floor.test_metrics)),
+    ]
 
 
 def size_text(size: float) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.duration import checked_duration
-from beamfeed.contract.config.model import Model
+from beamfeed.contract.config.model import Linear, Model
 from beamfeed.contract.config.section import Duration, Fraction, Section, class_name
 from beamfeed.contract.config.task import Reconstruct, Task
 
@@ -144,9 +144,22 @@ class Train(Section):
     worker_timeout: Duration = Field(
         default="2m", description="How long a worker waits for the others before it gives up."
     )
+    floor: bool = Field(
+        default=False,
+        description="First train the model linear on the same, in the folder floor of workdir, and show beside this "
+        "model what a weighted sum reaches.",
+    )
     seed: int = Field(default=7, description="Seed of the initial weights.")
     workdir: str = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")
 
     renamed: ClassVar[dict[str, str]] = {"watchdog": "worker_timeout"}
 
     _worker_timeout = field_validator("worker_timeout")(checked_duration)
+
+    @model_validator(mode="after")
+    def _has_a_floor(self) -> "Train":
+        if self.floor and isinstance(self.task, Reconstruct):
+            raise ValueError("floor is for tasks that classify or regress")
+        if self.floor and isinstance(self.model, Linear):
+            raise ValueError("floor is the model linear, which this one is")
+        return self

@@ -80,6 +80,7 @@ FREE: dict[str, Any] = {
     "epochs": True,
     "early_stopping": True,
     "workdir": True,
+    "floor": True,
     "checkpoint": True,
     "worker_timeout": True,
     "devices": {"xla", "collectives", "deterministic"},

@@ -150,6 +150,11 @@ class RunLayout:
         return self._name("report.png")
 
     @property
+    def floor(self) -> str:
+        """The working folder of the linear model that this one is compared with, see `train.floor`."""
+        return self._name("floor")
+
+    @property
     def tensorboard(self) -> str:
         """The folder of TensorBoard's events."""
         return self._name("tensorboard")

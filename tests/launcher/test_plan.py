@@ -16,7 +16,7 @@ from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.result import TrainResult, write_result
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.plan import find_files, make_plan, smoke_test_overrides
-from beamfeed.launcher.stage import PREPROCESS, TRAIN
+from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN
 
 JOB = """
 name: small
@@ -204,6 +204,35 @@ def test_restart_trains_even_what_is_complete(job_path):
     assert not train.complete
     assert train.command[-1] == "--restart"
     assert "--restart" not in preprocess.command
+
+
+CLASSIFY = ["label={column: a, classes: auto}", "train.model={name: recurrent}", "train.task={name: classify}"]
+
+
+def test_the_linear_floor_is_trained_before_the_model(job_path):
+    stages = make_plan(job_path, [*CLASSIFY, "train.floor=true"], restart=True).stages
+    assert [stage.name for stage in stages] == [PREPROCESS, FLOOR, TRAIN]
+    floor = load_job(job_path, [part for part in stages[1].command if "=" in part])
+    assert floor.train.model.name == "linear"
+    assert floor.train.workdir == load_job(job_path).train.workdir + "/floor"
+    assert not floor.train.floor
+    assert [stage.command[-1] for stage in stages[1:]] == ["--restart", "--restart"]
+    assert [stage.name for stage in make_plan(job_path, CLASSIFY).stages] == [PREPROCESS, TRAIN]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ([], "train: floor is for tasks that classify or regress"),
+        (
+            ["train.model={name: linear}", "train.task={name: classify}"],
+            "train: floor is the model linear, which this one is",
+        ),
+    ],
+)
+def test_what_has_no_linear_floor_is_refused(job_path, changes, line):
+    with pytest.raises(UserError, match=line):
+        make_plan(job_path, [*changes, "train.floor=true"])
 
 
 def test_no_input_is_the_users_mistake(job_path, tmp_path):

@@ -100,6 +100,12 @@ def test_what_the_task_measures_is_beside_the_losses():
     ]
 
 
+def test_the_linear_floor_is_beside_the_model():
+    floor = RESULT.model_copy(update={"best_loss": 0.25, "metrics": {"accuracy": 0.75}, "test_loss": 0.5})
+    lines = summary(JOB, None, RESULT, {}, floor).splitlines()
+    assert lines[6:8] == ["floor: best   0.25, accuracy 0.75", "floor: test   0.5"]
+
+
 def test_a_part_that_was_not_asked_for_is_left_out():
     assert summary(JOB, None, RESULT, {}).startswith("training")
     assert "training" not in summary(JOB, MANIFEST, None, {})

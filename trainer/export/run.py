@@ -5,7 +5,7 @@ from beamfeed.contract.config.features import key_columns
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.contract.dataset.result import write_result
+from beamfeed.contract.dataset.result import read_result, write_result
 from beamfeed.trainer import models
 from beamfeed.trainer.export.saved_model import save_serving
 from beamfeed.trainer.loop.plots import Pictures
@@ -35,5 +35,6 @@ def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
     unused = key_columns(job.features)
     save_serving(model, objective, manifest, transform, job.prepare.missing, names.saved_model, ranges, unused)
     pictures = Pictures(job, manifest, objective)
-    pictures.write_report(names.report, outcome.epochs, outcome.result.watched, model)
+    floor = read_result(names.floor) if job.train.floor else None
+    pictures.write_report(names.report, outcome.epochs, outcome.result.watched, model, floor)
     write_result(job.train.workdir, outcome.result)

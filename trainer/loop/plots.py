@@ -11,6 +11,7 @@ import tensorflow as tf
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.sharding import windows_in
 from beamfeed.trainer.loop.metrics import Epoch
@@ -64,7 +65,9 @@ class Pictures:
             pngs[self._objective.prefix(name) + task.picture] = _png(figure)
         return pngs
 
-    def write_report(self, path: str, epochs: Sequence[Epoch], watched: str, model: keras.Model) -> None:
+    def write_report(
+        self, path: str, epochs: Sequence[Epoch], watched: str, model: keras.Model, floor: TrainResult | None = None
+    ) -> None:
         """Draws the report into a PNG file, local or gs://.
 
         Args:
@@ -72,6 +75,7 @@ class Pictures:
           epochs: the lines of metrics.jsonl.
           watched: what decided which epoch was the best.
           model: with the best weights.
+          floor: what a linear model reached on the same.
         """
         samples = self.samples(model)
         curves = {LOSS: self._objective.loss_name, **({} if watched == LOSS else {watched: watched.replace("_", " ")})}
@@ -80,6 +84,10 @@ class Pictures:
         axes = figure.subplots(1, panels)
         for one, (name, label) in zip(axes, curves.items(), strict=False):
             _draw_curve(one, epochs, name, label)
+            reached = floor and {LOSS: floor.best_loss, **floor.metrics}.get(name)
+            if reached is not None:
+                one.axhline(reached, color="gray", linestyle="--", label="linear floor")
+            one.legend()
         axes[0].set(title=self._job.name)
         for one, (name, sample) in zip(axes[len(curves) :], samples.items(), strict=True):
             self._objective.tasks[name].draw(one, sample)
@@ -122,7 +130,6 @@ def _draw_curve(axes: Any, epochs: Sequence[Epoch], name: str, label: str) -> No
             axes.plot(*zip(*points, strict=True), marker=".", label=split)
     axes.set(xlabel="epoch", ylabel=label)
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.legend()
 
 
 def _figure(width: float) -> Any:
