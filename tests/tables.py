@@ -118,14 +118,18 @@ class Lake:
         for path in sorted((self.data / folder).rglob("*.tfrecord")):
             for record in tf.data.TFRecordDataset(str(path)):
                 features = tf.train.Example.FromString(record.numpy()).features.feature
-                values = {name: _values(features[name], field) for name, field in fields.items()}
+                values = {name: _values(features, field) for name, field in fields.items()}
                 for place, name in enumerate(values["row"]):
                     assert name.decode() not in found
                     found[name.decode()] = {one: column[place] for one, column in values.items()}
         return found
 
 
-def _values(feature: tf.train.Feature, field: dict) -> np.ndarray:
+def _values(features: dict[str, tf.train.Feature], field: dict) -> np.ndarray | list[np.ndarray]:
+    feature = features[field["name"]]
     kind = {"float32": "float_list", "int64": "int64_list", "bytes": "bytes_list"}[field["dtype"]]
     values = np.array(getattr(feature, kind).value, object if field["dtype"] == "bytes" else None)
+    if None in field["shape"]:
+        lengths = features[field["name"] + ".lengths"].int64_list.value
+        return np.split(values, np.cumsum(lengths)[:-1])
     return values.reshape(-1, *field["shape"])

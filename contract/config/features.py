@@ -102,8 +102,8 @@ class Text(Feature):
     type: Literal["text"]
     split: Literal["words", "spaces", "characters"] = Field(
         default="words",
-        description="words: letters and digits; every other character is a word of its own. spaces: what stands "
-        "between white space. characters: each by itself.",
+        description="words: letters, digits, _ and apostrophes; every other character is a word of its own. spaces: "
+        "what stands between white space. characters: each by itself.",
     )
     lower: bool = Field(default=True, description="Capitals count as small letters.")
     min_count: Annotated[int, Field(ge=1)] = Field(

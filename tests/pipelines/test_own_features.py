@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from beamfeed.contract.config.load import load_job
+from beamfeed.contract.dataset.fingerprint import data_fingerprint
 from tests.tables import Lake, make_table
 
 CODE = """
@@ -65,12 +67,11 @@ def test_its_outputs_are_fields_and_its_analyzers_see_training_rows(lake):
             expected = (per_unit[row] - train.min()) / (train.max() - train.min())
             assert values["per_unit"] == pytest.approx(expected, abs=1e-6)
             np.testing.assert_allclose(values["pair"], [per_unit[row], per_unit[row] ** 2], rtol=1e-6)
-    before = lake.shards()
+    job = load_job(str(lake.folder / "job.yaml"))
+    before = data_fingerprint(job, [])
+    assert data_fingerprint(job, []) == before
     (lake.folder / "of_mine.py").write_text(CODE.replace("per_unit**2", "per_unit**3"))
-    from beamfeed.contract.config.load import load_job
-    from beamfeed.contract.dataset.fingerprint import data_fingerprint
-
-    assert data_fingerprint(load_job(str(lake.folder / "job.yaml")), []) != before
+    assert data_fingerprint(job, []) != before
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,24 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 from apache_beam.runners.portability.fn_api_runner.fn_runner import RunnerResult
 from apache_beam.runners.runner import PipelineState
 from fleets import files_of, make_table
 
 from beamfeed.contract.errors import JobFailed
 from beamfeed.pipelines.runner import wait_for
+from tests import tables
+from tests.tables import Lake
 
 EMBEDDED = ("--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK")
+
+OWN = """
+import tensorflow_transform as tft
+
+def preprocessing_fn(inputs):
+    return {"count_number": tft.scale_to_0_1(inputs["count"])}
+"""
 
 
 @pytest.fixture
@@ -34,6 +44,31 @@ def test_a_job_server_gives_the_files_of_a_local_run(run, fleet):
     assert fleet.preprocess(f"output.path={fleet.folder}/local") == 0
     assert files_of(fleet.output) == files_of(fleet.folder / "local")
     assert {path.name for path in fleet.output.iterdir()} == {fleet.manifest.data, "manifest.json"}
+
+
+@pytest.mark.slow
+def test_a_table_with_a_function_of_the_users_own_gives_the_files_of_a_local_run(root, tmp_path):
+    lake = Lake(tmp_path)
+    for day in range(2):
+        lake.write(f"day={day}/a.parquet", tables.make_table(200, day), row_group_size=50)
+    (tmp_path / "of_mine.py").write_text(OWN)
+    own = {"type": "own", "columns": {"count": "number"}, "function": "of_mine:preprocessing_fn"}
+    lake.job["features"] |= {"mine": own}
+    lake.job["output"]["partition_by"] = ["kind"]
+    lake.job["launch"]["preprocess"]["packages"] = [str(tmp_path / "of_mine.py")]
+    job = tmp_path / "job.yaml"
+    job.write_text(yaml.safe_dump(lake.job))
+    command = [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(job)]
+    found = []
+    for name, arguments in (("there", EMBEDDED), ("here", ())):
+        done = subprocess.run(
+            [*command, "--set", f"output.path={tmp_path}/{name}", *arguments],
+            cwd=root, capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        found.append(files_of(tmp_path / name))
+    assert found[0] == found[1]
+    assert any("kind=web" in str(path) for path in found[0])
 
 
 @pytest.mark.slow

@@ -16,14 +16,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 
 pytestmark = pytest.mark.long
 
-TWO_CPUS = """
-import sys
-import tensorflow as tf
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
-from beamfeed.trainer.main import main
-sys.exit(main(sys.argv[1:]))
-"""
+TWO_CPUS = os.path.join(os.path.dirname(__file__), "two_cpus.py")
 
 
 def run(command: list[str], environ: dict[str, str] | None = None) -> subprocess.Popen:
@@ -95,7 +88,7 @@ def test_two_devices_train_as_one(compare):
     job_file, same = compare
     feed = {"batch_size": 9, "shuffle": 32}  # 4 and 5 windows
     finish([run(["-m", "beamfeed.trainer.main", "--job", job_file("one", feed=feed)])])
-    ((_, errors),) = finish([run(["-c", TWO_CPUS, "--job", job_file("two", feed=feed)])])
+    ((_, errors),) = finish([run([TWO_CPUS, "--job", job_file("two", feed=feed)])])
     assert "epoch 2/2" in errors
     same("one", "two")
 

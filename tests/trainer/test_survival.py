@@ -17,9 +17,11 @@ from labelled import labelled_job, write_labelled
 
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED
+from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.loop.checkpoint import find_checkpoints
 
 pytestmark = pytest.mark.long
+TWO_CPUS = os.path.join(os.path.dirname(__file__), "two_cpus.py")
 
 
 @pytest.fixture(scope="module")
@@ -62,15 +64,20 @@ def start(free_ports, tmp_path):
     """Starts worker processes; all that are left are killed in the end."""
     running = []
 
-    def run(job: str, workers: int = 1, come: int | None = None) -> list[subprocess.Popen]:
+    def run(job: str, workers: int = 1, come: int | None = None, devices: int = 1) -> list[subprocess.Popen]:
+        program = ["-m", "beamfeed.trainer.main"] if devices == 1 else [TWO_CPUS]
         addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
         group = []
         for i in range(workers if come is None else come):
             config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}}
             group.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", "beamfeed.trainer.main", "--job", job],
-                    env={**os.environ, **({"TF_CONFIG": json.dumps(config)} if workers > 1 else {})},
+                    [sys.executable, *program, "--job", job],
+                    env={
+                        **os.environ,
+                        "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}",
+                        **({"TF_CONFIG": json.dumps(config)} if workers > 1 else {}),
+                    },
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     text=True,
@@ -156,6 +163,46 @@ def test_killed_again_and_again_the_weights_are_those_of_a_run_never_killed(job_
         expected = [json.loads(line)["loss"] for line in file]
     with open(os.path.join(os.path.dirname(whole), "killed", "metrics.jsonl")) as file:
         assert [json.loads(line)["loss"] for line in file] == expected
+
+
+ANY_LAYERS = """
+import keras
+from keras import layers, ops
+
+def make(length, features):
+    windows = keras.Input((length, features))
+    near = ops.cast(ops.round(windows[..., 0]), "int64")
+    looked_up = layers.Embedding(5, 2)(layers.IntegerLookup(vocabulary=[-1, 0, 1])(near))
+    state = layers.Dense(8)(layers.Concatenate()([windows, looked_up]))
+    state = layers.Dropout(0.3)(layers.BatchNormalization()(layers.GaussianNoise(0.1)(state)))
+    return keras.Model(windows, layers.Dense(features)(state))
+"""
+
+
+@pytest.mark.parametrize(("workers", "devices"), [(1, 2), (2, 1)], ids=["two_devices", "two_workers"])
+def test_statistics_and_random_layers_survive_kills_too(job_file, start, data, tmp_path, workers, devices):
+    (tmp_path / "any_layers.py").write_text(ANY_LAYERS)
+    files = {
+        name: job_file(name, workers=workers, epochs=6, model={"class": "any_layers:make"})
+        for name in ("whole", "killed")
+    }
+    finish(start(files["whole"], workers, devices=devices))
+    for kill in range(3):
+        group = start(files["killed"], workers, devices=devices)
+        wait_for_step(files["killed"], last_step(files["killed"]) + 40 + 30 * kill, group)
+        for process in group:
+            assert process.poll() is None, process.communicate()
+            process.send_signal(signal.SIGKILL)
+        for process in group:
+            end(process)
+    finish(start(files["killed"], workers, devices=devices))
+    assert_same_bits(files["whole"], files["killed"])
+
+    # What is exported scores what the run says, whose evaluation was on both.
+    result = json.loads((tmp_path / "whole" / "complete.json").read_text())
+    model = keras.saving.load_model(RunLayout(str(tmp_path / "whole")).model)
+    windows = np.concatenate([batch["values"] for batch in load_dataset(data.output, "eval", batch_size=1)])
+    assert np.mean((model.predict(windows, verbose=0) - windows) ** 2) == pytest.approx(result["best_loss"], rel=1e-5)
 
 
 TASKS = {

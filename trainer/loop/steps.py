@@ -6,6 +6,8 @@ whatever the number of replicas. So are the sums that metrics are made of. What 
 summed goes in one vector, so a step has one exchange between workers, and a call has
 no Python but at its ends.
 
+Moving statistics of layers are made one on all replicas in the same exchange.
+
 Losses that the model adds itself (regularizers, `add_loss`) count in each replica by
 its share of the batch: a mean over the replica's windows adds up to that over all,
 and what does not depend on the windows to itself.
@@ -17,6 +19,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from beamfeed.trainer.loop.replicas import make_one, statistics_of
 from beamfeed.trainer.tasks.base import Fields
 from beamfeed.trainer.tasks.objective import LOSS, Examples, Objective, Sums
 
@@ -74,6 +77,8 @@ def make_train_steps(
         what all workers sent. It travels with the gradients of the last step.
     """
     scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    replicas = strategy.num_replicas_in_sync
+    statistics = statistics_of(model) if replicas > 1 else []
 
     @tf.function(jit_compile=xla)
     def differentiate(examples: Examples) -> tuple[Sums, dict[str, tf.Tensor], list[tf.Tensor]]:
@@ -96,8 +101,12 @@ def make_train_steps(
         sums = {**means, **objective.measure(examples, outputs)}
         # Said again: not every operation lets the shapes of its gradients be known.
         gradients = [tf.reshape(g, v.shape) for g, v in zip(gradients, model.trainable_variables, strict=True)]
-        reduced = all_reduce_sum([*sums.values(), sent, *gradients])
-        sums, sent, gradients = dict(zip(sums, reduced, strict=False)), reduced[len(sums)], reduced[len(sums) + 1 :]
+        moved = [tf.cast(one.value, tf.float32) for one in statistics]  # by the call of the model
+        reduced = iter(all_reduce_sum([*sums.values(), sent, *moved, *gradients]))
+        sums = {name: next(reduced) for name in sums}
+        sent = next(reduced)
+        make_one(statistics, [next(reduced) for _ in statistics], replicas)
+        gradients = list(reduced)
         norm = tf.linalg.global_norm(gradients)
         if scaled:
             norm = norm / optimizer.dynamic_scale

@@ -32,6 +32,7 @@ from beamfeed.trainer.loop.checkpoint import Checkpoints, find_checkpoints, rest
 from beamfeed.trainer.loop.metrics import Epoch, MetricsLog
 from beamfeed.trainer.loop.optimizer import make_optimizer
 from beamfeed.trainer.loop.plots import Pictures
+from beamfeed.trainer.loop.replicas import spread_seeds
 from beamfeed.trainer.loop.results import describe_epoch, describe_run
 from beamfeed.trainer.loop.state import TrainingState, is_over
 from beamfeed.trainer.loop.steps import NORM, make_eval_steps, make_train_steps, zero_eval, zero_train
@@ -112,9 +113,11 @@ class Training:
             raise UserError(
                 f"{self.names.workdir}: the workers do not find the same checkpoint; is this a shared folder?"
             )
-        if not step:
-            return TrainingState()
-        return restore(self.names.checkpoints, step, variables_of(self.model, self.optimizer))
+        state = TrainingState()
+        if step:
+            state = restore(self.names.checkpoints, step, variables_of(self.model, self.optimizer))
+        spread_seeds(self.cluster.strategy, self.model)
+        return state
 
     def run_epoch(self, batches: Any, state: TrainingState, metrics: MetricsLog) -> TrainingState:
         """Runs the steps that are left of an epoch.

@@ -103,8 +103,12 @@ class Objective:
         return list(dict.fromkeys([*self.signature.inputs, *needed]))
 
     def inputs(self, fields: Fields) -> Any:
-        """What a model gets of a batch: a tensor, or a dict by name where there are several inputs."""
-        found = {name: fields[name] for name in self.signature.inputs}
+        """What a model gets of a batch: a tensor, or a dict by name where there are several inputs.
+
+        Values of any length are filled up with 0 to the longest of the batch, and at least to one: few layers of Keras
+        take them ragged.
+        """
+        found = {name: _filled_up(fields[name]) for name in self.signature.inputs}
         return found if len(found) > 1 else next(iter(found.values()))
 
     def outputs(self, given: Any) -> dict[str, tf.Tensor]:
@@ -187,6 +191,14 @@ def input_of(field: Field, manifest: Manifest) -> Input:
     time = (length,) if in_rows else ()
     dtype = "string" if field.dtype == "bytes" else field.dtype
     return Input((*time, *field.shape), dtype, in_rows, tuple(field.columns), tuple(field.sizes))
+
+
+def _filled_up(values: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+    if not isinstance(values, tf.RaggedTensor):
+        return values
+    shape = tf.maximum(values.bounding_shape(), 1)  # recurrent layers of Keras fail without a step
+    dense = values.to_tensor(shape=tf.concat([[-1], shape[1:]], 0))
+    return tf.ensure_shape(dense, [None, None, *values.flat_values.shape[1:]])
 
 
 def _keyed(metric: str, sums: list[Any]) -> Sums:

@@ -6,6 +6,7 @@ from typing import Any
 
 import apache_beam as beam
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.features import Own
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
@@ -77,15 +78,17 @@ class Table(Source[TableFile, TableAsset, TableReport]):
         return cls(job, schema)
 
     @classmethod
-    def asset_of_path(cls, path: str, job: Job) -> str | None:
-        return path
+    def asset_of_path(cls, path: str, job: Job) -> str:
+        # As short as tells files apart, and the same wherever the folder is; several folders may have the same names.
+        patterns = job.source.patterns
+        return storage.below(path, patterns) if len(patterns) == 1 else path
 
     @property
     def remarks(self) -> Sequence[str]:
         return self._schema.remarks
 
     def scan(self, file: FileStat, scratch: str) -> Iterable[TableFile]:
-        yield scan_file(file, file.path, self._schema, scratch)
+        yield scan_file(file, self.asset_of_path(file.path, self.job), self._schema, scratch)
 
     def plan(self, name: str, pieces: Sequence[TableFile], lost: Sequence[Reject] = ()) -> TableAsset:
         return self.gather(name, pieces, None, lost)
