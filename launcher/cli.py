@@ -88,9 +88,12 @@ def build_parser() -> argparse.ArgumentParser:
         "beamfeed train job.yaml --set launch.train.workers=4",
     )
     for command in (both, train):
-        command.add_argument(
-            "--restart", action="store_true", help="train from the start, not from the last checkpoint"
+        start = command.add_mutually_exclusive_group()
+        start.add_argument("--restart", action="store_true", help="train from the start, not from the last checkpoint")
+        start.add_argument(
+            "--from-step", type=_positive, metavar="N", help="train from the checkpoint of this step, not from the last"
         )
+    train.add_argument("--list-checkpoints", action="store_true", help="print the steps for --from-step, and train not")
 
     stop = _command(commands, "cancel", "cancel", "stop what a job runs in a cloud", "beamfeed cancel job.yaml")
     stop.add_argument("job", metavar="JOB", help="the job file, local or gs://")

@@ -7,8 +7,9 @@ import sys
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
+from beamfeed.contract.errors import UserError
 from beamfeed.launcher.job import job_model
-from beamfeed.launcher.plan import make_plan
+from beamfeed.launcher.plan import load_for_plan, make_plan
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.run import cancel_job, describe_plan, run_plan
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
@@ -17,6 +18,8 @@ from beamfeed.launcher.summary import summary
 
 def run(args: argparse.Namespace) -> int:
     """Runs the stages of a job that are not complete, in order."""
+    if getattr(args, "list_checkpoints", False):
+        return list_checkpoints(args)
     plan = make_plan(
         args.job,
         args.set,
@@ -24,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
         max_assets=args.max_assets,
         restart=getattr(args, "restart", False),
         beam_options=args.beam_options,
+        from_step=getattr(args, "from_step", None),
     )
     if args.dry_run:
         print(describe_plan(plan))
@@ -38,6 +42,15 @@ def run(args: argparse.Namespace) -> int:
     floor = read_result(RunLayout(train.workdir).floor) if train and train.floor else None
     print(summary(job, manifest, result, seconds, floor))
     return 0
+
+
+def list_checkpoints(args: argparse.Namespace) -> int:
+    """Shows what a training run can go back to, in a process of its own: it needs TensorFlow."""
+    job, _ = load_for_plan(args.job, args.set, args.max_assets)
+    if job.train is None:
+        raise UserError(f"{args.job}: train: is missing")
+    command = (sys.executable, "-m", "beamfeed.trainer.tools.list_checkpoints", job.train.workdir)
+    return run_together("list", [Process(command, {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
 
 def cancel(args: argparse.Namespace) -> int:

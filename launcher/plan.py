@@ -41,6 +41,7 @@ def make_plan(
     max_assets: int | None = None,
     restart: bool = False,
     beam_options: Sequence[str] = (),
+    from_step: int | None = None,
 ) -> Plan:
     """Reads the job file, looks at what is there already, and returns what is to be done.
 
@@ -51,6 +52,7 @@ def make_plan(
       max_assets: run the whole job on so many assets, in folders of its own
       restart: train from the start even if there is a finished or a started training run
       beam_options: passed on to the preprocessing command
+      from_step: train from the checkpoint of this step
 
     Raises:
       UserError: if the job file is wrong or nothing matches its input.
@@ -79,11 +81,13 @@ def make_plan(
     if PREPROCESS in names:
         stages.append(preprocess_stage(job, arguments, complete, why, data, beam_options))
     if TRAIN in names and job.train is not None:
+        start = "--restart" if restart else ""
         if job.train.floor:
             more = floor_overrides(job.train)
             floor = load_job(job_path, [*overrides, *more])
-            stages.append(train_stage(floor, (*arguments, *_as_arguments(more)), data, restart, name=FLOOR))
-        stages.append(train_stage(job, arguments, data, restart))
+            stages.append(train_stage(floor, (*arguments, *_as_arguments(more)), data, start, name=FLOOR))
+        start = start if from_step is None else f"--from-step={from_step}"
+        stages.append(train_stage(job, arguments, data, start))
     return Plan(job, job_path, tuple(stages))
 
 
@@ -156,14 +160,14 @@ def preprocess_stage(
     )
 
 
-def train_stage(job: Job, arguments: Sequence[str], data: str, restart: bool, name: str = TRAIN) -> Stage:
-    """The stage that trains on the dataset with the fingerprint `data`."""
+def train_stage(job: Job, arguments: Sequence[str], data: str, start: str = "", name: str = TRAIN) -> Stage:
+    """The stage that trains on the dataset with the fingerprint `data`; `start` is an option that says where from."""
     launch, train = job.launch.train, job.train
     assert train is not None
     command = backends()[launch.backend].command(TRAIN, job, arguments, data)
     complete, reason = _training_state(train, data)
-    if restart:
-        complete, reason, command = False, "--restart was given", (*command, "--restart")
+    if start:
+        complete, reason, command = False, f"{start} was given", (*command, start)
     return Stage(
         name=name,
         command=command,

@@ -42,6 +42,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         action="store_true",
         help="remove the checkpoints and results in train.workdir and start from the beginning",
     )
+    parser.add_argument("--from-step", type=int, metavar="N", help="go back to the checkpoint of this step")
     return parser.parse_args(argv)
 
 
@@ -59,7 +60,9 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerI
     return job, manifest, worker
 
 
-def train(job: TrainingJob, manifest: Manifest, worker: WorkerInfo, restart: bool) -> TrainResult:
+def train(
+    job: TrainingJob, manifest: Manifest, worker: WorkerInfo, restart: bool = False, from_step: int | None = None
+) -> TrainResult:
     """Joins the workers, trains and exports; see `beamfeed.trainer.loop.train` and `beamfeed.trainer.export`.
 
     Raises:
@@ -90,7 +93,7 @@ def train(job: TrainingJob, manifest: Manifest, worker: WorkerInfo, restart: boo
                 raise UserError(f"{job.output.path}: the workers find different datasets; is this a shared folder?")
             watchdog.alive("getting ready")
             watchdog.save_on_sigterm()
-            outcome = train_and_evaluate(job, manifest, cluster, watchdog, restart)
+            outcome = train_and_evaluate(job, manifest, cluster, watchdog, restart, from_step)
             if worker.is_chief:
                 watchdog.alone("export")
                 with explained(manifest, job.output.path):
@@ -123,13 +126,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         job, manifest, worker = check(arguments)
         if worker.is_chief:
             logging.getLogger("beamfeed.trainer.cluster.strategy").setLevel(logging.INFO)
-        if not arguments.restart and (found := find_finished(job, manifest)):
+        found = None if arguments.restart else find_finished(job, manifest)
+        if found is not None and arguments.from_step is None:
             for change in changes_of(job) if worker.is_chief else ():
                 print(change, file=sys.stderr)
             how = "stopped early after" if found.stopped_early else "ran"
             print(f"{job.train.workdir}: nothing to do, the training run {how} {found.epochs} epochs")
             return 0
-        result = train(job, manifest, worker, arguments.restart)
+        result = train(job, manifest, worker, arguments.restart, arguments.from_step)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

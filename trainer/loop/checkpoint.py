@@ -5,6 +5,10 @@
 
 Every worker holds the same values, so the chief's are enough, and saving needs no
 word with the others.
+
+Own code, as Orbax and TensorFlow's CheckpointManager would have each worker take part in
+saving, know no state beside the variables, and leave it to the caller which of
+several checkpoints is whole.
 """
 
 import json
@@ -24,6 +28,8 @@ from beamfeed.trainer.loop.optimizer import state_of
 from beamfeed.trainer.loop.state import TrainingState
 
 _DONE = re.compile(r"step-(\d{9,})\.json")
+# What TensorFlow's reader says of files that are cut off, gone or changed; it has no error of its own for each.
+_DAMAGE = re.compile(r"checksum|corrupt|truncated|sstable|table file|find any matching|out of range|No such file", re.I)
 
 Variables = Mapping[str, Any]  # names -> variables of Keras
 
@@ -49,21 +55,70 @@ def find_checkpoints(folder: str) -> dict[int, str]:
     return {step: storage.join(folder, f"step-{step:09d}") for step in steps}
 
 
+class Damaged(Exception):
+    """A checkpoint that is not as it was written."""
+
+
 def restore(folder: str, step: int, variables: Variables) -> TrainingState:
-    """Puts the values of a checkpoint into the variables.
+    """Puts the values of a checkpoint into the variables; all of them, or none.
 
     Raises:
-      UserError: if it does not fit them.
+      Damaged: if it cannot be read.
+      UserError: if it does not fit the variables.
     """
-    prefix = find_checkpoints(folder)[step]
-    reader = tf.train.load_checkpoint(prefix)
-    shapes = reader.get_variable_to_shape_map()
+    prefix = storage.join(folder, f"step-{step:09d}")
     wanted = {name: tuple(variable.shape) for name, variable in variables.items()}
-    if {name: tuple(shape) for name, shape in shapes.items() if name in wanted} != wanted:
-        raise UserError(f"{prefix}: belongs to another model or optimizer; start again with --restart")
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+        shapes = reader.get_variable_to_shape_map()
+        if {name: tuple(shape) for name, shape in shapes.items() if name in wanted} != wanted:
+            raise UserError(f"{prefix}: belongs to another model or optimizer; start again with --restart")
+        values = {name: reader.get_tensor(name) for name in wanted}  # compares checksums
+        state = TrainingState(**json.loads(storage.read_text(prefix + ".json")))
+    except (FileNotFoundError, ValueError, TypeError, IndexError, RuntimeError, tf.errors.OpError) as error:
+        if isinstance(error, RuntimeError | tf.errors.OpError) and not _DAMAGE.search(str(error)):
+            raise  # of the machine
+        raise Damaged(f"{prefix}: is damaged ({str(error).splitlines()[0][:200]})") from error
     for name, variable in variables.items():
-        variable.assign(tf.constant(reader.get_tensor(name), dtype=variable.dtype))
-    return TrainingState(**json.loads(storage.read_text(prefix + ".json")))
+        variable.assign(tf.constant(values[name], dtype=variable.dtype))
+    return state
+
+
+def restore_newest(
+    folder: str, variables: Variables, step: int | None = None
+) -> tuple[TrainingState | None, list[Damaged]]:
+    """Likewise from the newest checkpoint that can be read.
+
+    Args:
+      folder: of the checkpoints.
+      variables: to put the values into.
+      step: this one and no other.
+
+    Returns:
+      The state, None where there is no checkpoint; and what was passed over.
+
+    Raises:
+      UserError: if there are checkpoints, and none can be read, or not the one that is asked for.
+    """
+    there = list(find_checkpoints(folder))
+    if step is not None and step not in there:
+        raise UserError(f"{folder}: holds no checkpoint of step {step} (there: {', '.join(map(str, there)) or 'none'})")
+    damaged: list[Damaged] = []
+    for one in there[::-1] if step is None else [step]:
+        try:
+            return restore(folder, one, variables), damaged
+        except Damaged as error:
+            damaged.append(error)
+    if damaged:
+        raise UserError(f"{damaged[0]}, and there is none before it; start again with --restart")
+    return None, []
+
+
+def set_aside(folder: str, step: int) -> None:
+    """Takes the checkpoints after a step out of the way of those to come; their values stay until it comes again."""
+    for one, prefix in find_checkpoints(folder).items():
+        if one > step:
+            tf.io.gfile.rename(prefix + ".json", prefix + ".json.aside", overwrite=True)
 
 
 class Checkpoints:

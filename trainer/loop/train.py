@@ -28,7 +28,14 @@ from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.feed.distributed import Feed
 from beamfeed.trainer.feed.read_errors import explained
 from beamfeed.trainer.feed.sharding import check_split, train_steps, windows_in
-from beamfeed.trainer.loop.checkpoint import Checkpoints, find_checkpoints, restore, variables_of
+from beamfeed.trainer.loop.checkpoint import (
+    Checkpoints,
+    Damaged,
+    restore,
+    restore_newest,
+    set_aside,
+    variables_of,
+)
 from beamfeed.trainer.loop.metrics import Epoch, MetricsLog
 from beamfeed.trainer.loop.optimizer import make_optimizer
 from beamfeed.trainer.loop.plots import Pictures
@@ -98,24 +105,31 @@ class Training:
         )
         self._eval = make_eval_steps(cluster.strategy, self.model, self.objective)
         self._checkpoints = Checkpoints(self.names.checkpoints, train.checkpoint.keep)
-        self._best = Checkpoints(self.names.best, 2)  # the one before is still named by the last checkpoint
+        # Each checkpoint that is kept names the best weights of its time, and the next best are written before it is.
+        self._best = Checkpoints(self.names.best, train.checkpoint.keep + 1)
         self.pictures = Pictures(job, manifest, self.objective)
         self._at_a_time, self._spent, self._saved = 1, 0.0, time.monotonic()
 
-    def restore(self) -> TrainingState:
-        """Puts the last checkpoint into model and optimizer; the same on every worker.
+    def restore(self, step: int | None = None) -> TrainingState:
+        """Puts the last checkpoint that is whole into model and optimizer, or that of a step; the same on every worker.
+
+        What is newer is set aside: it would be taken for what comes after, and best weights for the best.
 
         Raises:
-          UserError: if the workers find different ones.
+          UserError: if the workers find different ones, or none can be read.
         """
-        step = max(find_checkpoints(self.names.checkpoints), default=0)
-        if not self.cluster.all_same(step % 2**24):
+        variables = variables_of(self.model, self.optimizer)
+        found, damaged = restore_newest(self.names.checkpoints, variables, step)
+        state = found or TrainingState()
+        if not self.cluster.all_same(state.step % 2**24):
             raise UserError(
                 f"{self.names.workdir}: the workers do not find the same checkpoint; is this a shared folder?"
             )
-        state = TrainingState()
-        if step:
-            state = restore(self.names.checkpoints, step, variables_of(self.model, self.optimizer))
+        if self.cluster.worker.is_chief:
+            for error in damaged:
+                print(f"{error}; going on from step {state.step}", file=sys.stderr)
+            for folder in (self.names.checkpoints, self.names.best):
+                set_aside(folder, state.step)
         spread_seeds(self.cluster.strategy, self.model)
         return state
 
@@ -194,7 +208,10 @@ class Training:
         """Puts the best weights into the model of every worker; a whole epoch must have been run."""
         self._checkpoints.wait()
         self.cluster.barrier()
-        restore(self.names.best, state.best_step, variables_of(self.model))
+        try:
+            restore(self.names.best, state.best_step, variables_of(self.model))
+        except Damaged as error:
+            raise UserError(f"{error}; --from-step goes back to a checkpoint before it") from error
 
     def evaluate(self, split: Any) -> dict[str, float | None] | None:
         """The mean loss of a split's windows, each counted once, and what else is measured; None if it is empty."""
@@ -209,7 +226,12 @@ class Training:
 
 
 def train_and_evaluate(
-    job: TrainingJob, manifest: Manifest, cluster: Cluster, watchdog: Watchdog | None = None, restart: bool = False
+    job: TrainingJob,
+    manifest: Manifest,
+    cluster: Cluster,
+    watchdog: Watchdog | None = None,
+    restart: bool = False,
+    from_step: int | None = None,
 ) -> Outcome:
     """Trains the job's model on a dataset, from the last checkpoint on, and evaluates the best weights.
 
@@ -225,6 +247,7 @@ def train_and_evaluate(
       cluster: as `beamfeed.trainer.cluster.strategy.connect` returns it.
       watchdog: is told that the training run goes on, and says whether it should stop.
       restart: whether what the working folder holds is removed first.
+      from_step: go back to the checkpoint of this step.
 
     Raises:
       UserError: if the dataset cannot be read or has too few windows.
@@ -237,11 +260,13 @@ def train_and_evaluate(
         stack.enter_context(explained(manifest, job.output.path))
         training = stack.enter_context(closing(Training(job, manifest, cluster, watchdog)))
         if cluster.worker.is_chief:
-            for change in claim(job, manifest, restart):  # not before the model could be made of the job
+            for change in claim(
+                job, manifest, restart, again=from_step is not None
+            ):  # not before the model could be made of the job
                 print(change, file=sys.stderr)
         cluster.barrier()
         watchdog.alive("getting ready")
-        state = training.restore()
+        state = training.restore(from_step)
         measured = training.objective.names()
         metrics = MetricsLog(training.names, state, measured, cluster.worker.is_chief)
         stack.callback(metrics.close)

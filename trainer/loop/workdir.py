@@ -7,6 +7,7 @@ is a mistake, told before anything is read or written.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from beamfeed.contract import storage
@@ -40,10 +41,10 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
     return result if is_over(result.epochs, result.stale, job.train) else None
 
 
-def claim(job: TrainingJob, manifest: Manifest, restart: bool) -> list[str]:
+def claim(job: TrainingJob, manifest: Manifest, restart: bool, again: bool = False) -> list[str]:
     """Writes into the folder which training it holds; with `restart`, removes the files of an earlier one.
 
-    For the chief alone, while the other workers wait.
+    For the chief alone, while the other workers wait. With `again`, a run that was finished is not finished any more.
 
     Returns:
       What the job says otherwise than at the last start of this training run, a line each.
@@ -51,6 +52,8 @@ def claim(job: TrainingJob, manifest: Manifest, restart: bool) -> list[str]:
     names = RunLayout(job.train.workdir)
     if restart:
         remove_run(names)
+    if again:
+        remove_files([names.complete])
     changes = changes_of(job)
     run: dict[str, Any] = {
         "fingerprint": run_fingerprint(job.train, manifest.fingerprint),
@@ -90,7 +93,14 @@ def remove_run(names: RunLayout) -> None:
     for path in folders:
         if tf.io.gfile.exists(path):
             tf.io.gfile.rmtree(path)
-    for path in files:
+    remove_files(files)
+
+
+def remove_files(paths: Sequence[str]) -> None:
+    """Removes those that are there."""
+    import tensorflow as tf
+
+    for path in paths:
         if tf.io.gfile.exists(path):
             tf.io.gfile.remove(path)
 

@@ -19,6 +19,7 @@ from beamfeed.launcher.progress import watching
 from beamfeed.launcher.stage import PREPROCESS, PROGRAMS, TRAIN, Stage
 
 HOST = "127.0.0.1"
+STARTS = ("--restart", "--from-step")  # options that say where a training run starts from
 ENDED_BY_SIGNAL = 128  # exit codes from here on: the process did not fail, something ended it
 
 
@@ -75,7 +76,7 @@ class LocalRun:
                 told = f"starts again from its last checkpoint ({restarts} of {stage.restarts})"
                 print(f"beamfeed: {stage.name}: {told}", file=sys.stderr, flush=True)
                 # What it should remove is removed; from here on it goes on.
-                stage = replace(stage, command=tuple(part for part in stage.command if part != "--restart"))
+                stage = replace(stage, command=tuple(part for part in stage.command if not part.startswith(STARTS)))
 
     def leave(self) -> None:
         """Nothing is left to do: the processes ended with `follow`."""
