@@ -77,6 +77,7 @@ def train(
         with heavy_imports():
             import tensorflow as tf
 
+            from beamfeed.trainer.cluster.agreement import check_run
             from beamfeed.trainer.cluster.strategy import connect
 
             tf.config.list_physical_devices()  # where there is no GPU, the search for one is reported
@@ -89,8 +90,7 @@ def train(
             from beamfeed.trainer.feed.read_errors import explained
             from beamfeed.trainer.loop.train import train_and_evaluate
 
-            if not cluster.all_same(int(manifest.fingerprint[:5], 16)):
-                raise UserError(f"{job.output.path}: the workers find different datasets; is this a shared folder?")
+            check_run(cluster, job, manifest)
             watchdog.alive("getting ready")
             watchdog.save_on_sigterm()
             outcome = train_and_evaluate(job, manifest, cluster, watchdog, restart, from_step)

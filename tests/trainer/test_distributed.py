@@ -168,6 +168,18 @@ def test_one_two_and_three_workers_measure_alike(tmp_path, start_workers, train)
             assert a == pytest.approx(b, rel=1e-6)
 
 
+def test_workers_with_different_jobs_are_told(compare, start_workers):
+    job_file, _ = compare
+    arguments = ["--job", job_file("shared")]
+    other = ["--set", "train.optimizer.learning_rate=0.5", "--set", "train.epochs=7"]
+    for number, process in enumerate(start_workers([arguments, [*arguments, *other]])):
+        _, errors = process.communicate(timeout=240)
+        assert process.returncode == 2, errors
+        (line,) = [line for line in errors.splitlines() if "different training runs" in line]
+        assert f"(train.epochs: here {7 if number else 2}; train.optimizer: here " in line
+        assert f'"learning_rate": {0.5 if number else 0.01}' in line
+
+
 def test_workers_without_a_shared_folder_are_told(compare, start_workers, tmp_path):
     job_file, _ = compare
     arguments = ["--job", job_file("shared")]

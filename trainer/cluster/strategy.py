@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -39,19 +39,31 @@ class Cluster:
     def barrier(self) -> None:
         """Returns when every worker has come here."""
         if self.worker.count > 1:
-            self._mean(0.0)
+            self._add_up([0])
 
     def all_same(self, value: int) -> bool:
         """Whether every worker calls this with the same value, below 2**24."""
-        if self.worker.count == 1:
-            return True
-        # The mean of squared differences from the mean is 0 on every worker or on none.
-        return self._mean((value - self._mean(float(value))) ** 2) == 0
+        return not self.differing([value])
 
-    def _mean(self, value: float) -> float:
+    def differing(self, values: Sequence[int]) -> list[int]:
+        """The places of the values that are not the same on every worker; every worker is told the same.
+
+        Args:
+          values: below 2**24, as many as the other workers have.
+        """
+        if self.worker.count == 1:
+            return []
+        # In halves of 12 bits, so that sums of float32 are exact; a worker in the middle of others may hold the mean.
+        halves = [half for value in values for half in divmod(value, 1 << 12)]
+        replicas = self.strategy.num_replicas_in_sync
+        sums = self._add_up(halves)
+        apart = self._add_up([int(replicas * half != total) for half, total in zip(halves, sums, strict=True)])
+        return [place for place in range(len(values)) if apart[2 * place] or apart[2 * place + 1]]
+
+    def _add_up(self, values: Sequence[int]) -> list[int]:
         import tensorflow as tf
 
-        return float(self._sum(tf.constant(value, tf.float32))) / self.strategy.num_replicas_in_sync
+        return [int(total) for total in self._sum(tf.constant(values, tf.float32)).numpy()]
 
     @cached_property
     def _sum(self) -> "Callable[[tf.Tensor], tf.Tensor]":

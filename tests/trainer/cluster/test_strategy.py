@@ -29,6 +29,8 @@ cluster.barrier()
 rank = tf.constant(float(worker.index + 1))
 total = tf.function(lambda: cluster.strategy.reduce("SUM", cluster.strategy.run(lambda: rank), axis=None))()
 assert cluster.all_same(7) and not cluster.all_same(worker.index)
+most = (1 << 24) - 1
+assert cluster.differing([most, most - worker.index, 5, worker.index << 12]) == [1, 3]
 print(describe(cluster))
 print(float(total), os.environ["TF_CONFIG"])
 """

@@ -1,0 +1,59 @@
+"""Whether all workers have the same training run before them: compared before the first step, key by key."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
+
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.model import CustomModel
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.own_code import code_digest
+from beamfeed.trainer.cluster.strategy import Cluster
+
+PACKAGES = ("beamfeed", "tensorflow", "keras")
+SHOWN = 200  # characters of a value
+
+
+def versions() -> dict[str, str]:
+    """Of the packages that decide what is computed."""
+    return {f"version of {name}": version(name) for name in PACKAGES}
+
+
+def identity(job: TrainingJob, manifest: Manifest) -> dict[str, str]:
+    """What must be the same on all workers, as texts by the keys of the job; where they keep it may differ.
+
+    Raises:
+      UserError: if the module of the user's own model is not there.
+    """
+    train = job.train.model_dump(mode="json", exclude={"workdir"})
+    found = {"output.path (the dataset)": manifest.fingerprint}
+    found |= {f"train.{name}": json.dumps(value, sort_keys=True) for name, value in train.items()}
+    model = job.train.model
+    own = [model.class_] if isinstance(model, CustomModel) else []
+    return {**found, "train.model.class (its code)": code_digest(own, "train.model.class") if own else ""}
+
+
+def check_same(cluster: Cluster, told: Mapping[str, str]) -> None:
+    """Raises UserError, on every worker, with the keys whose values differ between workers.
+
+    Args:
+      cluster: the workers.
+      told: values by keys; of the same keys on all workers.
+    """
+    names = list(told)
+    different = cluster.differing([_number(told[name]) for name in names])
+    if different:
+        values = "; ".join(f"{names[i]}: here {told[names[i]][:SHOWN]}" for i in different)
+        raise UserError(f"the workers have different training runs before them ({values}); give all of them one job")
+
+
+def check_run(cluster: Cluster, job: TrainingJob, manifest: Manifest) -> None:
+    """As `check_same`, of the versions first: others may know other keys."""
+    check_same(cluster, versions())
+    check_same(cluster, identity(job, manifest))
+
+
+def _number(text: str) -> int:
+    return int(hashlib.sha256(text.encode()).hexdigest()[:6], 16)
