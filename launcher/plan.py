@@ -24,6 +24,8 @@ from beamfeed.launcher.backends import backends
 from beamfeed.launcher.job import load_job
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
 
+SAVE_SECONDS = 60.0  # for the step that is under way and a checkpoint; a second Ctrl-C does not wait
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -177,6 +179,7 @@ def train_stage(job: Job, arguments: Sequence[str], data: str, start: str = "", 
         logs=RunLayout(train.workdir).logs,
         complete=complete,
         reason=reason,
+        grace=SAVE_SECONDS,
     )
 
 

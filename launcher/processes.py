@@ -18,7 +18,7 @@ from typing import IO
 
 POLL_SECONDS = 0.05
 SETTLE_SECONDS = 1.0  # from the first failure: a worker may fail because of another that is slower to end
-GRACE_SECONDS = 3.0  # from SIGTERM to SIGKILL
+GRACE_SECONDS = 3.0  # from SIGTERM to SIGKILL, of those whose group has failed
 TAIL_LINES = 20
 TAIL_BYTES = 64 * 1024
 JOB_FAILED, USER_MISTAKE = 1, 2  # exit codes of commands that have told why in one line
@@ -68,14 +68,20 @@ class Running:
             os.killpg(self._popen.pid, number)
 
 
-def run_together(name: str, processes: Sequence[Process], watch: AbstractContextManager[None] | None = None) -> int:
+def run_together(
+    name: str,
+    processes: Sequence[Process],
+    watch: AbstractContextManager[None] | None = None,
+    grace: float = GRACE_SECONDS,
+) -> int:
     """Runs all processes to their end and returns the exit code of the first that failed, or 0.
 
     The first process is the chief: its output goes to the terminal. Of another
     one that fails, the end of its log is shown on stderr. `watch` is entered
-    while they run.
+    while they run. Whoever ends this by an exception, such as that of Ctrl-C, gives
+    them `grace` seconds to end by themselves.
     """
-    with _started(name, processes) as running:
+    with _started(name, processes, grace) as running:
         with watch or contextlib.nullcontext():
             first = _wait(running)
         return 0 if first is None else _settle(running, first)
@@ -115,8 +121,8 @@ def end_all(running: Sequence[Running], grace: float = GRACE_SECONDS) -> None:
 
 
 @contextlib.contextmanager
-def _started(name: str, processes: Sequence[Process]) -> Iterator[list[Running]]:
-    """Starts the processes; whatever is left of them at the end is ended."""
+def _started(name: str, processes: Sequence[Process], grace: float) -> Iterator[list[Running]]:
+    """Starts the processes; whatever is left of them at the end is ended, with `grace` to do so by themselves."""
     running: list[Running] = []
     before_exec = _death_signal()
     try:
@@ -140,7 +146,7 @@ def _started(name: str, processes: Sequence[Process]) -> Iterator[list[Running]]
             running.append(Running(title, process, popen, log))
         yield running
     finally:
-        end_all(running)
+        end_all(running, grace)
         for one in running:
             if one.log:
                 one.log.close()

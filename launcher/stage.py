@@ -22,6 +22,7 @@ class Stage:
       restarts: how often it may be started again after a signal or a lost worker ended it.
       output: the folder of the dataset that it writes.
       fingerprint: of that dataset.
+      grace: seconds that its processes have to end by themselves when the launcher is asked to stop.
     """
 
     name: str
@@ -35,3 +36,4 @@ class Stage:
     restarts: int = 0
     output: str = ""
     fingerprint: str = ""
+    grace: float = 3.0

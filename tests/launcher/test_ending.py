@@ -1,5 +1,6 @@
 """The `beamfeed` command where nobody reads what it prints, where it may not write, and when it is asked to end."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -108,3 +109,43 @@ def test_a_signal(start, fleet, sent):
     assert error.splitlines()[1:] == (["beamfeed: interrupted"] if sent == signal.SIGINT else [])
     assert not (fleet.output / "lock.json").exists()
     assert psutil.wait_procs(children, timeout=5)[1] == []
+
+
+SLOW = """
+import time
+import keras
+import tensorflow as tf
+
+@keras.saving.register_keras_serializable("test")
+class Wait(keras.layers.Layer):
+    def call(self, x):
+        def wait(x):
+            time.sleep(4)
+            return x
+        found = tf.py_function(wait, [x], x.dtype)
+        return tf.ensure_shape(found, x.shape)
+
+def make(length, features):
+    windows = keras.Input((length, features))
+    return keras.Model(windows, Wait()(keras.layers.Dense(features)(windows)))
+"""
+
+
+@pytest.mark.long
+def test_what_was_trained_is_saved_however_long_a_step_takes(start, fleet):
+    (fleet.folder / "slow_model.py").write_text(SLOW)
+    changes = ["train.model={class: 'slow_model:make'}", "train.feed.batch_size=16", "launch.train.workers=1"]
+    env = {**os.environ, "PYTHONPATH": str(fleet.folder)}
+    process = start("run", *(part for one in changes for part in ("--set", one)), env=env)
+    events = fleet.folder / "model" / "tensorboard"
+    deadline = time.monotonic() + PATIENCE
+    while not events.exists():  # the training run has begun
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    time.sleep(15)
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "asked to stop; started again, it goes on from here" in error
+    assert list((fleet.folder / "model" / "checkpoints").glob("step-*.json"))

@@ -69,7 +69,7 @@ class LocalRun:
             restarts = 0
             while True:
                 processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
-                code = run_together(stage.name, processes, watching(progress) if progress else None)
+                code = run_together(stage.name, processes, watching(progress) if progress else None, stage.grace)
                 if code < ENDED_BY_SIGNAL or restarts == stage.restarts:
                     return code
                 restarts += 1

@@ -223,13 +223,8 @@ from beamfeed.launcher import cli, commands
 from beamfeed.launcher.run import run_stage
 from beamfeed.launcher.plan import Stage
 
-code = '''
-import signal, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("up", flush=True)
-time.sleep(600)
-'''
-stage = Stage("train", (sys.executable, "-c", code, sys.argv[1]), "local", 2, sys.argv[2], False, "")
+code, grace = sys.argv[3], float(sys.argv[4])
+stage = Stage("train", (sys.executable, "-c", code, sys.argv[1]), "local", 2, sys.argv[2], False, "", grace=grace)
 
 
 commands.run = lambda args: run_stage(stage)
@@ -237,23 +232,65 @@ sys.exit(cli.main(["run", "job.yaml"]))
 """
 
 
+IGNORING = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("up", flush=True)
+time.sleep(600)
+"""
+SAVING = """
+import signal, sys, time
+
+def save(*_):
+    time.sleep(5)
+    print("saved", flush=True)
+    sys.exit(143)
+
+signal.signal(signal.SIGTERM, save)
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+def start_launcher(tmp_path, mark, code, grace):
+    """A launcher whose two workers are up."""
+    command = [sys.executable, "-c", LAUNCHER, mark, str(tmp_path / "logs"), code, str(grace)]
+    launcher = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert launcher.stdout.readline() == "up\n"
+    log = tmp_path / "logs" / "worker-1.log"
+    end = time.monotonic() + 20
+    while not (log.exists() and log.read_text() == "up\n") and time.monotonic() < end:
+        time.sleep(0.05)
+    assert len(marked(mark)) >= 2
+    return launcher
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_workers_have_the_time_to_save(tmp_path, mark, sent):
+    with start_launcher(tmp_path, mark, SAVING, 60) as launcher:
+        launcher.send_signal(sent)
+        out, _ = launcher.communicate(timeout=40)
+    assert out == "saved\n"
+    assert (tmp_path / "logs" / "worker-1.log").read_text() == "up\nsaved\n"
+    assert left_over(mark) == []
+
+
+def test_a_second_interruption_does_not_wait(tmp_path, mark):
+    with start_launcher(tmp_path, mark, IGNORING, 600) as launcher:
+        launcher.send_signal(signal.SIGINT)
+        time.sleep(1)
+        assert launcher.poll() is None
+        launcher.send_signal(signal.SIGINT)
+        launcher.communicate(timeout=30)
+    assert left_over(mark) == []
+
+
 @pytest.mark.parametrize(
     ("sent", "expected"),
     [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGKILL, -signal.SIGKILL)],
 )
 def test_whatever_ends_the_launcher_ends_its_processes(tmp_path, mark, sent, expected):
-    with subprocess.Popen(
-        [sys.executable, "-c", LAUNCHER, mark, str(tmp_path / "logs")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as launcher:
-        assert launcher.stdout.readline() == "up\n"
-        log = tmp_path / "logs" / "worker-1.log"
-        end = time.monotonic() + 20
-        while not (log.exists() and log.read_text() == "up\n") and time.monotonic() < end:
-            time.sleep(0.05)
-        assert len(marked(mark)) >= 2
+    with start_launcher(tmp_path, mark, IGNORING, 3) as launcher:
         launcher.send_signal(sent)
         _, error = launcher.communicate(timeout=30)
     assert launcher.returncode == expected
