@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from beamfeed.contract import streams
 from beamfeed.contract.config.duration import seconds_of
@@ -26,7 +27,7 @@ from beamfeed.trainer.cluster.rendezvous import resolve
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
 from beamfeed.trainer.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.feed.sharding import check_split
-from beamfeed.trainer.loop.workdir import changes_of, find_finished
+from beamfeed.trainer.loop.workdir import changes_of, find_finished, held
 from beamfeed.trainer.tasks.check import check_task
 
 LINGER_SECONDS = 1.0  # others may still be fetching from this worker what it told them last
@@ -66,6 +67,7 @@ def train(
     """Joins the workers, trains and exports; see `beamfeed.trainer.loop.train` and `beamfeed.trainer.export`.
 
     Raises:
+      UserError: if another run trains in the same working folder, or workers have different runs before them.
       Lost: if another worker has gone.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -73,7 +75,9 @@ def train(
     patience = seconds_of(job.train.worker_timeout)
     worker = resolve(worker, patience)
     watchdog = Watchdog(worker.addresses, worker.index, patience)
-    with watchdog.watching():
+    with watchdog.watching(), ExitStack() as stack:
+        if worker.is_chief:
+            stack.enter_context(held(job.train.workdir, watchdog.alive))
         with heavy_imports():
             import tensorflow as tf
 

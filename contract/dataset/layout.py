@@ -115,6 +115,11 @@ class RunLayout:
         return self._name("run.json")
 
     @property
+    def lock(self) -> str:
+        """Only while a run trains."""
+        return self._name(LOCK)
+
+    @property
     def complete(self) -> str:
         """Written last: the result of a finished training run."""
         return self._name("complete.json")

@@ -1,4 +1,4 @@
-"""One run at a time at an output: a locked file on a disk, a lease in a bucket.
+"""One run at a time in a folder: a locked file on a disk, a lease in a bucket.
 
 A disk's lock ends with the process that holds it, however it ends. A bucket has no
 locks: there an object says who holds the place, and is written anew while the holder lives.
@@ -14,6 +14,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -29,6 +30,27 @@ LAST_SECONDS = 5.0  # that a run which is done waits for its lease
 WRONG_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 
 
+@dataclass(frozen=True)
+class Use:
+    """What a folder is for, in the words of messages.
+
+    Attributes:
+      key: of the job, that names the folder.
+      doing: what its holder does.
+    """
+
+    key: str
+    doing: str
+
+
+PREPROCESSING = Use("output.path", "preprocessing into")
+TRAINING = Use("train.workdir", "training in")
+
+
+class Busy(UserError):
+    """Somebody else holds the lock."""
+
+
 class Held(Protocol):
     """A lock that is held."""
 
@@ -37,17 +59,19 @@ class Held(Protocol):
 
 
 @contextmanager
-def hold(path: str, stop: Callable[[int, str], None] | None = None) -> Iterator[Held]:
+def hold(path: str, stop: Callable[[int, str], None] | None = None, use: Use = PREPROCESSING) -> Iterator[Held]:
     """Holds the lock of this name, on a disk or gs://, while the body runs.
 
     Args:
       path: of the lock.
       stop: ends the process with a code and a line, should another run take a lock in a bucket; left out, at once.
+      use: what the folder is for.
 
     Raises:
-      UserError: if somebody else holds it, or it cannot be made there.
+      Busy: if somebody else holds it.
+      UserError: if it cannot be made there.
     """
-    held = _take_lease(path, stop or _stop) if storage.is_remote(path) else _FileLock(path)
+    held = _take_lease(path, stop or _stop, use) if storage.is_remote(path) else _FileLock(path, use)
     try:
         yield held
     finally:
@@ -67,26 +91,24 @@ def _born(pid: int) -> str:
         return ""
 
 
-def _busy(path: str, holder: dict[str, Any], more: str = "") -> UserError:
+def _busy(path: str, use: Use, holder: dict[str, Any], more: str = "") -> Busy:
     who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
     folder = path.rpartition("/")[0]
-    return UserError(
-        f"output.path: {who} is preprocessing into {folder} right now; wait for it{more}, or choose another folder"
-    )
+    return Busy(f"{use.key}: {who} is {use.doing} {folder} right now; wait for it{more}, or choose another folder")
 
 
 class _FileLock:
     """A locked file, and the folder that was made for it."""
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, use: Use):
         self._path, self._folder = path, os.path.dirname(path) or "."
         self._new = not os.path.isdir(self._folder)
         self._once = threading.Lock()
         try:
             os.makedirs(self._folder, exist_ok=True)
-            self._file = _lock(path)
+            self._file = _lock(path, use)
         except OSError as error:
-            raise _trouble(self._folder, error) from None
+            raise _trouble(self._folder, use, error) from None
 
     def give_back(self) -> None:
         if not self._once.acquire(blocking=False):
@@ -99,13 +121,13 @@ class _FileLock:
                 os.rmdir(self._folder)
 
 
-def _trouble(folder: str, error: OSError) -> UserError | JobFailed:
+def _trouble(folder: str, use: Use, error: OSError) -> UserError | JobFailed:
     """Why there can be no lock: the place is wrong, or the machine has trouble."""
-    told = f"output.path: {folder} cannot be written: {error.strerror}"
+    told = f"{use.key}: {folder} cannot be written: {error.strerror}"
     return UserError(told) if error.errno in WRONG_PLACE else JobFailed(told)
 
 
-def _lock(path: str) -> int:
+def _lock(path: str, use: Use) -> int:
     """The open file, once it is locked and still has its name."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -115,8 +137,8 @@ def _lock(path: str) -> int:
             holder = os.read(file, 10_000)
             os.close(file)
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                raise UserError(f"output.path: {path} cannot be locked: {error.strerror}") from None
-            raise _busy(path, _parse(holder)) from None
+                raise UserError(f"{use.key}: {path} cannot be locked: {error.strerror}") from None
+            raise _busy(path, use, _parse(holder)) from None
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file), os.stat(path)):
                 with suppress(OSError):  # on a full disk nobody reads who holds it
@@ -134,10 +156,10 @@ def _parse(data: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) and {"host", "pid"} <= found.keys() else {}
 
 
-def _take_lease(path: str, stop: Callable[[int, str], None]) -> "_Lease":
+def _take_lease(path: str, stop: Callable[[int, str], None], use: Use) -> "_Lease":
     require_credentials()
     with _naming(path):
-        lease = _Lease(path, stop)
+        lease = _Lease(path, stop, use)
         lease.take()
     lease.renew()
     return lease
@@ -170,10 +192,10 @@ def _stop(code: int, why: str) -> None:
 class _Lease:
     """An object that is replaced only by who knows its generation."""
 
-    def __init__(self, path: str, stop: Callable[[int, str], None]):
+    def __init__(self, path: str, stop: Callable[[int, str], None], use: Use):
         from google.cloud.storage import Client
 
-        self._path, self._me, self._stop = path, _me(), stop
+        self._path, self._me, self._stop, self._use = path, _me(), stop, use
         self._done = threading.Event()
         self._renewing = threading.Thread(target=self._keep, daemon=True)
         bucket, _, name = path.removeprefix(storage.GS).partition("/")
@@ -202,7 +224,7 @@ class _Lease:
             silent = (datetime.now(UTC) - found.updated).total_seconds()
             if silent < LASTS_SECONDS and not self._died(holder):
                 raise _busy(
-                    self._path, holder, f" (if it was killed, for {LASTS_SECONDS - max(0, silent):.0f} s)"
+                    self._path, self._use, holder, f" (if it was killed, for {LASTS_SECONDS - max(0, silent):.0f} s)"
                 ) from None
             self._take_over(found.generation)
 
@@ -218,7 +240,7 @@ class _Lease:
         try:
             self._write()
         except PreconditionFailed:
-            raise _busy(self._path, {}) from None
+            raise _busy(self._path, self._use, {}) from None
 
     def _is_mine(self) -> bool:
         """Whether it was this process that wrote last, and the answer was lost on the way; goes on from there."""

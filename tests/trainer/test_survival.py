@@ -205,6 +205,25 @@ def test_statistics_and_random_layers_survive_kills_too(job_file, start, data, t
     assert np.mean((model.predict(windows, verbose=0) - windows) ** 2) == pytest.approx(result["best_loss"], rel=1e-5)
 
 
+def test_one_run_at_a_time_in_a_working_folder(job_file, start, tmp_path):
+    job = job_file("one", epochs=40)
+    (first,) = start(job)
+    wait_for_step(job, 1, [first])
+    (second,) = start(job)
+    code, errors = end(second)
+    assert code == 2
+    told = f"train.workdir: process {first.pid} on {os.uname().nodename} is training in {tmp_path}/one right now"
+    assert errors.splitlines()[-1].startswith(told)
+    first.send_signal(signal.SIGKILL)
+    end(first)
+    (third,) = start(job)  # at once: the lock went with its holder
+    wait_for_step(job, last_step(job) + 1, [third])
+    assert third.poll() is None, third.communicate()
+    third.send_signal(signal.SIGTERM)
+    assert end(third)[0] == PREEMPTED
+    assert not (tmp_path / "one" / "lock.json").exists()
+
+
 TASKS = {
     "classifier": {"name": "classify", "target": "fault", "class_weights": "balanced", "metrics": ["accuracy", "auc"]},
     "two_outputs": {

@@ -7,7 +7,9 @@ is a mistake, told before anything is read or written.
 """
 
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from beamfeed.contract import storage
@@ -17,7 +19,10 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import lock
 from beamfeed.trainer.loop.state import is_over
+
+LOOK_SECONDS = 2.0  # from one look at a lock in a bucket to the next
 
 
 def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
@@ -39,6 +44,35 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
     if run is None or result is None or result.fingerprint != fingerprint:
         return None
     return result if is_over(result.epochs, result.stale, job.train) else None
+
+
+@contextmanager
+def held(workdir: str, alive: Callable[[str], None]) -> Iterator[None]:
+    """Holds the folder for one training run, which is the chief's to do.
+
+    In a bucket the lock of a run that was killed stays for a minute; it is waited for, as whoever starts a killed run
+    again does not.
+
+    Args:
+      workdir: the folder.
+      alive: is called with what this does, while it waits.
+
+    Raises:
+      UserError: if another run trains there.
+    """
+    path = RunLayout(workdir).lock
+    end = time.monotonic() + (lock.LASTS_SECONDS + lock.RENEWED_SECONDS if storage.is_remote(path) else 0)
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(lock.hold(path, use=lock.TRAINING))
+                break
+            except lock.Busy:
+                if time.monotonic() >= end:
+                    raise
+                alive("waiting for the lock of the working folder")
+                time.sleep(LOOK_SECONDS)
+        yield
 
 
 def claim(job: TrainingJob, manifest: Manifest, restart: bool, again: bool = False) -> list[str]:
