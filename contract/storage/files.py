@@ -226,18 +226,22 @@ def below(path: str, patterns: Sequence[str]) -> str:
 
     Args:
       path: of a file.
-      patterns: files, folders or globs; the first that the path belongs to counts.
+      patterns: files, folders or globs; the first that names the path counts.
 
     Returns:
       `day=1/a.parquet` of `/lake/day=1/a.parquet` and `/lake/*/*.parquet`; of a file that a pattern spells out its
-      name; the path itself where no pattern names it.
+      name. Of the patterns after the first, their places before it: `1:a.parquet`. The path itself where no pattern
+      names it.
     """
-    for pattern in patterns:
-        folder, _ = _listing_root(pattern)
+    for place, pattern in enumerate(patterns):
+        folder, is_glob = _listing_root(pattern)
         if path == pattern:
-            return path.rpartition("/")[2]
-        if path.startswith(folder.rstrip("/") + "/" if folder else ""):
-            return path[len(folder) :].strip("/")
+            found = path.rpartition("/")[2]
+        elif re.fullmatch(_glob_to_regex(pattern), path) if is_glob else path.startswith(f"{folder}/"):
+            found = path[len(folder) :].strip("/")
+        else:
+            continue
+        return f"{place}:{found}" if place else found
     return path
 
 

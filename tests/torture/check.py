@@ -187,9 +187,16 @@ def _statistics(stats: dict[str, Any], expected: Expected) -> list[Problem]:
         told = stats["features"][name]
         wanted = {"count": len(there), "missing": len(column) - len(there)}
         if len(there):
-            wanted |= {"mean": there.mean(), "std": there.std(), "min": there.min(), "max": there.max()}
+            wanted |= {
+                "mean": math.fsum(there) / len(there),
+                "std": there.std(),
+                "min": there.min(),
+                "max": there.max(),
+            }
+        # What float64 loses where large values cancel out.
+        lost = 1e-6 + 1e-14 * float(np.abs(there).max(initial=0))
         for key, value in wanted.items():
-            if told[key] is None or not math.isclose(told[key], value, rel_tol=1e-6, abs_tol=1e-6):
+            if told[key] is None or not math.isclose(told[key], value, rel_tol=1e-6, abs_tol=lost):
                 found.append(Problem("statistics", f"{name}: {key} is {told[key]}, expected {value}"))
                 break
     return found

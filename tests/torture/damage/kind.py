@@ -92,7 +92,13 @@ def break_values(fleet: Fleet, part: Part, reason: str) -> None:
 
 def with_csv(part: Part, **dialect: Any) -> None:
     """Changes how a text file is written."""
-    part.form["csv"] = {**part.form.get("csv", {}), **dialect}
+    before = part.form.get("csv", {})
+    if "between" in dialect:  # lines of several damages may stand at one place
+        lines = {place: list(some) for place, some in before.get("between", {}).items()}
+        for place, some in dialect["between"].items():
+            lines.setdefault(place, []).extend(some)
+        dialect["between"] = lines
+    part.form["csv"] = {**before, **dialect}
 
 
 def with_type(part: Part, name: str, make: Callable[[Any], Any]) -> None:

@@ -75,10 +75,11 @@ def column_types(schemas: Sequence[pa.Schema]) -> dict[str, list[pa.DataType]]:
 
 def check_once(looks: Mapping[str, Look], names: Sequence[str]) -> None:
     """Raises UserError if half of the files that were looked at have a column of the job twice; one is just broken."""
+    counts = {path: Counter(look.schema.names) for path, look in looks.items()}
     for name in names:
-        twice = [path for path, look in looks.items() if look.schema.names.count(name) > 1]
+        twice = [path for path, count in counts.items() if count[name] > 1]
         if 2 * len(twice) >= len(looks):
-            count = looks[twice[0]].schema.names.count(name)
+            count = counts[twice[0]][name]
             raise UserError(f"source.features: {twice[0]} has {count} columns of the name {name!r}")
 
 

@@ -1,7 +1,7 @@
 """Parquet: the footer, and batches of rows from row groups, in memory that does not grow with the width."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import ExitStack, contextmanager
 
 import pyarrow as pa
@@ -88,8 +88,17 @@ def _row_bytes(file: pq.ParquetFile, group: Group, names: Sequence[str]) -> int:
     """About how many bytes a row of the columns takes, by the footer: what values of a dictionary take is not in it."""
     metadata, wanted = file.metadata.row_group(group.place), set(names)
     columns = (metadata.column(i) for i in range(metadata.num_columns))
-    size = sum(one.total_uncompressed_size for one in columns if one.path_in_schema.partition(".")[0] in wanted)
+    size = sum(one.total_uncompressed_size for one in columns if _is_of(one.path_in_schema, wanted))
     return max(1, size // group.rows)
+
+
+def _is_of(path: str, names: Set[str]) -> bool:
+    """Whether a column of values belongs to one of the columns: it is `a.list.element` of `a`, or `a.b` with a dot."""
+    while path not in names:
+        path, dot, _ = path.rpartition(".")
+        if not dot:
+            return False
+    return True
 
 
 def _decode_bytes(file: pq.ParquetFile, place: int, names: Sequence[str]) -> int:
@@ -98,9 +107,7 @@ def _decode_bytes(file: pq.ParquetFile, place: int, names: Sequence[str]) -> int
     wanted = set(names)
     sizes = (metadata.column(i) for i in range(metadata.num_columns))
     return sum(
-        min(column.total_uncompressed_size, _PAGES_BYTES)
-        for column in sizes
-        if column.path_in_schema.partition(".")[0] in wanted
+        min(column.total_uncompressed_size, _PAGES_BYTES) for column in sizes if _is_of(column.path_in_schema, wanted)
     )
 
 
