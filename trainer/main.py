@@ -27,7 +27,7 @@ from beamfeed.trainer.cluster.rendezvous import resolve
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
 from beamfeed.trainer.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.feed.sharding import check_split
-from beamfeed.trainer.loop.workdir import changes_of, find_finished, held
+from beamfeed.trainer.loop.workdir import changes_of, find_finished, held, was_done
 from beamfeed.trainer.tasks.check import check_task
 
 LINGER_SECONDS = 1.0  # others may still be fetching from this worker what it told them last
@@ -38,12 +38,16 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m beamfeed.trainer.main", description="Trains a model on a dataset.")
     parser.add_argument("--job", required=True, help="job file, local or gs://")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
-    parser.add_argument(
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument(
         "--restart",
         action="store_true",
         help="remove the checkpoints and results in train.workdir and start from the beginning",
     )
-    parser.add_argument("--from-step", type=int, metavar="N", help="go back to the checkpoint of this step")
+    start.add_argument("--from-step", type=int, metavar="N", help="go back to the checkpoint of this step")
+    parser.add_argument(
+        "--once", default="", metavar="NAME", help="a start of this name that was done is not done again: just go on"
+    )
     return parser.parse_args(argv)
 
 
@@ -62,7 +66,12 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerI
 
 
 def train(
-    job: TrainingJob, manifest: Manifest, worker: WorkerInfo, restart: bool = False, from_step: int | None = None
+    job: TrainingJob,
+    manifest: Manifest,
+    worker: WorkerInfo,
+    restart: bool = False,
+    from_step: int | None = None,
+    once: str = "",
 ) -> TrainResult:
     """Joins the workers, trains and exports; see `beamfeed.trainer.loop.train` and `beamfeed.trainer.export`.
 
@@ -97,7 +106,7 @@ def train(
             check_run(cluster, job, manifest)
             watchdog.alive("getting ready")
             watchdog.save_on_sigterm()
-            outcome = train_and_evaluate(job, manifest, cluster, watchdog, restart, from_step)
+            outcome = train_and_evaluate(job, manifest, cluster, watchdog, restart, from_step, once)
             if worker.is_chief:
                 watchdog.alone("export")
                 with explained(manifest, job.output.path):
@@ -130,14 +139,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         job, manifest, worker = check(arguments)
         if worker.is_chief:
             logging.getLogger("beamfeed.trainer.cluster.strategy").setLevel(logging.INFO)
-        found = None if arguments.restart else find_finished(job, manifest)
-        if found is not None and arguments.from_step is None:
+        done = was_done(job.train.workdir, arguments.once)
+        restart, from_step = arguments.restart and not done, None if done else arguments.from_step
+        found = None if restart else find_finished(job, manifest)
+        if found is not None and from_step is None:
             for change in changes_of(job) if worker.is_chief else ():
                 print(change, file=sys.stderr)
             how = "stopped early after" if found.stopped_early else "ran"
             print(f"{job.train.workdir}: nothing to do, the training run {how} {found.epochs} epochs")
             return 0
-        result = train(job, manifest, worker, arguments.restart, arguments.from_step)
+        result = train(job, manifest, worker, restart, from_step, arguments.once)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Mapping
 from importlib.metadata import version
 
@@ -9,11 +10,12 @@ from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.model import CustomModel
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.own_code import code_digest
+from beamfeed.contract.own_code import find_module
 from beamfeed.trainer.cluster.strategy import Cluster
 
 PACKAGES = ("beamfeed", "tensorflow", "keras")
-SHOWN = 200  # characters of a value
+SHOWN = 1000  # characters of a value
+LINGER_SECONDS = 1.0
 
 
 def versions() -> dict[str, str]:
@@ -22,17 +24,21 @@ def versions() -> dict[str, str]:
 
 
 def identity(job: TrainingJob, manifest: Manifest) -> dict[str, str]:
-    """What must be the same on all workers, as texts by the keys of the job; where they keep it may differ.
-
-    Raises:
-      UserError: if the module of the user's own model is not there.
-    """
+    """What must be the same on all workers, as texts by the keys of the job; where they keep it may differ."""
     train = job.train.model_dump(mode="json", exclude={"workdir"})
     found = {"output.path (the dataset)": manifest.fingerprint}
     found |= {f"train.{name}": json.dumps(value, sort_keys=True) for name, value in train.items()}
     model = job.train.model
-    own = [model.class_] if isinstance(model, CustomModel) else []
-    return {**found, "train.model.class (its code)": code_digest(own, "train.model.class") if own else ""}
+    return {**found, "train.model.class (its module)": _code_of(model.class_) if isinstance(model, CustomModel) else ""}
+
+
+def _code_of(path: str) -> str:
+    """What stands for the source of `module:Class`."""
+    spec = find_module(path.partition(":")[0])
+    if spec is None or not spec.origin:
+        return ""
+    with open(spec.origin, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
 
 
 def check_same(cluster: Cluster, told: Mapping[str, str]) -> None:
@@ -46,6 +52,7 @@ def check_same(cluster: Cluster, told: Mapping[str, str]) -> None:
     different = cluster.differing([_number(told[name]) for name in names])
     if different:
         values = "; ".join(f"{names[i]}: here {told[names[i]][:SHOWN]}" for i in different)
+        time.sleep(LINGER_SECONDS)  # others may still be fetching from this worker what it told them last
         raise UserError(f"the workers have different training runs before them ({values}); give all of them one job")
 
 

@@ -3,9 +3,12 @@
 from beamfeed.contract.config.columns import resolve_ranges
 from beamfeed.contract.config.features import key_columns
 from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.model import Linear
+from beamfeed.contract.config.train import Train
+from beamfeed.contract.dataset.fingerprint import run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.contract.dataset.result import read_result, write_result
+from beamfeed.contract.dataset.result import TrainResult, read_result, write_result
 from beamfeed.trainer import models
 from beamfeed.trainer.export.saved_model import save_serving
 from beamfeed.trainer.loop.plots import Pictures
@@ -35,6 +38,12 @@ def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
     unused = key_columns(job.features)
     save_serving(model, objective, manifest, transform, job.prepare.missing, names.saved_model, ranges, unused)
     pictures = Pictures(job, manifest, objective)
-    floor = read_result(names.floor) if job.train.floor else None
-    pictures.write_report(names.report, outcome.epochs, outcome.result.watched, model, floor)
+    pictures.write_report(names.report, outcome.epochs, outcome.result.watched, model, find_floor(job.train, manifest))
     write_result(job.train.workdir, outcome.result)
+
+
+def find_floor(train: Train, manifest: Manifest) -> TrainResult | None:
+    """What a linear model reached on the same, if `beamfeed` trained it before: see `train.floor`."""
+    found = read_result(RunLayout(train.workdir).floor) if train.floor else None
+    same = train.model_copy(update={"model": Linear(name="linear"), "floor": False})
+    return found if found is not None and found.fingerprint == run_fingerprint(same, manifest.fingerprint) else None

@@ -28,8 +28,10 @@ from beamfeed.trainer.loop.optimizer import state_of
 from beamfeed.trainer.loop.state import TrainingState
 
 _DONE = re.compile(r"step-(\d{9,})\.json")
-# What TensorFlow's reader says of files that are cut off, gone or changed; it has no error of its own for each.
-_DAMAGE = re.compile(r"checksum|corrupt|truncated|sstable|table file|find any matching|out of range|No such file", re.I)
+_ASIDE = re.compile(r"step-(\d{9,})\.json\.aside")
+FILES = (".index", ".data-00000-of-00001", ".json")  # of a checkpoint
+# What TensorFlow's reader says of files that are cut off or changed; it has no error of its own for each.
+_DAMAGE = re.compile(r"checksum|corrupt|truncated|sstable|less bytes|out of range", re.I)
 
 Variables = Mapping[str, Any]  # names -> variables of Keras
 
@@ -76,9 +78,17 @@ def restore(folder: str, step: int, variables: Variables) -> TrainingState:
         values = {name: reader.get_tensor(name) for name in wanted}  # compares checksums
         state = TrainingState(**json.loads(storage.read_text(prefix + ".json")))
     except (FileNotFoundError, ValueError, TypeError, IndexError, RuntimeError, tf.errors.OpError) as error:
-        if isinstance(error, RuntimeError | tf.errors.OpError) and not _DAMAGE.search(str(error)):
+        # What the reader says of a file that is gone is also what it says of a disk that does not answer.
+        there = set(storage.list_folder(folder))
+        gone = [name for end in FILES if (name := f"step-{step:09d}{end}") not in there]
+        if (
+            not gone
+            and isinstance(error, OSError | RuntimeError | tf.errors.OpError)
+            and not _DAMAGE.search(str(error))
+        ):
             raise  # of the machine
-        raise Damaged(f"{prefix}: is damaged ({str(error).splitlines()[0][:200]})") from error
+        why = f"{gone[0]} is gone" if gone else str(error).splitlines()[0][:200]
+        raise Damaged(f"{prefix}: is damaged ({why})") from error
     for name, variable in variables.items():
         variable.assign(tf.constant(values[name], dtype=variable.dtype))
     return state
@@ -109,14 +119,16 @@ def restore_newest(
             return restore(folder, one, variables), damaged
         except Damaged as error:
             damaged.append(error)
+    if damaged and step is not None:
+        raise UserError(f"{damaged[0]}; there are checkpoints of the steps {', '.join(map(str, there))}")
     if damaged:
         raise UserError(f"{damaged[0]}, and there is none before it; start again with --restart")
     return None, []
 
 
 def set_aside(folder: str, step: int) -> None:
-    """Takes the checkpoints after a step out of the way of those to come; their values stay until it comes again."""
-    for one, prefix in find_checkpoints(folder).items():
+    """Takes the checkpoints after a step out of the way of those to come, which remove them when they come to it."""
+    for one, prefix in reversed(find_checkpoints(folder).items()):  # so that what is left is never the newest
         if one > step:
             tf.io.gfile.rename(prefix + ".json", prefix + ".json.aside", overwrite=True)
 
@@ -165,8 +177,19 @@ class Checkpoints:
                 tensors=[tf.constant(value) for value in values.values()],
             )
         storage.write_text(prefix + ".json", json.dumps(_plain(state._asdict()), allow_nan=False) + "\n")
-        for step in list(find_checkpoints(self._folder))[: -self._keep]:
+        there = find_checkpoints(self._folder)
+        for step in list(there)[: -self._keep]:
             remove(self._folder, step)
+        for step in find_aside(self._folder):
+            if step in there:
+                tf.io.gfile.remove(f"{there[step]}.json.aside")
+            elif step < state.step:
+                remove(self._folder, step)
+
+
+def find_aside(folder: str) -> list[int]:
+    """The steps of checkpoints that were set aside."""
+    return sorted(int(found[1]) for name in storage.list_folder(folder) if (found := _ASIDE.fullmatch(name)))
 
 
 def _plain(value: Any) -> Any:

@@ -31,6 +31,7 @@ from beamfeed.trainer.feed.sharding import check_split, train_steps, windows_in
 from beamfeed.trainer.loop.checkpoint import (
     Checkpoints,
     Damaged,
+    find_checkpoints,
     restore,
     restore_newest,
     set_aside,
@@ -44,7 +45,7 @@ from beamfeed.trainer.loop.results import describe_epoch, describe_run
 from beamfeed.trainer.loop.state import TrainingState, is_over
 from beamfeed.trainer.loop.steps import NORM, make_eval_steps, make_train_steps, zero_eval, zero_train
 from beamfeed.trainer.loop.watch import find_watched
-from beamfeed.trainer.loop.workdir import claim
+from beamfeed.trainer.loop.workdir import claim, note_done, remove_files
 from beamfeed.trainer.tasks.objective import LOSS, Objective, Sums
 
 CALL_SECONDS = 0.5  # about as long as a call of many steps takes: what is watched, and SIGTERM, wait for its end
@@ -110,10 +111,11 @@ class Training:
         self.pictures = Pictures(job, manifest, self.objective)
         self._at_a_time, self._spent, self._saved = 1, 0.0, time.monotonic()
 
-    def restore(self, step: int | None = None) -> TrainingState:
+    def restore(self, step: int | None = None, once: str = "") -> TrainingState:
         """Puts the last checkpoint that is whole into model and optimizer, or that of a step; the same on every worker.
 
-        What is newer is set aside: it would be taken for what comes after, and best weights for the best.
+        What is newer is set aside: it would be taken for what comes after, and best weights for the best. A run that
+        was finished and goes back to a step is not finished any more.
 
         Raises:
           UserError: if the workers find different ones, or none can be read.
@@ -128,8 +130,18 @@ class Training:
         if self.cluster.worker.is_chief:
             for error in damaged:
                 print(f"{error}; going on from step {state.step}", file=sys.stderr)
+            if step is not None:
+                remove_files([self.names.complete])
             for folder in (self.names.checkpoints, self.names.best):
                 set_aside(folder, state.step)
+            if step is not None:
+                note_done(self.job.train.workdir, once)
+        self.cluster.barrier()
+        if state.best_step and state.best_step not in find_checkpoints(self.names.best):
+            if self.cluster.worker.is_chief:
+                told = f"{self.names.best}: the weights of step {state.best_step}, the best by then, are gone"
+                print(f"{told}; those of the next epoch are kept", file=sys.stderr)
+            state = state._replace(best=None, best_step=0)
         spread_seeds(self.cluster.strategy, self.model)
         return state
 
@@ -208,6 +220,8 @@ class Training:
         """Puts the best weights into the model of every worker; a whole epoch must have been run."""
         self._checkpoints.wait()
         self.cluster.barrier()
+        if not state.best_step:
+            return  # they are gone, and no epoch came after: the last ones are all there is
         try:
             restore(self.names.best, state.best_step, variables_of(self.model))
         except Damaged as error:
@@ -232,6 +246,7 @@ def train_and_evaluate(
     watchdog: Watchdog | None = None,
     restart: bool = False,
     from_step: int | None = None,
+    once: str = "",
 ) -> Outcome:
     """Trains the job's model on a dataset, from the last checkpoint on, and evaluates the best weights.
 
@@ -248,6 +263,7 @@ def train_and_evaluate(
       watchdog: is told that the training run goes on, and says whether it should stop.
       restart: whether what the working folder holds is removed first.
       from_step: go back to the checkpoint of this step.
+      once: names this start; see `beamfeed.trainer.loop.workdir.was_done`.
 
     Raises:
       UserError: if the dataset cannot be read or has too few windows.
@@ -260,13 +276,11 @@ def train_and_evaluate(
         stack.enter_context(explained(manifest, job.output.path))
         training = stack.enter_context(closing(Training(job, manifest, cluster, watchdog)))
         if cluster.worker.is_chief:
-            for change in claim(
-                job, manifest, restart, again=from_step is not None
-            ):  # not before the model could be made of the job
+            for change in claim(job, manifest, restart, once):  # not before the model could be made of the job
                 print(change, file=sys.stderr)
         cluster.barrier()
         watchdog.alive("getting ready")
-        state = training.restore(from_step)
+        state = training.restore(from_step, once)
         measured = training.objective.names()
         metrics = MetricsLog(training.names, state, measured, cluster.worker.is_chief)
         stack.callback(metrics.close)

@@ -75,25 +75,40 @@ def held(workdir: str, alive: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
-def claim(job: TrainingJob, manifest: Manifest, restart: bool, again: bool = False) -> list[str]:
+def was_done(workdir: str, once: str) -> bool:
+    """Whether a start with this name has removed, or gone back to, what it was to; started again, it just goes on.
+
+    So whoever starts workers again after a failure may give the same options: they count once.
+    """
+    run = _read_json(RunLayout(workdir).run) if once else None
+    return run is not None and run.get("once") == once
+
+
+def note_done(workdir: str, once: str) -> None:
+    """Says that the start with this name has done what it was to."""
+    path = RunLayout(workdir).run
+    storage.write_text(path, json.dumps({**(_read_json(path) or {}), "once": once}, indent=1) + "\n")
+
+
+def claim(job: TrainingJob, manifest: Manifest, restart: bool, once: str = "") -> list[str]:
     """Writes into the folder which training it holds; with `restart`, removes the files of an earlier one.
 
-    For the chief alone, while the other workers wait. With `again`, a run that was finished is not finished any more.
+    For the chief alone, while the other workers wait. `once` names a start with `restart`.
 
     Returns:
       What the job says otherwise than at the last start of this training run, a line each.
     """
     names = RunLayout(job.train.workdir)
+    done = restart or was_done(names.workdir, once)
     if restart:
         remove_run(names)
-    if again:
-        remove_files([names.complete])
     changes = changes_of(job)
     run: dict[str, Any] = {
         "fingerprint": run_fingerprint(job.train, manifest.fingerprint),
         "job": job.name,
         "data": manifest.fingerprint,
         "train": job.train.model_dump(mode="json"),
+        **({"once": once} if done else {}),
     }
     storage.write_text(names.run, json.dumps(run, indent=1) + "\n")
     return changes
@@ -101,8 +116,11 @@ def claim(job: TrainingJob, manifest: Manifest, restart: bool, again: bool = Fal
 
 def changes_of(job: TrainingJob) -> list[str]:
     """What the job says otherwise than at the last start of the training run that its folder holds, a line each."""
-    before = _read_json(RunLayout(job.train.workdir).run)
-    return describe_changes(before.get("train"), job.train.model_dump(mode="json")) if before else []
+    before = (_read_json(RunLayout(job.train.workdir).run) or {}).get("train")
+    now = job.train.model_dump(mode="json")
+    if isinstance(before, dict):  # an earlier version may have had fewer keys
+        now = {name: value for name, value in now.items() if name in before}
+    return describe_changes(before, now) if before else []
 
 
 def describe_changes(before: Any, now: Any, key: str = "train") -> list[str]:

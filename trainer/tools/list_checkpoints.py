@@ -27,6 +27,8 @@ def describe(workdir: str) -> list[str]:
     for step, prefix in find_checkpoints(folder).items():
         try:
             state = TrainingState(**json.loads(storage.read_text(prefix + ".json")))
+        except FileNotFoundError:  # a run that goes on has removed it meanwhile
+            continue
         except (ValueError, TypeError):
             rows.append((str(step), "damaged", "", "", ""))
             continue
@@ -49,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"{arguments.workdir}: cannot be read: {error}", file=sys.stderr)
+        return 1
     print("\n".join(lines))
     return 0
 

@@ -6,6 +6,7 @@ import shlex
 import socket
 import sys
 import tempfile
+import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -67,6 +68,8 @@ class LocalRun:
                 progress = stack.enter_context(folder)
                 stage = replace(stage, command=(*stage.command, "--progress-dir", progress))
             restarts = 0
+            if any(part.startswith(STARTS) for part in stage.command):  # counts once, also where it is started again
+                stage = replace(stage, command=(*stage.command, f"--once={uuid.uuid4().hex}"))
             while True:
                 processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
                 code = run_together(stage.name, processes, watching(progress) if progress else None, stage.grace)
@@ -75,8 +78,6 @@ class LocalRun:
                 restarts += 1
                 told = f"starts again from its last checkpoint ({restarts} of {stage.restarts})"
                 print(f"beamfeed: {stage.name}: {told}", file=sys.stderr, flush=True)
-                # What it should remove is removed; from here on it goes on.
-                stage = replace(stage, command=tuple(part for part in stage.command if not part.startswith(STARTS)))
 
     def leave(self) -> None:
         """Nothing is left to do: the processes ended with `follow`."""

@@ -3,11 +3,13 @@
 import json
 import math
 import os
+import signal
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import yaml
 
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import write_manifest
@@ -18,6 +20,7 @@ from beamfeed.trainer.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.loop import train as loop
 from beamfeed.trainer.loop.checkpoint import find_checkpoints
+from beamfeed.trainer.main import main
 from beamfeed.trainer.tools import list_checkpoints
 
 
@@ -259,6 +262,49 @@ def test_the_last_checkpoints_stay(job, written):
     assert list(find_checkpoints(names.checkpoints)) == [22, 24]
     assert len(os.listdir(names.checkpoints)) == 2 * 3
     assert 1 <= len(find_checkpoints(names.best)) <= 3
+
+
+@pytest.mark.slow
+def test_the_best_weights_that_any_checkpoint_knows_of_stay(job, written):
+    made = job(epochs=8, checkpoint={"keep": 4}, optimizer={"learning_rate": 0.001})
+    train(made, written)
+    names = RunLayout(made.train.workdir)
+    known = []
+    for prefix in find_checkpoints(names.checkpoints).values():
+        with open(prefix + ".json") as file:
+            known.append(json.load(file)["best_step"])
+    assert len(set(known)) == 4  # each epoch was better than those before
+    assert set(known) <= find_checkpoints(names.best).keys()
+
+
+@pytest.mark.slow
+def test_a_start_that_is_named_counts_once(job, written, tmp_path, capsys, request):
+    handler = signal.getsignal(signal.SIGTERM)
+    request.addfinalizer(lambda: signal.signal(signal.SIGTERM, handler))
+    made = job(epochs=2, checkpoint={"every_steps": 3, "keep": 9})
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(made.model_dump(mode="json", by_alias=True)))
+    complete = RunLayout(made.train.workdir).complete
+
+    def start(*options):
+        capsys.readouterr()
+        code = main(["--job", str(path), *options])
+        return code, "".join(capsys.readouterr())
+
+    assert start()[0] == 0
+    with open(complete) as file:
+        first = file.read()
+    code, told = start("--from-step=5")
+    assert (code, "holds no checkpoint of step 5 (there: 3, 6, 8, 9, 12, 15, 16)" in told) == (2, True)
+    with open(complete) as file:
+        assert file.read() == first  # a slip costs nothing
+    for options in (("--from-step=3", "--once=a"), ("--restart", "--once=b")):
+        code, told = start(*options)
+        assert (code, "epoch 2/2" in told) == (0, True)
+        for _ in range(2):  # started again, and again
+            os.remove(complete)
+            code, told = start(*options)
+            assert (code, "epoch 1/2" in told) == (0, False)
 
 
 @pytest.mark.slow
