@@ -35,7 +35,7 @@ demo: $(READY)
 	$(BIN)/python examples/make_fleet.py --out out/fleet
 	$(BIN)/beamfeed run examples/fleet.yaml
 
-# On all cores, a file of tests at a time. The long ones start several processes each, and run one by one.
+# On all cores, a file of tests at a time.
 SPREAD := --numprocesses logical --maxprocesses 4 --dist loadfile
 
 test: $(READY)
@@ -43,7 +43,7 @@ test: $(READY)
 
 test-long: $(READY)
 	$(BIN)/python -m pytest $(SPREAD) -m "slow and not thorough"
-	$(BIN)/python -m pytest -m "long and not thorough"
+	$(BIN)/python -m pytest $(SPREAD) -m "long and not thorough"
 
 test-thorough: $(READY)
 	$(BIN)/python -m pytest -m thorough

@@ -179,7 +179,10 @@ def make(length, features):
 """
 
 
-@pytest.mark.parametrize(("workers", "devices"), [(1, 2), (2, 1)], ids=["two_devices", "two_workers"])
+@pytest.mark.parametrize(
+    ("workers", "devices"),
+    [pytest.param(1, 2, id="two_devices"), pytest.param(2, 1, id="two_workers", marks=pytest.mark.thorough)],
+)
 def test_statistics_and_random_layers_survive_kills_too(job_file, start, data, tmp_path, workers, devices):
     (tmp_path / "any_layers.py").write_text(ANY_LAYERS)
     files = {

@@ -326,6 +326,7 @@ def test_data_prepared_anew_under_a_running_training_are_told(job, written, caps
     assert "was preprocessed anew while this training runs" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_model_is_told(job, written):
     train(job(epochs=1), written)
     other = {"name": "recurrent_autoencoder", "cell": "gru", "units": [5], "latent": 2}

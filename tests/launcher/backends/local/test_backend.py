@@ -242,7 +242,7 @@ SAVING = """
 import signal, sys, time
 
 def save(*_):
-    time.sleep(5)
+    time.sleep(3.5)  # longer than a group that failed is given
     print("saved", flush=True)
     sys.exit(143)
 
