@@ -20,6 +20,7 @@ from beamfeed.trainer.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.loop import train as loop
 from beamfeed.trainer.loop.checkpoint import find_checkpoints
+from beamfeed.trainer.loop.workdir import claim, note_done, was_done
 from beamfeed.trainer.main import main
 from beamfeed.trainer.tools import list_checkpoints
 
@@ -298,13 +299,25 @@ def test_a_start_that_is_named_counts_once(job, written, tmp_path, capsys, reque
     assert (code, "holds no checkpoint of step 5 (there: 3, 6, 8, 9, 12, 15, 16)" in told) == (2, True)
     with open(complete) as file:
         assert file.read() == first  # a slip costs nothing
-    for options in (("--from-step=3", "--once=a"), ("--restart", "--once=b")):
-        code, told = start(*options)
-        assert (code, "epoch 2/2" in told) == (0, True)
-        for _ in range(2):  # started again, and again
-            os.remove(complete)
-            code, told = start(*options)
-            assert (code, "epoch 1/2" in told) == (0, False)
+    code, told = start("--from-step=3", "--once=a")
+    assert (code, "epoch 2/2" in told) == (0, True)
+    code, told = start("--from-step=3", "--once=a")
+    assert (code, "nothing to do" in told) == (0, True)
+
+
+def test_what_a_start_has_done_is_known_as_long_as_it_is_started_again(job, written):
+    made = job()
+    workdir = made.train.workdir
+    claim(made, written.manifest, restart=True, once="a")
+    for _ in range(2):
+        assert was_done(workdir, "a")
+        assert not was_done(workdir, "b")
+        claim(made, written.manifest, restart=False, once="a")
+    claim(made, written.manifest, restart=False, once="b")  # whose turn to go back is still to come
+    assert not was_done(workdir, "b")
+    note_done(workdir, "b")
+    assert was_done(workdir, "b")
+    assert not was_done(workdir, "")
 
 
 @pytest.mark.slow
