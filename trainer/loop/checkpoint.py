@@ -87,7 +87,7 @@ def restore(folder: str, step: int, variables: Variables) -> TrainingState:
             and not _DAMAGE.search(str(error))
         ):
             raise  # of the machine
-        why = f"{gone[0]} is gone" if gone else str(error).splitlines()[0][:200]
+        why = f"{gone[0]} is gone" if gone else (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise Damaged(f"{prefix}: is damaged ({why})") from error
     for name, variable in variables.items():
         variable.assign(tf.constant(values[name], dtype=variable.dtype))
