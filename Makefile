@@ -6,13 +6,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-thorough torture bench docs lint format lock clean template template-run
+.PHONY: help setup demo test test-slow test-long torture bench docs lint format lock clean template template-run
 
 help:
 	@echo "make demo       simulate a fleet, preprocess it, train on it with two workers (half a minute after the install)"
 	@echo "make test       the tests, on all cores"
-	@echo "make test-long  the slow ones: killed workers, a bucket on this machine, wheels, pages and examples that are run"
-	@echo "make test-thorough  more cases of the same: by hand, before a release"
+	@echo "make test-slow  the slow ones: killed workers, a bucket on this machine, wheels, pages that are run"
+	@echo "make test-long  those that take minutes, and more cases of the slow ones: by hand, before a release"
 	@echo "make torture    thousands of broken fleets against an oracle, and a hundred kills (hours; goes on where it was stopped; writes docs/reliability.md)"
 	@echo "make bench      ours against the alternatives, SIZE=small (about 20 minutes) or SIZE=large (writes docs/benchmarks.md)"
 	@echo "make docs       the documentation as a site, with a page for every module, in out/docs (two minutes)"
@@ -39,14 +39,14 @@ demo: $(READY)
 SPREAD := --numprocesses logical --maxprocesses 4 --dist loadfile
 
 test: $(READY)
-	$(BIN)/python -m pytest $(SPREAD) -m "not slow and not long and not thorough"
+	$(BIN)/python -m pytest $(SPREAD) -m "not slow and not long"
 
+test-slow: $(READY)
+	$(BIN)/python -m pytest $(SPREAD) -m "slow and not long"
+
+# One at a time: most are of several processes that wait for each other.
 test-long: $(READY)
-	$(BIN)/python -m pytest $(SPREAD) -m "slow and not thorough"
-	$(BIN)/python -m pytest $(SPREAD) -m "long and not thorough"
-
-test-thorough: $(READY)
-	$(BIN)/python -m pytest -m thorough
+	$(BIN)/python -m pytest -m long
 
 FLEETS ?= 2000
 JOBS ?= 2

@@ -19,7 +19,7 @@ CODE = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", PAGE, re.DOTALL
 LOOK_UP = "contract/config/sources/__init__.py"
 RATE = 8000
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

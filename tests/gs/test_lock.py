@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 HOLD = """
 import sys

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fleets import Fleet, make_table, read_windows
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fleets import Fleet, make_table
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -31,6 +31,7 @@ def job(gs, tmp_path) -> str:
     return gs.upload(fleet.write_job(), "job.yaml")
 
 
+@pytest.mark.long
 def test_training_survives_faults(gs, job):
     preprocessed = gs.python("-m", "beamfeed.launcher.cli", "preprocess", job)
     assert preprocessed.returncode == 0, preprocessed.stderr
@@ -79,7 +80,7 @@ def test_the_whole_job_with_a_worker_killed(gs, job, tmp_path):
         with open(f"/proc/{launcher.pid}/task/{launcher.pid}/children") as file:
             workers = [int(pid) for pid in file.read().split()]
         os.kill(workers[-1], signal.SIGKILL)
-        _out, errors = launcher.communicate(timeout=240)
+        _out, errors = launcher.communicate(timeout=600)
     finally:
         launcher.kill()
     assert launcher.returncode == 0, errors

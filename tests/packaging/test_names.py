@@ -8,7 +8,7 @@ import pytest
 from fleets import make_table
 from packaging_tools import run
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 MODEL = """
 import keras
@@ -90,7 +90,7 @@ def test_both_can_be_imported(python, place):
 
 SAMPLE = [("wheel", "on PYTHONPATH"), ("editable", "beside the job")]
 EVERYWHERE = [
-    pytest.param(install, place, marks=() if (install, place) in SAMPLE else pytest.mark.thorough)
+    pytest.param(install, place, marks=() if (install, place) in SAMPLE else pytest.mark.long)
     for install in INSTALLS
     for place in PLACES
 ]

@@ -12,7 +12,7 @@ import pytest
 from fleets import files_of, make_table
 from packaging_tools import FOLDERS, run
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 
 def modules(root):

@@ -14,7 +14,7 @@ from labelled import labelled_job, write_labelled
 import beamfeed.trainer.models  # noqa: F401  (Keras must know the class to load it)
 from beamfeed.contract.dataset.layout import RunLayout
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 TWO_CPUS = os.path.join(os.path.dirname(__file__), "two_cpus.py")
 
@@ -35,7 +35,7 @@ TIMES = ("seconds", "windows_per_second", "waiting")
 def finish(processes: list[subprocess.Popen]) -> list[tuple[str, str]]:
     """Waits for all; fails, and leaves none behind, if one failed or hangs."""
     try:
-        told = [process.communicate(timeout=240) for process in processes]
+        told = [process.communicate(timeout=600) for process in processes]
     finally:
         for process in processes:
             process.kill()
@@ -84,6 +84,7 @@ def compare(job, tmp_path):
     return job_file, same
 
 
+@pytest.mark.long
 def test_two_devices_train_as_one(compare):
     job_file, same = compare
     feed = {"batch_size": 9, "shuffle": 32}  # 4 and 5 windows
@@ -137,13 +138,8 @@ TWO_OUTPUTS = {
 }
 
 
-@pytest.mark.parametrize(
-    "train",
-    [
-        pytest.param(CLASSIFIER, id="classifier", marks=pytest.mark.thorough),
-        pytest.param(TWO_OUTPUTS, id="two_outputs"),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("train", [CLASSIFIER, TWO_OUTPUTS], ids=["classifier", "two_outputs"])
 def test_one_two_and_three_workers_measure_alike(tmp_path, start_workers, train):
     """Batches of 10 and 61 windows divide by nothing; of the last eval batch, one worker has no window."""
     (tmp_path / "shared_model.py").write_text(SHARED)
@@ -173,19 +169,20 @@ def test_workers_with_different_jobs_are_told(compare, start_workers):
     arguments = ["--job", job_file("shared")]
     other = ["--set", "train.optimizer.learning_rate=0.5", "--set", "train.epochs=7"]
     for number, process in enumerate(start_workers([arguments, [*arguments, *other]])):
-        _, errors = process.communicate(timeout=240)
+        _, errors = process.communicate(timeout=600)
         assert process.returncode == 2, errors
         (line,) = [line for line in errors.splitlines() if "different training runs" in line]
         assert f"(train.epochs: here {7 if number else 2}; train.optimizer: here " in line
         assert f'"learning_rate": {0.5 if number else 0.01}' in line
 
 
+@pytest.mark.long
 def test_workers_without_a_shared_folder_are_told(compare, start_workers, tmp_path):
     job_file, _ = compare
     arguments = ["--job", job_file("shared")]
     finish([run(["-m", "beamfeed.trainer.main", *arguments, "--set", "train.epochs=1"])])
     processes = start_workers([arguments, [*arguments, "--set", f"train.workdir={tmp_path}/other"]])
     for process in processes:
-        _, errors = process.communicate(timeout=240)
+        _, errors = process.communicate(timeout=600)
         assert process.returncode == 2, errors
         assert "do not find the same checkpoint" in errors

@@ -146,7 +146,7 @@ def test_what_does_not_change_what_is_learned_may_change_and_is_told(job_file, j
         assert json.loads(file.readlines()[3])["learning_rate"] == pytest.approx(0.002)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_nothing_is_told_where_nothing_changed(job_file, capsys):
     assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
     assert main(["--job", job_file, "--set", "train.epochs=1", "--restart"]) == 0

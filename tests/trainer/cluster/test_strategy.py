@@ -56,7 +56,7 @@ def run_workers(*environs: dict[str, str]) -> list[tuple[list[str], str]]:
         for environ in environs
     ]
     try:
-        told = [process.communicate(timeout=120) for process in processes]
+        told = [process.communicate(timeout=300) for process in processes]
     finally:
         for process in processes:
             process.kill()
@@ -81,7 +81,7 @@ def check_two_workers(told: list[tuple[list[str], str]], source: str) -> list[st
     return clusters[0]["worker"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_processes_find_each_other_by_slurm():
     job = free_port()  # as good a number as any; another one in each run
     common = {
@@ -97,14 +97,14 @@ def test_two_processes_find_each_other_by_slurm():
     assert check_two_workers(told, "Slurm") == [f"localhost:{base}", f"localhost:{base + 1}"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_processes_find_each_other_by_torchrun():
     common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     told = run_workers(*({**common, "RANK": str(i), "LOCAL_RANK": str(i)} for i in range(2)))
     assert len(set(check_two_workers(told, "torchrun"))) == 2
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_processes_find_each_other_by_tf_config_with_a_chief():
     chief, worker = (f"127.0.0.1:{free_port()}" for _ in range(2))
     config = {"cluster": {"chief": [chief], "worker": [worker]}, "environment": "cloud"}
@@ -115,7 +115,7 @@ def test_two_processes_find_each_other_by_tf_config_with_a_chief():
     assert check_two_workers(told, "TF_CONFIG") == [chief, worker]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_told_in_one_line():
     program = (
         "import sys; from beamfeed.trainer.cluster.strategy import *\n"
@@ -126,7 +126,7 @@ def test_a_port_that_is_taken_is_told_in_one_line():
     with socket.create_server(("", 0)) as server:
         port = server.getsockname()[1]
         done = subprocess.run(
-            [sys.executable, "-c", program, str(port)], capture_output=True, text=True, timeout=120, check=True
+            [sys.executable, "-c", program, str(port)], capture_output=True, text=True, timeout=300, check=True
         )
     told = f"worker 0 cannot listen at 127.0.0.1:{port}: the port is taken, or is not allowed"
     assert done.stdout.strip() == f"job failed: {told}"

@@ -90,7 +90,7 @@ def test_a_shuffled_epoch_holds_each_window_once(tmp_path, windows, compression,
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("workers", "replicas"),
-    [pytest.param(1, 2, marks=pytest.mark.thorough), pytest.param(2, 1, marks=pytest.mark.thorough), (3, 2)],
+    [pytest.param(1, 2, marks=pytest.mark.long), pytest.param(2, 1, marks=pytest.mark.long), (3, 2)],
 )
 def test_workers_share_the_batches_of_one(made, workers, replicas):
     options = {"batch_size": 7, "shuffle": 20, "epochs": 2}

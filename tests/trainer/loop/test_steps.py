@@ -133,7 +133,7 @@ def plain(job, data):
 
 
 @pytest.mark.parametrize(
-    "train", [pytest.param(VARIATIONAL, marks=pytest.mark.thorough), HEADS], ids=["variational", "heads"]
+    "train", [pytest.param(VARIATIONAL, marks=pytest.mark.long), HEADS], ids=["variational", "heads"]
 )
 def test_losses_that_the_model_adds_count_once_on_any_number_of_devices(data, tmp_path, train):
     one, two = (

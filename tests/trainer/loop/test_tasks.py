@@ -147,7 +147,7 @@ class Stopping(Watchdog):
         self.stop_asked = self._calls <= 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_several_outputs_stopped_anywhere_and_started_again_nothing_changes(data, job):
     """In the middle of an epoch the sums of all metrics are in the checkpoint, AUC's 800 as well."""
     options = {**SEVERAL, "epochs": 4, "watch": {"metric": "fault_auc"}, "checkpoint": {"every_steps": 3}}
@@ -168,8 +168,8 @@ def test_several_outputs_stopped_anywhere_and_started_again_nothing_changes(data
     assert result.best == max(one["eval_fault_auc"] for one in lines(whole))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["max", pytest.param("min", marks=pytest.mark.thorough)])
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["max", "min"])
 def test_what_is_watched_decides_the_best_weights_and_the_end(data, job, mode):
     made = job(
         epochs=12, watch={"metric": "accuracy", "mode": mode}, early_stopping={"patience": 2},

@@ -113,7 +113,7 @@ def test_two_epochs_and_two_more_equal_four(job, written, tmp_path):
         np.testing.assert_array_equal(resumed, whole)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_lost_epoch_is_run_again_and_told_once(job, written):
     made = job(epochs=3)
     train(made, written)
@@ -152,7 +152,7 @@ def test_a_loss_that_is_not_finite_fails_the_job(helpers, job, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("feed", [{"cache": "memory"}, pytest.param({"cache": "file"}, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("feed", [{"cache": "memory"}, pytest.param({"cache": "file"}, marks=pytest.mark.long)])
 def test_feeds(job, written, feed):
     result = train(job(feed={"batch_size": 8, "shuffle": 32, **feed}), written)
     assert result.last_loss < result.first_loss
@@ -203,7 +203,7 @@ class Random(keras.Model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [pytest.param("recurrent", marks=pytest.mark.thorough), "random"])
+@pytest.mark.parametrize("kind", [pytest.param("recurrent", marks=pytest.mark.long), "random"])
 def test_stopped_anywhere_and_started_again_nothing_changes(job, written, tmp_path, monkeypatch, kind):
     """With moving statistics, random layers, a schedule and clipping as well."""
     (tmp_path / "random_model.py").write_text(RANDOM_MODEL)
@@ -265,7 +265,7 @@ def test_the_last_checkpoints_stay(job, written):
     assert 1 <= len(find_checkpoints(names.best)) <= 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_best_weights_that_any_checkpoint_knows_of_stay(job, written):
     made = job(epochs=8, checkpoint={"keep": 4}, optimizer={"learning_rate": 0.001})
     train(made, written)
@@ -321,7 +321,7 @@ def test_what_a_start_has_done_is_known_as_long_as_it_is_started_again(job, writ
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", [pytest.param("mixed_bfloat16", marks=pytest.mark.thorough), "mixed_float16"])
+@pytest.mark.parametrize("precision", [pytest.param("mixed_bfloat16", marks=pytest.mark.long), "mixed_float16"])
 def test_mixed_precision_learns_and_exports_float32(job, written, precision):
     made = job(epochs=3, devices={"precision": precision})
     result = train(made, written)

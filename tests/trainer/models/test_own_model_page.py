@@ -51,7 +51,13 @@ CASES = {  # the section of the page, the task, the precision, what the export r
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "case", ["reconstruct", "classify", pytest.param("regress", marks=pytest.mark.thorough), "several"]
+    "case",
+    [
+        "reconstruct",
+        "several",
+        pytest.param("classify", marks=pytest.mark.long),
+        pytest.param("regress", marks=pytest.mark.long),
+    ],
 )
 def test_a_model_of_the_page(data, sections, tmp_path, case):
     number, task, precision, outputs = CASES[case]

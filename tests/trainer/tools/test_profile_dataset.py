@@ -98,7 +98,7 @@ def test_a_damaged_shard_is_named(written, capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("compression", "records"), [("gzip", "segments"), pytest.param("none", "windows", marks=pytest.mark.thorough)]
+    ("compression", "records"), [("gzip", "segments"), pytest.param("none", "windows", marks=pytest.mark.long)]
 )
 def test_every_format_can_be_measured(helpers, tmp_path, compression, records):
     segments = {"train": helpers.segments_of([20, 33, 8], 2)}
