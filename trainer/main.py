@@ -23,7 +23,7 @@ from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.trainer.cluster.environment import read_worker_info, set_reads
-from beamfeed.trainer.cluster.rendezvous import resolve
+from beamfeed.trainer.cluster.rendezvous import Missing, resolve
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
 from beamfeed.trainer.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.feed.sharding import check_split
@@ -81,9 +81,9 @@ def train(
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     set_reads(os.environ)
-    patience = seconds_of(job.train.worker_timeout)
+    patience = seconds_of(job.train.join_timeout)
     worker = resolve(worker, patience)
-    watchdog = Watchdog(worker.addresses, worker.index, patience)
+    watchdog = Watchdog(worker.addresses, worker.index, seconds_of(job.train.worker_timeout))
     with watchdog.watching(), ExitStack() as stack:
         if worker.is_chief:
             stack.enter_context(held(job.train.workdir, watchdog.alive))
@@ -94,7 +94,7 @@ def train(
             from beamfeed.trainer.cluster.strategy import connect
 
             tf.config.list_physical_devices()  # where there is no GPU, the search for one is reported
-        watchdog.alive("connecting")
+        watchdog.joining("connecting", patience)
         try:
             if job.train.devices.deterministic:
                 tf.config.experimental.enable_op_determinism()
@@ -104,7 +104,7 @@ def train(
             from beamfeed.trainer.loop.train import train_and_evaluate
 
             check_run(cluster, job, manifest)
-            watchdog.alive("getting ready")
+            watchdog.long("getting ready")
             watchdog.save_on_sigterm()
             outcome = train_and_evaluate(job, manifest, cluster, watchdog, restart, from_step, once)
             if worker.is_chief:
@@ -152,6 +152,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
+    except Missing as error:
+        print(f"{error}; started again, they may come", file=sys.stderr)
+        return LOST
     except JobFailed as error:
         print(error, file=sys.stderr)
         return 1

@@ -142,7 +142,10 @@ class Train(Section):
     checkpoint: Checkpoint = Checkpoint()
     devices: Devices = Devices()
     worker_timeout: Duration = Field(
-        default="2m", description="How long a worker waits for the others before it gives up."
+        default="2m", description="How long a worker waits for another one's sign of life before it gives up."
+    )
+    join_timeout: Duration = Field(
+        default="10m", description="How long a worker waits for the others to come, such as machines that are started."
     )
     floor: bool = Field(
         default=False,
@@ -154,7 +157,7 @@ class Train(Section):
 
     renamed: ClassVar[dict[str, str]] = {"watchdog": "worker_timeout"}
 
-    _worker_timeout = field_validator("worker_timeout")(checked_duration)
+    _timeouts = field_validator("worker_timeout", "join_timeout")(checked_duration)
 
     @model_validator(mode="after")
     def _has_a_floor(self) -> "Train":

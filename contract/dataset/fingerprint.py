@@ -83,6 +83,7 @@ FREE: dict[str, Any] = {
     "floor": True,
     "checkpoint": True,
     "worker_timeout": True,
+    "join_timeout": True,
     "devices": {"xla", "collectives", "deterministic"},
     "feed": {"cache", "skip_corrupt"},
     "optimizer": {"learning_rate", "schedule", "weight_decay", "clip_norm"},

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.trainer.cluster.watchdog import LOST
 from beamfeed.trainer.main import main
 
 
@@ -151,6 +152,20 @@ def test_nothing_is_told_where_nothing_changed(job_file, capsys):
     assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
     assert main(["--job", job_file, "--set", "train.epochs=1", "--restart"]) == 0
     assert "train." not in capsys.readouterr().err
+
+
+def test_workers_that_do_not_come_are_named_and_may_come_another_time(job_file, capsys, monkeypatch, free_ports):
+    for name, value in {
+        "WORLD_SIZE": 3,
+        "RANK": 0,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": free_ports(1)[0],
+    }.items():
+        monkeypatch.setenv(name, str(value))
+    assert main(["--job", job_file, "--set", "train.join_timeout=1s"]) == LOST
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("workers 1, 2 of 3 did not come to 127.0.0.1:")
+    assert line.endswith(" within 1 seconds; started again, they may come")
 
 
 def test_a_loss_that_is_not_finite_exits_with_1(job_file, capsys):

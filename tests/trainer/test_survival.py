@@ -22,6 +22,7 @@ from beamfeed.trainer.loop.checkpoint import find_checkpoints
 
 pytestmark = pytest.mark.slow
 TWO_CPUS = os.path.join(os.path.dirname(__file__), "two_cpus.py")
+SLOW_WORK = os.path.join(os.path.dirname(__file__), "slow_work.py")
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +65,12 @@ def start(free_ports, tmp_path):
     """Starts worker processes; all that are left are killed in the end."""
     running = []
 
-    def run(job: str, workers: int = 1, come: int | None = None, devices: int = 1) -> list[subprocess.Popen]:
+    def run(
+        job: str, workers: int = 1, come: int | None = None, devices: int = 1, slow: float | None = None
+    ) -> list[subprocess.Popen]:
         program = ["-m", "beamfeed.trainer.main"] if devices == 1 else [TWO_CPUS]
+        if slow is not None:
+            program = [SLOW_WORK, str(slow)]
         addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
         group = []
         for i in range(workers if come is None else come):
@@ -288,7 +293,7 @@ def test_sigterm_to_one_of_two_saves_and_asks_for_a_restart(job_file, start):
 
 
 def test_a_worker_that_never_comes_is_named(job_file, start):
-    (chief,) = start(job_file("alone", worker_timeout="12s"), workers=2, come=1)
+    (chief,) = start(job_file("alone", join_timeout="12s"), workers=2, come=1)
     code, errors = end(chief, 60)
     assert code == LOST, errors
     (line,) = [line for line in errors.splitlines() if line.startswith("worker 0:")]
@@ -298,7 +303,7 @@ def test_a_worker_that_never_comes_is_named(job_file, start):
 
 
 def test_sigterm_ends_a_worker_that_waits(job_file, start):
-    (chief,) = start(job_file("alone", worker_timeout="5m"), workers=2, come=1)
+    (chief,) = start(job_file("alone", join_timeout="5m"), workers=2, come=1)
     wait_for_listening(chief)
     chief.send_signal(signal.SIGTERM)
     code, errors = end(chief, 30)
@@ -315,6 +320,14 @@ def test_a_worker_killed_for_good_is_named(job_file, start):
     assert code == LOST, errors
     assert "worker 1 (127.0.0.1:" in errors
     assert "does not answer" in errors
+
+
+def test_work_that_takes_longer_than_the_others_wait_is_no_reason_to_end(job_file, start):
+    """Writing the best weights and each checkpoint, and compiling: each of them takes more than the limit."""
+    job = job_file("slow", epochs=1, worker_timeout="5s", checkpoint={"every": "1h"})
+    for process in start(job, 2, slow=8.0):
+        code, errors = end(process)
+        assert code == 0, errors
 
 
 def test_a_frozen_worker_is_noticed(job_file, start):

@@ -19,7 +19,7 @@ import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.cluster.worker_info import WorkerInfo
@@ -32,6 +32,12 @@ LONGEST_HELLO = 4096
 LONGEST_LIST = 16 * 2**20
 
 
+class Missing(JobFailed):
+    """Not all workers have come in time. Another start may find them."""
+
+    MARK: ClassVar[str] = ""
+
+
 def resolve(worker: WorkerInfo, deadline_seconds: float = DEADLINE_SECONDS) -> WorkerInfo:
     """Fills in the addresses of the workers if they are missing; all workers must call it.
 
@@ -39,7 +45,7 @@ def resolve(worker: WorkerInfo, deadline_seconds: float = DEADLINE_SECONDS) -> W
 
     Raises:
       UserError: if two workers have the same rank or another number of workers, or worker 0 cannot listen.
-      JobFailed: if not all have come in time; it names those that have not.
+      Missing: if not all have come in time; it names those that have not.
     """
     if worker.count == 1 or worker.addresses:
         return worker
@@ -190,7 +196,7 @@ def _collect(worker: WorkerInfo, port: int, deadline_seconds: float) -> list[str
         try:
             while hall.missing:
                 if time.monotonic() >= end:
-                    raise JobFailed(
+                    raise Missing(
                         f"{_workers(hall.missing)} of {worker.count} did not come to {worker.master} "
                         f"within {deadline_seconds:g} seconds"
                     )
@@ -204,7 +210,7 @@ def _collect(worker: WorkerInfo, port: int, deadline_seconds: float) -> list[str
                     elif not hall.hear(key.data):
                         selector.unregister(key.fileobj)
                         key.data.connection.close()
-        except (UserError, JobFailed) as error:
+        except (UserError, Missing) as error:
             hall.tell(error=str(error), mistake=isinstance(error, UserError))
             raise
         hosts = {rank: guest.connection.getsockname()[0] for rank, guest in hall.seats.items()}
@@ -255,11 +261,11 @@ def _ask(worker: WorkerInfo, port: int, deadline_seconds: float) -> list[str]:
         else:
             reason = "what answers there is not worker 0"
         if answer is not None and "error" in answer:
-            raise UserError(answer["error"]) if answer.get("mistake") else JobFailed(answer["error"])
+            raise UserError(answer["error"]) if answer.get("mistake") else Missing(answer["error"])
         if answer is not None and len(answer.get("addresses", ())) == worker.count:
             return answer["addresses"]
         if time.monotonic() >= end:
-            raise JobFailed(
+            raise Missing(
                 f"worker {worker.index} did not reach worker 0 at {worker.master} "
                 f"within {deadline_seconds:g} seconds: {reason}"
             )

@@ -41,6 +41,10 @@ class Cluster:
         if self.worker.count > 1:
             self._add_up([0])
 
+    def all_are(self, done: bool) -> bool:
+        """Whether every worker calls this with True."""
+        return done if self.worker.count == 1 else self._add_up([int(not done)]) == [0]
+
     def all_same(self, value: int) -> bool:
         """Whether every worker calls this with the same value, below 2**24."""
         return not self.differing([value])

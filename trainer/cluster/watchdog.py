@@ -6,6 +6,7 @@ told by a pipe that the worker goes on, and by Python's wake-up file of SIGTERM.
 """
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -22,7 +23,7 @@ PREEMPTED = 128 + signal.SIGTERM
 PROBE_SECONDS = 2.0
 POLL_SECONDS = 0.2
 GRACE_SECONDS = 20.0  # from SIGTERM to the end; clusters kill after 30 s
-ALONE = "alone:"  # before what a worker does that waits for nobody
+LONGER = 10.0  # times the limit, for what is known to take long
 
 
 class Lost(Exception):
@@ -50,15 +51,34 @@ class Watchdog:
         self._pipe: int | None = None
         self.stop_asked = False
 
-    def alive(self, what: str) -> None:
-        """A sign of life; from here on the process is busy with `what`."""
-        if self._pipe is not None:
-            with contextlib.suppress(BlockingIOError):  # it has more than enough of them
-                os.write(self._pipe, f"{what}\n".encode())
+    def alive(self, what: str, takes: float = 0.0) -> None:
+        """A sign of life; from here on the process is busy with `what`.
+
+        Args:
+          what: is told if no other sign comes.
+          takes: seconds, by what was seen; ten times that are allowed if it is more than the limit.
+        """
+        self._tell(max(self._seconds, LONGER * takes), False, what)
+
+    def joining(self, what: str, limit: float) -> None:
+        """From here on the process waits for others that may not be there yet, for so many seconds."""
+        self._tell(limit, False, what)
+
+    def long(self, what: str) -> None:
+        """From here on the process, or another that it waits for, is busy with what may take long.
+
+        It has ten times the limit. After each limit the others are looked for, and one that is gone ends the waiting.
+        """
+        self._tell(LONGER * self._seconds, True, what)
 
     def alone(self, what: str) -> None:
         """From here on the process is busy with `what`, and waits for nobody."""
-        self.alive(ALONE + what)
+        self._tell(math.inf, False, what)
+
+    def _tell(self, limit: float, looks: bool, what: str) -> None:
+        if self._pipe is not None:
+            with contextlib.suppress(BlockingIOError):  # it has more than enough of them
+                os.write(self._pipe, f"{limit:g} {looks:d} {what}\n".encode())
 
     @contextlib.contextmanager
     def watching(self) -> Iterator["Watchdog"]:
@@ -101,13 +121,17 @@ class Watchdog:
         while answers(self._addresses[0]):
             time.sleep(POLL_SECONDS)
 
-    def describe_others(self) -> str:
-        """Which workers do not answer."""
-        silent = [
+    def silent(self) -> list[str]:
+        """The other workers at whose addresses nothing listens."""
+        return [
             f"worker {i} ({address})"
             for i, address in enumerate(self._addresses)
             if i != self._worker and not answers(address)
         ]
+
+    def describe_others(self) -> str:
+        """Which workers do not answer."""
+        silent = self.silent()
         if not silent:
             return "all answer, but one of them does not go on"
         return f"{', '.join(silent)} {'does' if len(silent) == 1 else 'do'} not answer"
@@ -116,9 +140,14 @@ class Watchdog:
         """Reads signs of life until there are no more to come, or for too long none has come."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # meant for the other process
-        what, end, stopping = "start", time.monotonic() + self._seconds, False
-        while time.monotonic() < end:
-            ready, _, _ = select.select([pipe], [], [], min(1.0, max(0.0, end - time.monotonic())))
+        began = time.monotonic()
+        what, end, look, stopping = "start", began + self._seconds, math.inf, False
+        while (now := time.monotonic()) < end:
+            if now > look:
+                if self.silent():
+                    break
+                look = time.monotonic() + self._seconds
+            ready, _, _ = select.select([pipe], [], [], min(1.0, end - now))
             if not stopping and is_pending(parent, signal.SIGTERM):
                 self._end(parent, signal.SIGKILL, f"asked to stop ({what})")
                 return
@@ -128,18 +157,19 @@ class Watchdog:
             if not told:
                 return
             if bytes([signal.SIGTERM]) in told:
-                stopping, end = True, time.monotonic() + GRACE_SECONDS
+                stopping, end, look = True, time.monotonic() + GRACE_SECONDS, math.inf
             lines = [line for line in told.decode(errors="replace").split("\n") if line.isprintable() and line]
             if lines and not stopping:
-                what = lines[-1]
-                end = time.monotonic() + (86400 * 365 if what.startswith(ALONE) else self._seconds)
+                limit, looks, what = lines[-1].split(" ", 2)
+                began = time.monotonic()
+                end, look = began + float(limit), began + self._seconds if looks == "1" else math.inf
         if stopping:
             self._end(parent, signal.SIGKILL, f"asked to stop, and still not done after {GRACE_SECONDS:g} s")
         else:
             self._end(
                 parent,
                 signal.SIGUSR1,
-                f"waited {self._seconds:g} s for the other workers ({what}): "
+                f"waited {time.monotonic() - began:.0f} s for the other workers ({what}): "
                 f"{self.describe_others()}; started again, all go on from the last checkpoint",
             )
 

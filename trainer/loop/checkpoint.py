@@ -152,6 +152,11 @@ class Checkpoints:
         self.wait()
         self._pending = self._thread.submit(self._write, state, values)
 
+    @property
+    def writing(self) -> bool:
+        """Whether the last checkpoint is still being written."""
+        return self._pending is not None and not self._pending.done()
+
     def wait(self) -> None:
         """Returns when the last checkpoint is written.
 

@@ -73,11 +73,13 @@ class MetricsLog:
         bar.set_postfix_str(f"loss {loss / steps:.5f}, {rate:,.0f} windows/s", refresh=False)
         bar.update(steps)
 
-    def add(self, line: Epoch, epochs: int) -> None:
-        """Adds an epoch to metrics.jsonl and TensorBoard, and prints it."""
+    def add(self, line: Epoch) -> None:
+        """Adds an epoch."""
         self.epochs.append(line)
-        if not self._is_chief:
-            return
+
+    def write(self, epochs: int) -> None:
+        """Writes the last epoch to metrics.jsonl and TensorBoard, and prints it. For the chief."""
+        line = self.epochs[-1]
         # Written whole: small, visible at once or not at all, and good for gs://
         text = "".join(json.dumps(epoch, allow_nan=False) + "\n" for epoch in self.epochs)
         storage.write_text(self._names.metrics, text)
@@ -89,7 +91,7 @@ class MetricsLog:
         tqdm.write(describe(line, self._measured, epochs), file=sys.stderr)
 
     def picture_is_due(self) -> bool:
-        return self._is_chief and time.monotonic() - self._drawn > PICTURE_SECONDS
+        return time.monotonic() - self._drawn > PICTURE_SECONDS
 
     def pictures(self, step: int, pngs: Mapping[str, bytes]) -> None:
         """Shows pictures of what the model makes of a sample in TensorBoard, by their names."""

@@ -24,6 +24,7 @@ from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer import models
 from beamfeed.trainer.cluster.strategy import Cluster
+from beamfeed.trainer.cluster.together import Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.feed.distributed import Feed
 from beamfeed.trainer.feed.read_errors import explained
@@ -110,6 +111,8 @@ class Training:
         self._best = Checkpoints(self.names.best, train.checkpoint.keep + 1)
         self.pictures = Pictures(job, manifest, self.objective)
         self._at_a_time, self._spent, self._saved = 1, 0.0, time.monotonic()
+        self._evaluated: set[str] = set()
+        self.together = Together(cluster, watchdog)
 
     def restore(self, step: int | None = None, once: str = "") -> TrainingState:
         """Puts the last checkpoint that is whole into model and optimizer, or that of a step; the same on every worker.
@@ -153,6 +156,8 @@ class Training:
           Preempted: if a worker was asked to stop.
         """
         totals = self._sums_of(state)
+        if not self._spent:
+            self.watchdog.long("the first step, which is compiled")
         with metrics.bar(state, self.job.train.epochs, self.steps) as bar:
             while state.done < self.steps:
                 before, began = state, time.perf_counter()
@@ -162,7 +167,7 @@ class Training:
                 stop, spent = (float(value) / self.cluster.strategy.num_replicas_in_sync for value in received.numpy())
                 self._spent = time.perf_counter() - began
                 state = state.train(steps, {name: sums.numpy().tolist() for name, sums in totals.items()}, self._spent)
-                self.watchdog.alive("training")
+                self.watchdog.alive("training", self._spent)
                 for name, what in ((LOSS, "the loss"), (NORM, "the norm of the gradients")):
                     if not math.isfinite(state.sums[name]):
                         raise JobFailed(
@@ -175,8 +180,8 @@ class Training:
                     self.save(state)
                     self._checkpoints.wait()
                     raise Preempted
-                if state.done < self.steps and self._is_due(state):
-                    self.save(state)
+                if state.done < self.steps:
+                    self._save_if_due(state)
         return state
 
     def _sums_of(self, state: TrainingState) -> Sums:
@@ -199,13 +204,19 @@ class Training:
         every = self.job.train.checkpoint.every_steps
         return MOST_STEPS if every is None else every - state.step % every
 
-    def _is_due(self, state: TrainingState) -> bool:
+    def _save_if_due(self, state: TrainingState) -> None:
         checkpoint = self.job.train.checkpoint
-        by_steps = checkpoint.every_steps is not None and state.step % checkpoint.every_steps == 0
-        return by_steps or time.monotonic() - self._saved > seconds_of(checkpoint.every)
+        if checkpoint.every_steps is not None and state.step % checkpoint.every_steps == 0:
+            self.save(state)
+        elif time.monotonic() - self._saved > seconds_of(checkpoint.every) and not self._checkpoints.writing:
+            self._write(state)  # each worker has a clock of its own, but the chief alone writes
 
     def save(self, state: TrainingState) -> None:
-        """Writes a checkpoint; in the background, and the chief alone."""
+        """Writes a checkpoint in the background, once the one before is written. Every worker calls this."""
+        self.together("saving", self._checkpoints.wait)
+        self._write(state)
+
+    def _write(self, state: TrainingState) -> None:
         self._saved = time.monotonic()
         if self.cluster.worker.is_chief:
             self._checkpoints.save(state, variables_of(self.model, self.optimizer))
@@ -214,12 +225,12 @@ class Training:
         """Keeps the weights; before the checkpoint that says so, so that none can be ahead of them."""
         if self.cluster.worker.is_chief:
             self._best.save(state, variables_of(self.model))
-            self._best.wait()
+        self.together("saving the best weights", self._best.wait)
 
     def restore_best(self, state: TrainingState) -> None:
         """Puts the best weights into the model of every worker; a whole epoch must have been run."""
-        self._checkpoints.wait()
-        self.cluster.barrier()
+        self.together("saving", self._checkpoints.wait)
+        self.watchdog.long("reading the best weights")
         if not state.best_step:
             return  # they are gone, and no epoch came after: the last ones are all there is
         try:
@@ -229,12 +240,21 @@ class Training:
 
     def evaluate(self, split: Any) -> dict[str, float | None] | None:
         """The mean loss of a split's windows, each counted once, and what else is measured; None if it is empty."""
-        self.watchdog.alive("evaluation")
+        if split in self._evaluated:
+            self.watchdog.alive("evaluation", self._spent)
+        else:
+            self.watchdog.long("the first evaluation, which is compiled")
+        self._evaluated.add(split)
         zero = zero_eval(self.objective)
-        sums = self.feed.evaluate(self._eval, split, zero, self._at_a_time, lambda: self.watchdog.alive("evaluation"))
+
+        def alive() -> None:
+            self.watchdog.alive("evaluation", self._spent)
+
+        sums = self.feed.evaluate(self._eval, split, zero, self._at_a_time, alive)
         return None if sums is None else self.objective.values(sums, sums["windows"])
 
     def close(self) -> None:
+        self.together.close()
         self._checkpoints.close()
         self._best.close()
 
@@ -275,11 +295,13 @@ def train_and_evaluate(
     with ExitStack() as stack:
         stack.enter_context(explained(manifest, job.output.path))
         training = stack.enter_context(closing(Training(job, manifest, cluster, watchdog)))
-        if cluster.worker.is_chief:
+
+        def make_ready() -> None:
             for change in claim(job, manifest, restart, once):  # not before the model could be made of the job
                 print(change, file=sys.stderr)
-        cluster.barrier()
-        watchdog.alive("getting ready")
+
+        training.together("getting ready", make_ready)
+        watchdog.long("reading the last checkpoint")
         state = training.restore(from_step, once)
         measured = training.objective.names()
         metrics = MetricsLog(training.names, state, measured, cluster.worker.is_chief)
@@ -287,6 +309,7 @@ def train_and_evaluate(
         batches = None
         while not is_over(state.epoch, state.stale, train):
             if batches is None:
+                watchdog.long("opening the data")
                 batches = training.feed.train(state.epoch, state.done)
             state = training.run_epoch(batches, state, metrics)
             began = time.perf_counter()
@@ -299,11 +322,15 @@ def train_and_evaluate(
             state = state.end_epoch(training.watched.score(decides), decides, min_delta)
             if state.best_step == state.step:
                 training.save_best(state)
-            metrics.add(line, train.epochs)
-            if metrics.picture_is_due():
-                metrics.pictures(state.step, training.pictures.draw(training.model))
-            if cluster.worker.is_chief:
+            metrics.add(line)
+
+            def tell(step: int = state.step) -> None:
+                metrics.write(train.epochs)
+                if metrics.picture_is_due():
+                    metrics.pictures(step, training.pictures.draw(training.model))
                 note_new_data(job, manifest)
+
+            training.together("telling of the epoch", tell)
             training.save(state)  # last: what is newer than it is dropped on resuming
 
         training.restore_best(state)

@@ -47,6 +47,7 @@ def test_a_label_is_part_of_the_dataset_and_the_task_is_not():
         ("train.workdir=v", True),
         ("train.checkpoint={every: 1m, keep: 9}", True),
         ("train.worker_timeout=9m", True),
+        ("train.join_timeout=9m", True),
         ("train.devices.xla=true", True),
         ("train.devices.collectives=ring", True),
         ("train.devices.deterministic=true", True),

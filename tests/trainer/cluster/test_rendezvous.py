@@ -12,8 +12,8 @@ from contextlib import suppress
 
 import pytest
 
-from beamfeed.contract.errors import JobFailed, UserError
-from beamfeed.trainer.cluster.rendezvous import free_port, join_address, reachable, resolve, split_address
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.cluster.rendezvous import Missing, free_port, join_address, reachable, resolve, split_address
 from beamfeed.trainer.cluster.worker_info import WorkerInfo
 
 
@@ -30,7 +30,7 @@ def joining(port, worker, workers, host="127.0.0.1"):
 def outcome(one, seconds):
     try:
         return resolve(one, seconds)
-    except (UserError, JobFailed) as error:
+    except (UserError, Missing) as error:
         return error
 
 
@@ -89,21 +89,19 @@ def test_worker_0_may_come_last(port):
 
 def test_those_who_do_not_come_are_named(port):
     chief, other = meet([joining(port, 0, 4), joining(port, 2, 4)], seconds=1.0)
-    told = f"job failed: workers 1, 3 of 4 did not come to 127.0.0.1:{port} within 1 seconds"
-    assert isinstance(chief, JobFailed)
-    assert isinstance(other, JobFailed)
+    told = f"workers 1, 3 of 4 did not come to 127.0.0.1:{port} within 1 seconds"
+    assert isinstance(chief, Missing)
+    assert isinstance(other, Missing)
     assert str(chief) == str(other) == told
 
 
 def test_a_worker_0_that_does_not_come_is_told_by_the_others(port):
-    with pytest.raises(
-        JobFailed, match=rf"worker 1 did not reach worker 0 at 127.0.0.1:{port} within 0.5 seconds: .*ef"
-    ):
+    with pytest.raises(Missing, match=rf"worker 1 did not reach worker 0 at 127.0.0.1:{port} within 0.5 seconds: .*ef"):
         resolve(joining(port, 1, 2), 0.5)
 
 
 def test_a_name_that_is_not_known(port):
-    with pytest.raises(JobFailed, match=r"did not reach worker 0 at no-such-host\.invalid"):
+    with pytest.raises(Missing, match=r"did not reach worker 0 at no-such-host\.invalid"):
         resolve(joining(port, 1, 2, "no-such-host.invalid"), 0.3)
 
 
@@ -119,7 +117,7 @@ def test_a_server_that_is_not_worker_0():
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(JobFailed, match="what answers there is not worker 0"):
+        with pytest.raises(Missing, match="what answers there is not worker 0"):
             resolve(joining(port, 1, 2), 0.0)
         thread.join()
 

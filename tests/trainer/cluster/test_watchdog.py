@@ -31,11 +31,12 @@ time.sleep(30)
 
 @pytest.fixture
 def start(root, free_ports):
-    """Runs code under a watchdog of two workers of which the other never comes."""
+    """Runs code under a watchdog of two workers of which the other never comes, or does nothing but answer."""
     running = []
 
-    def run(code: str) -> subprocess.Popen:
+    def run(code: str, other: str | None = None) -> subprocess.Popen:
         addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+        addresses[1] = other or addresses[1]
         body = "".join(f"    {line}\n" for line in code.splitlines())
         process = subprocess.Popen(
             [sys.executable, "-c", BEGIN + body, *addresses],
@@ -49,6 +50,15 @@ def start(root, free_ports):
     for process in running:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def listener():
+    """The address of something that answers."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        one.listen()
+        yield f"127.0.0.1:{one.getsockname()[1]}"
 
 
 def end(process: subprocess.Popen) -> tuple[int, str]:
@@ -70,6 +80,27 @@ def test_signs_of_life_keep_it(start):
 
 def test_alone_it_may_take_its_time(start):
     assert end(start("watchdog.alone('export')\ntime.sleep(2.5)")) == (0, "")
+
+
+def test_what_takes_long_may_as_long_as_the_others_are_there(start, listener):
+    assert end(start("watchdog.long('compiling')\ntime.sleep(3.5)", other=listener)) == (0, "")
+
+
+def test_one_that_is_gone_is_noticed_in_what_takes_long(start):
+    code, errors = end(start("watchdog.long('compiling')\ntime.sleep(20)"))
+    assert code == -signal.SIGUSR1
+    assert errors.startswith("worker 0: waited 1 s for the other workers (compiling): worker 1 (127.0.0.1:")
+
+
+def test_what_takes_long_has_an_end_too(start, listener):
+    code, errors = end(start("watchdog.long('compiling')\ntime.sleep(30)", other=listener))
+    assert code == -signal.SIGUSR1
+    assert "waited 10 s for the other workers (compiling): all answer, but one of them does not go on" in errors
+
+
+def test_a_step_that_takes_longer_than_the_limit_has_ten_times_what_the_last_took(start):
+    assert end(start("watchdog.alive('training', takes=0.3)\ntime.sleep(2.5)")) == (0, "")
+    assert end(start("watchdog.alive('training', takes=0.15)\ntime.sleep(20)"))[0] == -signal.SIGUSR1
 
 
 def test_sigterm_while_it_waits_for_others_ends_it(start):
