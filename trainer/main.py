@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import Any
 
 from beamfeed.contract import streams
 from beamfeed.contract.config.duration import seconds_of
@@ -72,6 +73,7 @@ def train(
     restart: bool = False,
     from_step: int | None = None,
     once: str = "",
+    kept: list[Any] | None = None,
 ) -> TrainResult:
     """Joins the workers, trains and exports; see `beamfeed.trainer.loop.train` and `beamfeed.trainer.export`.
 
@@ -100,13 +102,15 @@ def train(
                 tf.config.experimental.enable_op_determinism()
             cluster = connect(worker, job.train.devices.collectives)  # before every other TensorFlow operation
             from beamfeed.trainer.export.run import export_run
+            from beamfeed.trainer.feed.cache import remove_copies
             from beamfeed.trainer.feed.read_errors import explained
             from beamfeed.trainer.loop.train import train_and_evaluate
 
+            stack.callback(remove_copies)
             check_run(cluster, job, manifest)
             watchdog.long("getting ready")
             watchdog.save_on_sigterm()
-            outcome = train_and_evaluate(job, manifest, cluster, watchdog, restart, from_step, once)
+            outcome = train_and_evaluate(job, manifest, cluster, watchdog, restart, from_step, once, kept)
             if worker.is_chief:
                 watchdog.alone("export")
                 with explained(manifest, job.output.path):
@@ -131,8 +135,13 @@ def describe_result(result: TrainResult) -> str:
     return f"{result.epochs} epochs, best {result.watched.replace('_', ' ')} {best}{found}"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one worker and returns the exit code."""
+def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> int:
+    """Runs one worker and returns the exit code.
+
+    Args:
+      argv: the arguments; those of the process by default.
+      kept: what is to live until the process ends, see `beamfeed.trainer.feed.distributed.Feed`.
+    """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     arguments = parse(argv)
     try:
@@ -148,7 +157,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             how = "stopped early after" if found.stopped_early else "ran"
             print(f"{job.train.workdir}: nothing to do, the training run {how} {found.epochs} epochs")
             return 0
-        result = train(job, manifest, worker, restart, from_step, arguments.once)
+        result = train(job, manifest, worker, restart, from_step, arguments.once, kept)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
@@ -172,4 +181,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     streams.take_over()
-    leave(streams.flushed(main()))  # TensorFlow would wait for its server's peers on the way out
+    iterators: list[Any] = []  # lives as long as the process
+    leave(streams.flushed(main(kept=iterators)))  # TensorFlow would wait for its server's peers on the way out

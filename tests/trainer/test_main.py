@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 import yaml
 
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.trainer.cluster.watchdog import LOST
+from beamfeed.trainer.feed.cache import PREFIX
 from beamfeed.trainer.main import main
 
 
@@ -29,6 +31,17 @@ def test_the_whole_trainer_does_without_beam():
     code = "import sys, beamfeed.trainer.loop.train, beamfeed.trainer.tools.inspect_dataset\n"
     code += "assert 'apache_beam' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_its_iterators_outlive_it_and_its_copies_of_shards_do_not(job_file, capsys, tmp_path, monkeypatch):
+    """Taking iterators apart can take minutes, and a process that is ended cannot remove anything any more."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    kept = []
+    assert main(["--job", job_file, "--set", "train.epochs=1", "--set", "train.feed.cache=file"], kept) == 0
+    assert len(kept) == 3  # of train, eval and test
+    assert next(kept[0]) is not None
+    assert [name for name in os.listdir(tmp_path / "temporary") if name.startswith(PREFIX)] == []
 
 
 @pytest.mark.slow

@@ -23,6 +23,9 @@ THREADS = 8
 PREFIX, LOCK = "beamfeed-scratch-", ".lock"
 CHUNK_BYTES = 8 << 20
 
+_until_the_end = ExitStack()
+atexit.register(_until_the_end.close)
+
 
 def local_copies(paths: list[str], compression: str) -> list[str]:
     """Copies the shards to a folder of temporary files and returns their paths there; once for each shard.
@@ -60,9 +63,13 @@ def _copy(source: str, target: str, compression: str) -> None:
 
 @cache
 def _folder() -> str:
-    stack = ExitStack()
-    atexit.register(stack.close)
-    return stack.enter_context(scratch_folder())
+    return _until_the_end.enter_context(scratch_folder())
+
+
+def remove_copies() -> None:
+    """Removes all copies; what reads one reads on. A process that ends without Python's cleaning up calls this."""
+    _until_the_end.close()
+    _folder.cache_clear()
 
 
 @contextmanager

@@ -23,10 +23,20 @@ class Feed:
       manifest: the dataset's manifest.
       cluster: whose worker reads.
       fields: the names of those that are read.
+      kept: each iterator is put into it too. While tf.data tunes a pipeline, taking that apart waits for the tuning,
+        which was seen to take two minutes; who ends the process without taking anything apart need not wait.
     """
 
-    def __init__(self, job: TrainingJob, manifest: Manifest, cluster: Cluster, fields: Sequence[str]):
+    def __init__(
+        self,
+        job: TrainingJob,
+        manifest: Manifest,
+        cluster: Cluster,
+        fields: Sequence[str],
+        kept: list[Any] | None = None,
+    ):
         self._job, self._manifest, self._cluster, self._fields = job, manifest, cluster, fields
+        self._kept = [] if kept is None else kept
         self._padded: dict[SplitName, Iterator[Any]] = {}
 
     def train(self, epoch: int, step: int = 0) -> Iterator[Any]:
@@ -85,4 +95,6 @@ class Feed:
             manifest=self._manifest,
             **options,
         )
-        return iter(self._cluster.strategy.distribute_datasets_from_function(lambda _: dataset))
+        batches = iter(self._cluster.strategy.distribute_datasets_from_function(lambda _: dataset))
+        self._kept.append(batches)
+        return batches

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -63,14 +63,11 @@ class Outcome:
       result: for complete.json.
       weights: the best ones, as `model.get_weights()` returns them.
       epochs: the lines of metrics.jsonl.
-      kept: the iterators of the run. TensorFlow can take a minute to take them apart,
-        which must not come before the export.
     """
 
     result: TrainResult
     weights: list[np.ndarray]
     epochs: list[Epoch]
-    kept: Any = field(default=None, repr=False, compare=False)
 
 
 class Training:
@@ -81,9 +78,17 @@ class Training:
       manifest: the dataset's manifest.
       cluster: as `beamfeed.trainer.cluster.strategy.connect` returns it.
       watchdog: is told that the training run goes on.
+      kept: see `Feed`.
     """
 
-    def __init__(self, job: TrainingJob, manifest: Manifest, cluster: Cluster, watchdog: Watchdog):
+    def __init__(
+        self,
+        job: TrainingJob,
+        manifest: Manifest,
+        cluster: Cluster,
+        watchdog: Watchdog,
+        kept: list[Any] | None = None,
+    ):
         self.job, self.manifest, self.cluster, self.watchdog = job, manifest, cluster, watchdog
         self.names = RunLayout(job.train.workdir)
         train = job.train
@@ -95,7 +100,7 @@ class Training:
             self.optimizer = make_optimizer(train.optimizer, scale_loss=train.devices.precision == "mixed_float16")
             self.optimizer.build(self.model.trainable_variables)
         self.steps = train_steps(windows_in(manifest, "train"), train.feed.batch_size)  # of an epoch
-        self.feed = Feed(job, manifest, cluster, self.objective.fields())
+        self.feed = Feed(job, manifest, cluster, self.objective.fields(), kept)
         self._train = make_train_steps(
             cluster.strategy,
             self.model,
@@ -267,6 +272,7 @@ def train_and_evaluate(
     restart: bool = False,
     from_step: int | None = None,
     once: str = "",
+    kept: list[Any] | None = None,
 ) -> Outcome:
     """Trains the job's model on a dataset, from the last checkpoint on, and evaluates the best weights.
 
@@ -284,6 +290,7 @@ def train_and_evaluate(
       restart: whether what the working folder holds is removed first.
       from_step: go back to the checkpoint of this step.
       once: names this start; see `beamfeed.trainer.loop.workdir.was_done`.
+      kept: what is to outlive the run, see `Feed`.
 
     Raises:
       UserError: if the dataset cannot be read or has too few windows.
@@ -294,7 +301,7 @@ def train_and_evaluate(
     watchdog = watchdog or Watchdog()
     with ExitStack() as stack:
         stack.enter_context(explained(manifest, job.output.path))
-        training = stack.enter_context(closing(Training(job, manifest, cluster, watchdog)))
+        training = stack.enter_context(closing(Training(job, manifest, cluster, watchdog, kept)))
 
         def make_ready() -> None:
             for change in claim(job, manifest, restart, once):  # not before the model could be made of the job
@@ -340,7 +347,7 @@ def train_and_evaluate(
             workers=cluster.worker.count,
             **describe_run(state, train, metrics.epochs, training.watched.name, training.evaluate("test")),
         )
-        return Outcome(result, training.model.get_weights(), metrics.epochs, kept=(training.feed, batches))
+        return Outcome(result, training.model.get_weights(), metrics.epochs)
 
 
 @contextmanager
