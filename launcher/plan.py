@@ -63,8 +63,9 @@ def make_plan(
     job, overrides = load_for_plan(job_path, overrides, max_assets)
     if TRAIN in names and job.train is None:
         raise UserError(f"{job_path}: train: is missing; 'beamfeed preprocess {job_path}' needs none")
-    for launch in (job.launch.preprocess if name == PREPROCESS else job.launch.train for name in names):
-        backends()[launch.backend].check(job)
+    for name in names:
+        launch = job.launch.preprocess if name == PREPROCESS else job.launch.train
+        backends()[launch.backend].check(job, name)
     files, empty = find_files(job)
     published, old = find_replaceable(job.output.path)
     if empty and (PREPROCESS in names or published is None):
@@ -176,6 +177,7 @@ def train_stage(job: Job, arguments: Sequence[str], data: str, start: str = "", 
         backend=launch.backend,
         workers=launch.workers,
         restarts=launch.restarts,
+        checkpoints=RunLayout(train.workdir).checkpoints,
         logs=RunLayout(train.workdir).logs,
         complete=complete,
         reason=reason,

@@ -22,6 +22,7 @@ class Stage:
       restarts: how often it may be started again after a signal or a lost worker ended it.
       output: the folder of the dataset that it writes.
       fingerprint: of that dataset.
+      checkpoints: the folder of its checkpoints, if it writes any: a new one is progress.
       grace: seconds that its processes have to end by themselves when the launcher is asked to stop.
     """
 
@@ -36,4 +37,5 @@ class Stage:
     restarts: int = 0
     output: str = ""
     fingerprint: str = ""
+    checkpoints: str = ""
     grace: float = 3.0

@@ -15,6 +15,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from beamfeed.contract import streams
+from beamfeed.contract.cluster.environment import read_worker_info
+from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
@@ -23,10 +25,9 @@ from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.imports import heavy_imports
-from beamfeed.trainer.cluster.environment import read_worker_info, set_reads
 from beamfeed.trainer.cluster.rendezvous import Missing, resolve
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
+from beamfeed.trainer.feed.remote import set_reads
 from beamfeed.trainer.feed.sharding import check_split
 from beamfeed.trainer.loop.workdir import changes_of, find_finished, held, was_done
 from beamfeed.trainer.tasks.check import check_task
@@ -93,9 +94,10 @@ def train(
             import tensorflow as tf
 
             from beamfeed.trainer.cluster.agreement import check_run
+            from beamfeed.trainer.cluster.devices import take_share
             from beamfeed.trainer.cluster.strategy import connect
 
-            tf.config.list_physical_devices()  # where there is no GPU, the search for one is reported
+            take_share()  # where there is no GPU, the search for one is reported
         watchdog.joining("connecting", patience)
         try:
             if job.train.devices.deterministic:
@@ -121,8 +123,13 @@ def train(
                 if written is None or written.fingerprint != outcome.result.fingerprint:
                     raise Lost("worker 0 ended before it had exported the model")
             return outcome.result
-        except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
-            if worker.count == 1:
+        except (
+            tf.errors.UnavailableError,
+            tf.errors.AbortedError,
+            tf.errors.CancelledError,
+            tf.errors.InternalError,  # as NCCL has it
+        ) as error:
+            if worker.count == 1 or (isinstance(error, tf.errors.InternalError) and "nccl" not in str(error).lower()):
                 raise
             raise Lost(watchdog.describe_others()) from error
 

@@ -52,10 +52,14 @@ class TrainLaunch(StageLaunch):
     """Where training runs."""
 
     workers: Annotated[int, Field(ge=1, le=1024)] = Field(
-        default=2, description="Processes that train one model together."
+        default=1,
+        description="Processes on this machine that train one model together; its GPUs are shared out among them. "
+        "One process uses all GPUs.",
     )
     restarts: Annotated[int, Field(ge=0)] = Field(
-        default=3, description="How often a training run that lost a worker is started again, from its last checkpoint."
+        default=3,
+        description="How often a training run that lost a worker is started again, from its last checkpoint, "
+        "before it gets as far as the next.",
     )
 
 

@@ -38,7 +38,7 @@ class Backend(Protocol):
     stages: ClassVar[tuple[str, ...]]
     section: ClassVar[type[Section] | None]
 
-    def check(self, job: Job) -> None:
+    def check(self, job: Job, name: str) -> None:
         """Raises UserError for what can be seen to be wrong before anything is listed or started."""
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:

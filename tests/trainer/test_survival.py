@@ -15,10 +15,10 @@ import pytest
 import yaml
 from labelled import labelled_job, write_labelled
 
+from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED
 from beamfeed.trainer.feed.dataset import load_dataset
-from beamfeed.trainer.loop.checkpoint import find_checkpoints
 
 pytestmark = pytest.mark.slow
 TWO_CPUS = os.path.join(os.path.dirname(__file__), "two_cpus.py")

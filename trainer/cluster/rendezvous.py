@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import ClassVar, NoReturn
 
+from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.errors import JobFailed, UserError
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
 
 DEADLINE_SECONDS = 300.0
 RETRY_SECONDS = 0.2

@@ -1,6 +1,5 @@
 """The workers and their devices -> a `tf.distribute` strategy."""
 
-import json
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -8,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from beamfeed.contract.cluster.tf_config import tf_config
+from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.errors import JobFailed, UserError
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -115,7 +115,7 @@ def _join(worker: WorkerInfo, collectives: str) -> "tf.distribute.Strategy":
     if len(worker.addresses) != worker.count:
         raise ValueError(f"{worker} has not the address of every worker: call rendezvous.resolve first")
     # TensorFlow and Keras read the variable themselves. Whatever the launcher wrote, they find workers only.
-    os.environ["TF_CONFIG"] = tf_config(worker)
+    os.environ["TF_CONFIG"] = tf_config(worker.addresses, worker.index)
     implementation = tf.distribute.experimental.CommunicationImplementation(collectives.upper())
     options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
     try:
@@ -125,13 +125,6 @@ def _join(worker: WorkerInfo, collectives: str) -> "tf.distribute.Strategy":
             raise
         own = worker.addresses[worker.index]
         raise JobFailed(f"worker {worker.index} cannot listen at {own}: the port is taken, or is not allowed") from None
-
-
-def tf_config(worker: WorkerInfo) -> str:
-    """TF_CONFIG as TensorFlow wants it, with the chief as the first worker."""
-    return json.dumps(
-        {"cluster": {"worker": list(worker.addresses)}, "task": {"type": "worker", "index": worker.index}}
-    )
 
 
 def describe(cluster: Cluster) -> str:

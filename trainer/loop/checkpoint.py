@@ -23,11 +23,11 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract import storage
+from beamfeed.contract.dataset.checkpoints import checkpoint_path, find_checkpoints
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.loop.optimizer import state_of
 from beamfeed.trainer.loop.state import TrainingState
 
-_DONE = re.compile(r"step-(\d{9,})\.json")
 _ASIDE = re.compile(r"step-(\d{9,})\.json\.aside")
 FILES = (".index", ".data-00000-of-00001", ".json")  # of a checkpoint
 # What TensorFlow's reader says of files that are cut off or changed; it has no error of its own for each.
@@ -47,16 +47,6 @@ def variables_of(model: keras.Model, optimizer: keras.optimizers.Optimizer | Non
     return found
 
 
-def find_checkpoints(folder: str) -> dict[int, str]:
-    """The finished checkpoints in a folder: step -> prefix of its files, in order of steps."""
-    try:
-        names = storage.list_folder(folder)
-    except FileNotFoundError:
-        return {}
-    steps = sorted(int(found[1]) for name in names if (found := _DONE.fullmatch(name)))
-    return {step: storage.join(folder, f"step-{step:09d}") for step in steps}
-
-
 class Damaged(Exception):
     """A checkpoint that is not as it was written."""
 
@@ -68,7 +58,7 @@ def restore(folder: str, step: int, variables: Variables) -> TrainingState:
       Damaged: if it cannot be read.
       UserError: if it does not fit the variables.
     """
-    prefix = storage.join(folder, f"step-{step:09d}")
+    prefix = checkpoint_path(folder, step)
     wanted = {name: tuple(variable.shape) for name, variable in variables.items()}
     try:
         reader = tf.train.load_checkpoint(prefix)
@@ -173,7 +163,7 @@ class Checkpoints:
 
     def _write(self, state: TrainingState, values: Mapping[str, np.ndarray]) -> None:
         tf.io.gfile.makedirs(self._folder)
-        prefix = storage.join(self._folder, f"step-{state.step:09d}")
+        prefix = checkpoint_path(self._folder, state.step)
         with tf.device("CPU"):
             tf.raw_ops.SaveV2(
                 prefix=prefix,
@@ -208,7 +198,7 @@ def _plain(value: Any) -> Any:
 
 def remove(folder: str, step: int) -> None:
     """Removes a checkpoint; its name first, so that no half of one is ever found."""
-    prefix = storage.join(folder, f"step-{step:09d}")
+    prefix = checkpoint_path(folder, step)
     for path in (prefix + ".json", *tf.io.gfile.glob(prefix + ".*")):
         if tf.io.gfile.exists(path):
             tf.io.gfile.remove(path)

@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.fingerprint import run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, find_fingerprint
@@ -32,7 +33,6 @@ from beamfeed.trainer.feed.sharding import check_split, train_steps, windows_in
 from beamfeed.trainer.loop.checkpoint import (
     Checkpoints,
     Damaged,
-    find_checkpoints,
     restore,
     restore_newest,
     set_aside,
@@ -97,6 +97,8 @@ class Training:
         self.watched = find_watched(train.watch, self.objective)
         with cluster.strategy.scope(), computing_in(train.devices.precision):
             self.model = models.build(train.model, self.objective.signature, train.seed)
+            if train.devices.xla:
+                without_cudnn(self.model)
             self.optimizer = make_optimizer(train.optimizer, scale_loss=train.devices.precision == "mixed_float16")
             self.optimizer.build(self.model.trainable_variables)
         self.steps = train_steps(windows_in(manifest, "train"), train.feed.batch_size)  # of an epoch
@@ -348,6 +350,13 @@ def train_and_evaluate(
             **describe_run(state, train, metrics.epochs, training.watched.name, training.evaluate("test")),
         )
         return Outcome(result, training.model.get_weights(), metrics.epochs)
+
+
+def without_cudnn(model: keras.Model) -> None:
+    """Lets recurrent layers compute by operations that XLA can compile: cuDNN's kernels it cannot."""
+    for layer in model._flatten_layers():
+        if getattr(layer, "use_cudnn", False):
+            layer.use_cudnn = False
 
 
 @contextmanager

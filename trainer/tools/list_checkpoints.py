@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 
 from beamfeed.contract import storage, streams
+from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.imports import heavy_imports
 from beamfeed.trainer.loop.state import TrainingState
 from beamfeed.trainer.tools.table import table
 
@@ -19,9 +19,6 @@ def describe(workdir: str) -> list[str]:
     Raises:
       UserError: if there is none.
     """
-    with heavy_imports():
-        from beamfeed.trainer.loop.checkpoint import find_checkpoints
-
     folder = RunLayout(workdir).checkpoints
     rows: list[tuple[str, ...]] = [("step", "epoch", "steps of it", "best at step", "best loss")]
     for step, prefix in find_checkpoints(folder).items():

@@ -19,7 +19,7 @@ from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
-from beamfeed.trainer.cluster.environment import set_reads
+from beamfeed.trainer.feed.remote import set_reads
 from beamfeed.trainer.feed.sharding import check_split
 from beamfeed.trainer.tools.table import table
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer import models
 from beamfeed.trainer.cluster.strategy import connect
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.feed.distributed import Feed
 from beamfeed.trainer.loop.optimizer import make_optimizer
 from beamfeed.trainer.loop.steps import WAITED, make_train_steps, zero_train

@@ -27,7 +27,7 @@ class DataflowBackend:
     stages: ClassVar[tuple[str, ...]] = (PREPROCESS,)
     section: ClassVar[type[Section] | None] = DataflowSection
 
-    def check(self, job: Job) -> None:
+    def check(self, job: Job, name: str) -> None:
         check_paths(job)
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:

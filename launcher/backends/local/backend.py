@@ -1,6 +1,5 @@
 """Runs the stages on this machine: one process to preprocess, one for each worker to train."""
 
-import json
 import os
 import shlex
 import socket
@@ -13,8 +12,13 @@ from dataclasses import replace
 from typing import ClassVar
 
 from beamfeed.contract import storage
+from beamfeed.contract.cluster.environment import read_worker_info
+from beamfeed.contract.cluster.tf_config import tf_config
+from beamfeed.contract.cluster.worker_info import SHARE
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
+from beamfeed.contract.dataset.checkpoints import find_checkpoints
+from beamfeed.contract.errors import UserError
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.progress import watching
 from beamfeed.launcher.stage import PREPROCESS, PROGRAMS, TRAIN, Stage
@@ -30,8 +34,13 @@ class LocalBackend:
     stages: ClassVar[tuple[str, ...]] = (PREPROCESS, TRAIN)
     section: ClassVar[type[Section] | None] = None
 
-    def check(self, job: Job) -> None:
-        """Takes every job."""
+    def check(self, job: Job, name: str) -> None:
+        """Raises UserError where the environment says who trains together, and the job says another thing."""
+        if name == TRAIN and job.launch.train.workers > 1 and (told := workers_told()):
+            raise UserError(
+                f"launch.train.workers: is {job.launch.train.workers}, but {told}; set it to 1, and the process that "
+                "is started here is that worker"
+            )
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
         return (sys.executable, "-m", PROGRAMS[name], *arguments)
@@ -41,6 +50,11 @@ class LocalBackend:
         return [shell_command(process) for process in processes]
 
     def submit(self, stage: Stage) -> "LocalRun":
+        if stage.name == PREPROCESS and (told := workers_told()):
+            raise UserError(
+                f"{stage.output}: is not preprocessed, and {told}, each of which would do it; "
+                "run 'beamfeed preprocess' once before, where these variables are not set"
+            )
         return LocalRun(stage)
 
     def find(self, stage: Stage) -> None:
@@ -67,12 +81,14 @@ class LocalRun:
                 folder = tempfile.TemporaryDirectory(prefix="beamfeed-progress-", ignore_cleanup_errors=True)
                 progress = stack.enter_context(folder)
                 stage = replace(stage, command=(*stage.command, "--progress-dir", progress))
-            restarts = 0
+            restarts, reached = 0, newest(stage)
             if any(part.startswith(STARTS) for part in stage.command):  # counts once, also where it is started again
                 stage = replace(stage, command=(*stage.command, f"--once={uuid.uuid4().hex}"))
             while True:
                 processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
                 code = run_together(stage.name, processes, watching(progress) if progress else None, stage.grace)
+                if newest(stage) > reached:  # over weeks, workers are lost more often than that
+                    restarts, reached = 0, newest(stage)
                 if code < ENDED_BY_SIGNAL or restarts == stage.restarts:
                     return code
                 restarts += 1
@@ -86,25 +102,31 @@ class LocalRun:
         """As `leave`."""
 
 
+def workers_told() -> str:
+    """What the environment of this process says about workers that train together; empty if there is one."""
+    worker = read_worker_info(os.environ)
+    return f"{worker.source} says that this is worker {worker.index} of {worker.count}" if worker.count > 1 else ""
+
+
+def newest(stage: Stage) -> int:
+    """The step of the newest checkpoint; 0 without one."""
+    return max(find_checkpoints(stage.checkpoints), default=0) if stage.checkpoints else 0
+
+
 def worker_processes(stage: Stage, ports: Sequence[int], logs: str) -> list[Process]:
     """The processes of a stage, the chief first; each learns from TF_CONFIG who the others are."""
     quiet = {"TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2")}
     if stage.workers == 1:
         return [Process(stage.command, quiet)]
+    addresses = [f"{HOST}:{port}" for port in ports]
     return [
         Process(
             stage.command,
-            {"TF_CONFIG": tf_config(ports, index), **quiet},
+            {"TF_CONFIG": tf_config(addresses, index), SHARE: f"{index}/{stage.workers}", **quiet},
             log=os.path.join(logs, f"worker-{index}.log") if index else None,
         )
         for index in range(stage.workers)
     ]
-
-
-def tf_config(ports: Sequence[int], index: int) -> str:
-    """The environment variable from which TensorFlow builds a cluster, for one of its workers."""
-    cluster = {"worker": [f"{HOST}:{port}" for port in ports]}
-    return json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
 
 
 def free_ports(count: int) -> list[int]:

@@ -46,7 +46,7 @@ class EchoBackend:
     def __init__(self):
         self.log = []
 
-    def check(self, job):
+    def check(self, job, name):
         if job.launch.preprocess.section("echo").words == "bad":
             raise UserError("launch.preprocess.echo.words: is bad")
 

@@ -67,6 +67,8 @@ def the_hour_that_comes_twice(fleet: Fleet, chance: Random) -> None:
     """Clocks are put back: a run of times comes again. Sorted, of each time the first is taken."""
     part = some_part(fleet, chance, 40)
     at, hour = chance.randint(10, 20), chance.randint(3, 8)
+    at = min(at, len(part) - 1)  # where no part has as many rows, another damage has taken them
+    hour = min(hour, at)
     back = part.time[at] - part.time[at - hour]
     part.time[at:] -= back
 
@@ -192,7 +194,8 @@ def a_step_as_long_as_the_gap(fleet: Fleet, chance: Random) -> None:
 def years_later(fleet: Fleet, chance: Random) -> None:
     """The last rows of a file are years after the others."""
     part = some_part(fleet, chance, 20)
-    part.time[-5:] += fleet.clock.step * 10_000_000
+    room = (2**62 - int(part.time.max())) // fleet.clock.step  # of int64, in steps
+    part.time[-5:] += fleet.clock.step * min(10_000_000, room)
 
 
 @damage(clock=[*STAMPS, "integer", "epoch_s", "float"])

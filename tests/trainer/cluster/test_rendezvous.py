@@ -12,9 +12,9 @@ from contextlib import suppress
 
 import pytest
 
+from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.cluster.rendezvous import Missing, free_port, join_address, reachable, resolve, split_address
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ def test_a_worker_that_starts_again_while_the_others_wait(port):
 
 def test_processes(port):
     program = (
-        "import os\nfrom beamfeed.trainer.cluster.environment import read_worker_info\n"
+        "import os\nfrom beamfeed.contract.cluster.environment import read_worker_info\n"
         "from beamfeed.trainer.cluster.rendezvous import resolve\n"
         "print(*resolve(read_worker_info(os.environ), 60).addresses)\n"
         "import sys; assert 'tensorflow' not in sys.modules"

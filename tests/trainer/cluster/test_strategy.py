@@ -10,16 +10,17 @@ import sys
 import pytest
 import tensorflow as tf
 
+from beamfeed.contract.cluster.environment import read_worker_info
+from beamfeed.contract.cluster.tf_config import tf_config
+from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.cluster.environment import read_worker_info
-from beamfeed.trainer.cluster.strategy import Cluster, connect, describe, tf_config
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
+from beamfeed.trainer.cluster.strategy import Cluster, connect, describe
 
 # One worker, as beamfeed.trainer.main begins: it finds the others, adds up over all of them, and says so.
 WORKER = """
 import logging, os
 logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
-from beamfeed.trainer.cluster.environment import read_worker_info
+from beamfeed.contract.cluster.environment import read_worker_info
 from beamfeed.trainer.cluster.rendezvous import resolve
 worker = resolve(read_worker_info(os.environ), 60)
 import tensorflow as tf
@@ -153,7 +154,7 @@ def test_what_tensorflow_is_told():
     worker = read_worker_info(
         {"TF_CONFIG": '{"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": "0"}}'}
     )
-    assert json.loads(tf_config(worker)) == {
+    assert json.loads(tf_config(worker.addresses, worker.index)) == {
         "cluster": {"worker": ["a:1", "b:1"]},
         "task": {"type": "worker", "index": 1},
     }

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.loop.checkpoint import (
     Checkpoints,
     Damaged,
-    find_checkpoints,
     restore,
     restore_newest,
     set_aside,

@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 from labelled import labelled_job, write_labelled
 
+from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.trainer import models
 from beamfeed.trainer.cluster.strategy import connect
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.loop.train import train_and_evaluate
 from beamfeed.trainer.tasks.objective import Objective
@@ -64,7 +64,7 @@ tf.config.set_logical_device_configuration(
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.manifest import read_manifest
 from beamfeed.trainer.cluster.strategy import connect
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
+from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.loop.train import train_and_evaluate
 job = TrainingJob.model_validate_json(sys.argv[1])
 cluster = connect(WorkerInfo())

@@ -10,12 +10,12 @@ import pytest
 import tensorflow as tf
 from labelled import labelled_job, write_labelled
 
+from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.train import Watch
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.loop import train as loop
 from beamfeed.trainer.loop.watch import Watched, find_watched

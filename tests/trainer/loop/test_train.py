@@ -11,15 +11,15 @@ import pytest
 import tensorflow as tf
 import yaml
 
+from beamfeed.contract.cluster.worker_info import WorkerInfo
+from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import write_manifest
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.loop import train as loop
-from beamfeed.trainer.loop.checkpoint import find_checkpoints
 from beamfeed.trainer.loop.workdir import claim, note_done, was_done
 from beamfeed.trainer.main import main
 from beamfeed.trainer.tools import list_checkpoints

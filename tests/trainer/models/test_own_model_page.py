@@ -10,8 +10,8 @@ import tensorflow as tf
 import yaml
 from labelled import FEATURES, LENGTH, labelled_job, write_labelled
 
+from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.cluster.strategy import connect
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.loop import train as loop
 

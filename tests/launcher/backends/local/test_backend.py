@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,9 +13,12 @@ import time
 import psutil
 import pytest
 
+from beamfeed.contract.cluster.tf_config import tf_config
+from beamfeed.contract.config.load import load_job
+from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.backends.local import backend as local_backend
-from beamfeed.launcher.backends.local.backend import free_ports, tf_config
+from beamfeed.launcher.backends.local.backend import free_ports
 from beamfeed.launcher.run import run_stage
 from beamfeed.launcher.stage import Stage
 
@@ -25,6 +29,16 @@ INDEX = "import json, os, signal, sys, time; i = json.loads(os.environ['TF_CONFI
 def mark(tmp_path):
     """A word in the command line of every process of a test, by which those left over are found."""
     return f"mark-{tmp_path}"
+
+
+@pytest.fixture
+def job(fleet):
+    """Makes a job that trains with so many workers."""
+
+    def make(workers):
+        return load_job(str(fleet.write_job()), [f"launch.train.workers={workers}"])
+
+    return make
 
 
 def stage(tmp_path, mark, code, workers=3, **changes):
@@ -171,6 +185,67 @@ def test_a_log_that_is_cleared_meanwhile_is_still_shown(tmp_path, mark, capfd):
     assert "the reason" in capfd.readouterr().err
 
 
+COUNTING = """
+import os, sys
+folder = os.environ["CHECKPOINTS"]
+starts = int(open(folder + "/starts").read()) + 1
+open(folder + "/starts", "w").write(str(starts))
+if starts in (3, 4, 5):  # progress is made by these
+    open(f"{folder}/step-{starts:09d}.json", "w").close()
+sys.exit(138)
+"""
+
+
+def test_restarts_count_from_the_last_progress(tmp_path, mark, capfd, monkeypatch):
+    (tmp_path / "starts").write_text("0")
+    monkeypatch.setenv("CHECKPOINTS", str(tmp_path))
+    assert run(stage(tmp_path, mark, COUNTING, workers=1, restarts=2, checkpoints=str(tmp_path))) == 138
+    # Two without any, three that end after a checkpoint, and two more from there.
+    assert (tmp_path / "starts").read_text() == "7"
+    told = re.findall(r"\((\d) of 2\)", capfd.readouterr().err)
+    assert told == ["1", "2", "1", "1", "1", "2"]
+
+
+TWO = json.dumps({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}})
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"TF_CONFIG": TWO}, "TF_CONFIG says that this is worker 1 of 2"),
+        (
+            {"WORLD_SIZE": "3", "RANK": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1"},
+            "torchrun says that this is worker 2 of 3",
+        ),
+    ],
+)
+def test_workers_that_the_environment_names_are_not_replaced(tmp_path, mark, capfd, monkeypatch, job, variables, told):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    local = backends()["local"]
+    with pytest.raises(UserError, match=f"launch.train.workers: is 2, but {told}; set it to 1"):
+        local.check(job(workers=2), "train")
+    local.check(job(workers=2), "preprocess")
+    local.check(job(workers=1), "train")
+    with pytest.raises(UserError, match=f"is not preprocessed, and {told}, each of which would do it"):
+        run(stage(tmp_path, mark, "raise SystemExit", workers=1, name="preprocess", output="data"))
+    # The process that is started is the worker that the environment says.
+    code = f"import os; print([os.environ[name] for name in {list(variables)!r}])"
+    assert run(stage(tmp_path, mark, code, workers=1)) == 0
+    assert capfd.readouterr().out == f"{list(variables.values())}\n"
+
+
+def test_of_one_worker_it_may_say_what_it_likes(monkeypatch, job):
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"chief": ["a:1"]}, "task": {"type": "chief", "index": 0}}))
+    backends()["local"].check(job(workers=2), "train")
+
+
+def test_workers_of_a_machine_learn_their_share_of_it(tmp_path, mark, capfd):
+    assert run(stage(tmp_path, mark, "print(os.environ['BEAMFEED_SHARE'], flush=True)", workers=2)) == 0
+    assert capfd.readouterr().out == "0/2\n"
+    assert (tmp_path / "logs" / "worker-1.log").read_text() == "1/2\n"
+
+
 def test_one_worker_has_no_cluster(tmp_path, mark, capfd):
     code = "import os; print(os.environ.get('TF_CONFIG'), os.environ['TF_CPP_MIN_LOG_LEVEL'])"
     assert run(stage(tmp_path, mark, code, workers=1)) == 0
@@ -183,7 +258,7 @@ def test_workers_get_free_ports_and_their_own_index():
     for port in ports:
         with socket.socket() as one:
             one.bind(("127.0.0.1", port))
-    config = json.loads(tf_config(ports, 2))
+    config = json.loads(tf_config([f"127.0.0.1:{port}" for port in ports], 2))
     assert config["cluster"]["worker"] == [f"127.0.0.1:{port}" for port in ports]
     assert config["task"] == {"type": "worker", "index": 2}
 

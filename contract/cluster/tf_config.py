@@ -1,12 +1,12 @@
 """TF_CONFIG, as Vertex AI, a Kubeflow TFJob, Beamfeed's launcher or a person writes it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from beamfeed.contract.cluster.variables import is_address, value_of, whole_number
+from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.cluster.variables import is_address, value_of, whole_number
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
 
 
 def from_tf_config(environ: Mapping[str, str]) -> WorkerInfo | None:
@@ -58,6 +58,11 @@ def from_tf_config(environ: Mapping[str, str]) -> WorkerInfo | None:
         _wrong(f"task.index must be from 0 to {len(own) - 1}, as cluster.{task['type']} has it, task is {task!r}")
     worker = index if task["type"] != "worker" else len(chiefs) + index
     return WorkerInfo(worker, len(addresses), tuple(addresses), "TF_CONFIG")
+
+
+def tf_config(addresses: Sequence[str], index: int) -> str:
+    """The variable's value for one of the workers at these addresses, the chief as the first."""
+    return json.dumps({"cluster": {"worker": list(addresses)}, "task": {"type": "worker", "index": index}})
 
 
 def _entries(kind: str, entries: object) -> list[str]:

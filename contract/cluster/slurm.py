@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import product
 
+from beamfeed.contract.cluster.variables import number_of, require, value_of
+from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.cluster.variables import number_of, require, value_of
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
 
 # Below the ports that Linux gives to outgoing connections (32768 and up), so that none of those is in the way.
 FIRST_PORT = 12000

@@ -5,9 +5,9 @@ They tell where the first worker is and not where the others are: `beamfeed.trai
 
 from collections.abc import Mapping
 
+from beamfeed.contract.cluster.variables import LARGEST_PORT, is_address, number_of, require, value_of
+from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.cluster.variables import LARGEST_PORT, is_address, number_of, require, value_of
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
 
 
 def from_torchrun(environ: Mapping[str, str]) -> WorkerInfo | None:

@@ -9,24 +9,14 @@ Pure: no sockets, no TensorFlow. Read in this order, and the first that names a 
 With none of them this process is alone. docs/training.md shows each of them.
 """
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 
+from beamfeed.contract.cluster.slurm import from_slurm
+from beamfeed.contract.cluster.tf_config import from_tf_config
+from beamfeed.contract.cluster.torchrun import from_torchrun
+from beamfeed.contract.cluster.variables import value_of
+from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.cluster.slurm import from_slurm
-from beamfeed.trainer.cluster.tf_config import from_tf_config
-from beamfeed.trainer.cluster.torchrun import from_torchrun
-from beamfeed.trainer.cluster.variables import value_of
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
-
-
-def set_reads(environ: MutableMapping[str, str]) -> None:
-    """Says how TensorFlow reads gs://, unless the user did; before it is imported.
-
-    Left to itself it fetches 64 MB for every block of records that is asked for,
-    and keeps none. Measured in docs/gs.md.
-    """
-    environ.setdefault("GCS_READ_CACHE_BLOCK_SIZE_MB", "1")
-    environ.setdefault("GCS_READ_CACHE_MAX_SIZE_MB", "256")
 
 
 def read_worker_info(environ: Mapping[str, str]) -> WorkerInfo:

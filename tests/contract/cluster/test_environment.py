@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from beamfeed.contract.cluster.environment import read_worker_info
+from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.cluster.environment import read_worker_info
-from beamfeed.trainer.cluster.worker_info import WorkerInfo
 
 
 def tf_config(cluster, *, kind="worker", index=0, **more):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamfeed.trainer.cluster.slurm import deal, expand_counts, expand_hosts
+from beamfeed.contract.cluster.slurm import deal, expand_counts, expand_hosts
 
 
 @pytest.mark.parametrize(

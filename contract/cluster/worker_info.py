@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+SHARE = "BEAMFEED_SHARE"  # variable: `0/2` is the first of two processes that share the GPUs of a machine
+
 
 @dataclass(frozen=True)
 class WorkerInfo:

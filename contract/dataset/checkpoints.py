@@ -1,0 +1,22 @@
+"""The names of checkpoints in their folder: `step-000001200` and so on; see `trainer/loop/checkpoint.py`."""
+
+import re
+
+from beamfeed.contract import storage
+
+_DONE = re.compile(r"step-(\d{9,})\.json")
+
+
+def checkpoint_path(folder: str, step: int) -> str:
+    """The prefix of a checkpoint's files."""
+    return storage.join(folder, f"step-{step:09d}")
+
+
+def find_checkpoints(folder: str) -> dict[int, str]:
+    """The finished checkpoints in a folder: step -> prefix of its files, in order of steps."""
+    try:
+        names = storage.list_folder(folder)
+    except FileNotFoundError:
+        return {}
+    steps = sorted(int(found[1]) for name in names if (found := _DONE.fullmatch(name)))
+    return {step: checkpoint_path(folder, step) for step in steps}
