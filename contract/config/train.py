@@ -77,10 +77,17 @@ class Optimizer(Section):
     )
     schedule: Schedule | None = None
     weight_decay: Annotated[float, Field(ge=0)] | None = Field(
-        default=None, description="Share of each weight that a step takes off, times the learning rate (adamw: 0.004)."
+        default=None,
+        description="Share of each weight that a step takes off, times the learning rate (adamw: 0.004); not of "
+        "biases and scales of normalization, which have one dimension.",
     )
     clip_norm: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="The gradients of a step are scaled down to this norm, all together."
+    )
+    ema: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        description="Share that a moving average of the weights keeps in each step, such as 0.999: the average is "
+        "evaluated and exported instead of the weights.",
     )
 
 
@@ -123,6 +130,11 @@ class Devices(Section):
         default="float32", description="What layers compute in; weights stay float32."
     )
     xla: bool = Field(default=False, description="Compile each step with XLA.")
+    accumulate: Annotated[int, Field(ge=1)] = Field(
+        default=1,
+        description="Parts in which a device computes its share of a batch, to need less memory. Their gradients are "
+        "added up; a step is still one of feed.batch_size windows.",
+    )
     collectives: Literal["auto", "ring", "nccl"] = Field(default="auto", description="How workers exchange gradients.")
     deterministic: bool = Field(
         default=False, description="Only operations that give the same bits each time (slow on GPUs)."

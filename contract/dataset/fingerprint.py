@@ -84,7 +84,7 @@ FREE: dict[str, Any] = {
     "checkpoint": True,
     "worker_timeout": True,
     "join_timeout": True,
-    "devices": {"xla", "collectives", "deterministic"},
+    "devices": {"xla", "collectives", "deterministic", "accumulate"},
     "feed": {"cache", "skip_corrupt"},
     "optimizer": {"learning_rate", "schedule", "weight_decay", "clip_norm"},
 }

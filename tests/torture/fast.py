@@ -10,9 +10,13 @@ from types import MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from beamfeed.contract.imports import heavy_imports
+
 
 def keep_what_beam_works_out() -> None:
     """Replaces two functions of Beam by ones that remember; once a process."""
+    with heavy_imports():  # what frameworks tell when they are loaded would be taken for what the first fleet is told
+        import tensorflow_transform  # noqa: F401
     keep_signatures()
     keep_options()
 

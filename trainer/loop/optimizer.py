@@ -1,5 +1,7 @@
 """The optimizer and its learning rate, as a job's optimizer section asks for them."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -41,14 +43,17 @@ class LearningRate(keras.optimizers.schedules.LearningRateSchedule):
         return {"peak": self._peak, "section": self._section.model_dump()}
 
 
-def make_optimizer(section: Optimizer, scale_loss: bool = False) -> keras.optimizers.Optimizer:
-    """The optimizer that the job names; to be made and built inside the strategy's scope.
+def make_optimizer(
+    section: Optimizer, weights: Sequence[keras.Variable], scale_loss: bool = False
+) -> keras.optimizers.Optimizer:
+    """The optimizer that the job names, built; to be made inside the strategy's scope.
 
     It applies gradients as they are: `beamfeed.trainer.loop.steps` has added up those of all
     replicas, and clipped the sum, before.
 
     Args:
       section: of the job.
+      weights: of the model, those that are trained.
       scale_loss: whether gradients are of float16 and would underflow.
     """
     kinds = {
@@ -59,11 +64,35 @@ def make_optimizer(section: Optimizer, scale_loss: bool = False) -> keras.optimi
     }
     decay = {} if section.weight_decay is None else {"weight_decay": section.weight_decay}
     rate = section.learning_rate if section.schedule is None else LearningRate(section.learning_rate, section.schedule)
-    optimizer = kinds[section.name](rate, **decay)
+    average = {} if section.ema is None else {"use_ema": True, "ema_momentum": section.ema}
+    optimizer = kinds[section.name](rate, **decay, **average)
+    if optimizer.weight_decay:
+        # Biases, and offsets and scales of normalization: pulled to 0, they would say less, not something simpler.
+        optimizer.exclude_from_weight_decay(var_list=[weight for weight in weights if len(weight.shape) <= 1])
     # Keras would add the gradients up among replicas, which is done already. It
     # has no switch for that; tests compare several replicas with one.
     optimizer._all_reduce_sum_gradients = lambda pairs: pairs
-    return keras.optimizers.LossScaleOptimizer(optimizer) if scale_loss else optimizer
+    made = keras.optimizers.LossScaleOptimizer(optimizer) if scale_loss else optimizer
+    made.build(weights)
+    return made
+
+
+@contextmanager
+def averaged(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
+    """In the block, the weights of the model are their moving averages, where the optimizer keeps them."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if not inner.use_ema:
+        yield
+        return
+    pairs = list(zip(model.trainable_variables, inner._model_variables_moving_average, strict=True))
+    weights = [weight.numpy() for weight, _ in pairs]
+    for weight, average in pairs:
+        weight.assign(average.numpy())
+    try:
+        yield
+    finally:
+        for (weight, _), value in zip(pairs, weights, strict=True):
+            weight.assign(value)
 
 
 def state_of(optimizer: keras.optimizers.Optimizer) -> dict[str, keras.Variable]:

@@ -55,6 +55,7 @@ def make_train_steps(
     batch_size: int,
     clip_norm: float | None = None,
     xla: bool = False,
+    parts: int = 1,
 ) -> Callable[[Any, tf.Tensor, Sums, tf.Tensor], tuple[Sums, tf.Tensor]]:
     """Returns run(batches, steps, totals, sent) -> (totals, received).
 
@@ -66,6 +67,8 @@ def make_train_steps(
       batch_size: windows in a global batch.
       clip_norm: scales the gradients of a step down to this norm.
       xla: compiles each step.
+      parts: in which a replica computes its share of a batch, one after the other: takes less memory. The gradients
+        are added up before anything is exchanged.
 
     Returns:
       The function `run`. Its arguments:
@@ -95,12 +98,15 @@ def make_train_steps(
         gradients = tape.gradient(target, model.trainable_variables, unconnected_gradients="zero")
         return means, outputs, gradients
 
-    def replica_step(fields: Fields, sent: tf.Tensor) -> tuple[Sums, tf.Tensor, tf.Tensor]:
+    def sums_of(fields: Fields) -> tuple[Sums, list[tf.Tensor]]:
         examples = objective.examples(fields)
         means, outputs, gradients = differentiate(examples)
         sums = {**means, **objective.measure(examples, outputs)}
         # Said again: not every operation lets the shapes of its gradients be known.
-        gradients = [tf.reshape(g, v.shape) for g, v in zip(gradients, model.trainable_variables, strict=True)]
+        return sums, [tf.reshape(g, v.shape) for g, v in zip(gradients, model.trainable_variables, strict=True)]
+
+    def replica_step(fields: Fields, sent: tf.Tensor) -> tuple[Sums, tf.Tensor, tf.Tensor]:
+        sums, gradients = sums_of(fields) if parts == 1 else add_parts(sums_of, fields, parts)
         moved = [tf.cast(one.value, tf.float32) for one in statistics]  # by the call of the model
         reduced = iter(all_reduce_sum([*sums.values(), sent, *moved, *gradients]))
         sums = {name: next(reduced) for name in sums}
@@ -134,6 +140,25 @@ def make_train_steps(
         return totals, received
 
     return run
+
+
+def add_parts(function: Callable[[Fields], Any], fields: Fields, parts: int) -> Any:
+    """The sum of what a function of a batch gives of each part of it: `[batch, ...]` in so many parts, or fewer.
+
+    The function gives tensors in any structure, of shapes that are known.
+    """
+    batch = tf.shape(tf.nest.flatten(fields)[0])[0]
+    size = tf.maximum(1, -(-batch // parts))
+
+    def of_part(number: tf.Tensor) -> Any:
+        return function({name: values[number * size : (number + 1) * size] for name, values in fields.items()})
+
+    def add_next(number: tf.Tensor, total: Any) -> tuple[tf.Tensor, Any]:
+        return number + 1, tf.nest.map_structure(tf.add, total, of_part(number))
+
+    # The first by itself: it says what to begin with. None is empty, which not every layer takes.
+    _, total = tf.while_loop(lambda number, _: number * size < batch, add_next, (1, of_part(tf.constant(0))))
+    return total
 
 
 def make_eval_steps(

@@ -39,7 +39,7 @@ from beamfeed.trainer.loop.checkpoint import (
     variables_of,
 )
 from beamfeed.trainer.loop.metrics import Epoch, MetricsLog
-from beamfeed.trainer.loop.optimizer import make_optimizer
+from beamfeed.trainer.loop.optimizer import averaged, make_optimizer
 from beamfeed.trainer.loop.plots import Pictures
 from beamfeed.trainer.loop.replicas import spread_seeds
 from beamfeed.trainer.loop.results import describe_epoch, describe_run
@@ -99,8 +99,9 @@ class Training:
             self.model = models.build(train.model, self.objective.signature, train.seed)
             if train.devices.xla:
                 without_cudnn(self.model)
-            self.optimizer = make_optimizer(train.optimizer, scale_loss=train.devices.precision == "mixed_float16")
-            self.optimizer.build(self.model.trainable_variables)
+            self.optimizer = make_optimizer(
+                train.optimizer, self.model.trainable_variables, train.devices.precision == "mixed_float16"
+            )
         self.steps = train_steps(windows_in(manifest, "train"), train.feed.batch_size)  # of an epoch
         self.feed = Feed(job, manifest, cluster, self.objective.fields(), kept)
         self._train = make_train_steps(
@@ -111,6 +112,7 @@ class Training:
             train.feed.batch_size,
             train.optimizer.clip_norm,
             train.devices.xla,
+            train.devices.accumulate,
         )
         self._eval = make_eval_steps(cluster.strategy, self.model, self.objective)
         self._checkpoints = Checkpoints(self.names.checkpoints, train.checkpoint.keep)
@@ -260,6 +262,29 @@ class Training:
         sums = self.feed.evaluate(self._eval, split, zero, self._at_a_time, alive)
         return None if sums is None else self.objective.values(sums, sums["windows"])
 
+    def end_epoch(self, state: TrainingState, metrics: MetricsLog) -> TrainingState:
+        """Evaluates the weights, or their averages, keeps them if they are the best, and tells of the epoch."""
+        train, began = self.job.train, time.perf_counter()
+        trained = self.objective.values(state.sums, state.done)
+        with averaged(self.model, self.optimizer):
+            evaluated = self.evaluate("eval")
+            seconds = time.perf_counter() - began
+            metrics.add(describe_epoch(state, train, self.optimizer, trained, evaluated, seconds))
+            decides = trained if evaluated is None else evaluated
+            min_delta = train.early_stopping.min_delta if train.early_stopping else 0.0
+            state = state.end_epoch(self.watched.score(decides), decides, min_delta)
+            if state.best_step == state.step:
+                self.save_best(state)
+
+            def tell() -> None:
+                metrics.write(train.epochs)
+                if metrics.picture_is_due():
+                    metrics.pictures(state.step, self.pictures.draw(self.model))
+                note_new_data(self.job, self.manifest)
+
+            self.together("telling of the epoch", tell)
+        return state
+
     def close(self) -> None:
         self.together.close()
         self._checkpoints.close()
@@ -321,25 +346,7 @@ def train_and_evaluate(
                 watchdog.long("opening the data")
                 batches = training.feed.train(state.epoch, state.done)
             state = training.run_epoch(batches, state, metrics)
-            began = time.perf_counter()
-            trained = training.objective.values(state.sums, state.done)
-            evaluated = training.evaluate("eval")
-            seconds = time.perf_counter() - began
-            line = describe_epoch(state, train, training.optimizer, trained, evaluated, seconds)
-            decides = trained if evaluated is None else evaluated
-            min_delta = train.early_stopping.min_delta if train.early_stopping else 0.0
-            state = state.end_epoch(training.watched.score(decides), decides, min_delta)
-            if state.best_step == state.step:
-                training.save_best(state)
-            metrics.add(line)
-
-            def tell(step: int = state.step) -> None:
-                metrics.write(train.epochs)
-                if metrics.picture_is_due():
-                    metrics.pictures(step, training.pictures.draw(training.model))
-                note_new_data(job, manifest)
-
-            training.together("telling of the epoch", tell)
+            state = training.end_epoch(state, metrics)
             training.save(state)  # last: what is newer than it is dropped on resuming
 
         training.restore_best(state)

@@ -60,11 +60,11 @@ def measure_steps(job: TrainingJob, manifest: Manifest, seconds: float) -> StepT
     objective = Objective(train.task, manifest)
     with cluster.strategy.scope(), computing_in(train.devices.precision):
         model = models.build(train.model, objective.signature, train.seed)
-        optimizer = make_optimizer(train.optimizer, scale_loss=train.devices.precision == "mixed_float16")
-        optimizer.build(model.trainable_variables)
+        scaled = train.devices.precision == "mixed_float16"
+        optimizer = make_optimizer(train.optimizer, model.trainable_variables, scaled)
     steps = make_train_steps(
         cluster.strategy, model, objective, optimizer, train.feed.batch_size, train.optimizer.clip_norm,
-        train.devices.xla,
+        train.devices.xla, train.devices.accumulate,
     )  # fmt: skip
     batches = Feed(job, manifest, cluster, objective.fields()).train(epoch=0)
     batch = next(batches)

@@ -49,6 +49,8 @@ def test_a_label_is_part_of_the_dataset_and_the_task_is_not():
         ("train.worker_timeout=9m", True),
         ("train.join_timeout=9m", True),
         ("train.devices.xla=true", True),
+        ("train.devices.accumulate=4", True),
+        ("train.optimizer.ema=0.9", False),
         ("train.devices.collectives=ring", True),
         ("train.devices.deterministic=true", True),
         ("train.devices.precision=mixed_bfloat16", False),

@@ -14,7 +14,7 @@ from beamfeed.contract.config.train import Optimizer, Schedule
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Counts, Manifest
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.loop.optimizer import LearningRate, learning_rate, make_optimizer, state_of
+from beamfeed.trainer.loop.optimizer import LearningRate, averaged, learning_rate, make_optimizer, state_of
 from beamfeed.trainer.loop.steps import make_train_steps, zero_train
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -71,8 +71,7 @@ def one_weight(section: Optimizer, windows: np.ndarray, scale_loss: bool = False
     objective = Objective(Reconstruct(name="reconstruct"), MANIFEST)
     model = keras.Sequential([keras.Input((2, 1)), keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")])
     model.layers[0].kernel.assign([[3.0]])
-    optimizer = make_optimizer(section, scale_loss)
-    optimizer.build(model.trainable_variables)
+    optimizer = make_optimizer(section, model.trainable_variables, scale_loss)
     strategy = tf.distribute.get_strategy()
     run = make_train_steps(strategy, model, objective, optimizer, len(windows), section.clip_norm, **options)
     batches = iter(tf.data.Dataset.from_tensors({"values": tf.constant(windows)}).repeat())
@@ -99,6 +98,62 @@ def test_a_step_is_that_of_the_formula(xla):
     assert heard == [5.0]
 
 
+@pytest.mark.parametrize("parts", [2, 3, 5])
+@pytest.mark.parametrize("xla", [False, True])
+def test_a_step_in_parts_is_that_of_the_whole_batch(parts, xla):
+    windows = np.random.default_rng(0).normal(size=(8, 2, 1)).astype("f4")  # 3 and 5 do not divide it
+    whole, expected, _ = one_weight(Optimizer(name="sgd", learning_rate=0.1, clip_norm=0.5), windows)
+    weight, totals, heard = one_weight(
+        Optimizer(name="sgd", learning_rate=0.1, clip_norm=0.5), windows, parts=parts, xla=xla
+    )
+    assert weight == pytest.approx(whole, rel=1e-6)
+    assert {k: float(v) for k, v in totals.items() if k != "waited"} == pytest.approx(
+        {k: float(v) for k, v in expected.items() if k != "waited"}, rel=1e-6
+    )
+    assert heard == [5.0]
+
+
+def test_more_parts_than_windows_are_as_many_as_windows():
+    assert one_weight(Optimizer(name="sgd", learning_rate=0.1), WINDOWS, parts=9)[0] == pytest.approx(
+        3 - 0.1 * GRADIENT
+    )
+
+
+@pytest.mark.parametrize("scale_loss", [False, True])
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "rmsprop"])
+def test_what_has_one_dimension_does_not_decay(name, scale_loss):
+    kernel, bias = keras.Variable(np.ones((2, 1), "f4")), keras.Variable(np.ones(2, "f4"))
+    optimizer = make_optimizer(Optimizer(name=name, learning_rate=0.5, weight_decay=0.1), [kernel, bias], scale_loss)
+    optimizer.apply_gradients([(tf.zeros((2, 1)), kernel), (tf.zeros(2), bias)])
+    np.testing.assert_allclose(kernel.numpy(), 1 - 0.5 * 0.1)
+    np.testing.assert_array_equal(bias.numpy(), 1)
+
+
+@pytest.mark.parametrize("scale_loss", [False, True])
+def test_the_average_is_that_of_the_formula_and_is_put_back(scale_loss):
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    weights = model.trainable_variables
+    optimizer = make_optimizer(Optimizer(name="sgd", learning_rate=0.5, ema=0.75), weights, scale_loss)
+    average = None
+    for step in range(5):
+        optimizer.apply_gradients([(tf.fill(one.shape, step - 1.5), one) for one in weights])
+        now = [one.numpy() for one in weights]
+        average = now if average is None else [0.75 * a + 0.25 * n for a, n in zip(average, now, strict=True)]
+    with averaged(model, optimizer):
+        for one, expected in zip(model.trainable_variables, average, strict=True):
+            np.testing.assert_allclose(one.numpy(), expected, rtol=1e-6)
+    for one, expected in zip(model.trainable_variables, now, strict=True):
+        np.testing.assert_array_equal(one.numpy(), expected)
+
+
+def test_without_one_the_weights_stay():
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    before = [one.numpy() for one in model.trainable_variables]
+    with averaged(model, make_optimizer(Optimizer(), model.trainable_variables)):
+        for one, expected in zip(model.trainable_variables, before, strict=True):
+            np.testing.assert_array_equal(one.numpy(), expected)
+
+
 def test_the_gradients_are_clipped_together():
     weight, totals, _ = one_weight(Optimizer(name="sgd", learning_rate=0.1, clip_norm=0.5), WINDOWS)
     assert weight == pytest.approx(3 - 0.1 * 0.5)
@@ -121,8 +176,7 @@ def test_what_a_checkpoint_keeps_does_not_depend_on_the_rate():
     variable = keras.Variable(np.zeros((2, 3), "f4"))
 
     def kept(scale_loss, **options):
-        optimizer = make_optimizer(Optimizer(learning_rate=0.125, **options), scale_loss)
-        optimizer.build([variable])
+        optimizer = make_optimizer(Optimizer(learning_rate=0.125, **options), [variable], scale_loss)
         assert 0.125 not in [float(one) for one in state_of(optimizer).values() if not tuple(one.shape)]
         return {name: (tuple(one.shape), one.path.rpartition("/")[2]) for name, one in state_of(optimizer).items()}
 
@@ -139,11 +193,11 @@ def test_weights_decay():
 
 
 def test_the_rate_is_that_of_the_next_step():
-    optimizer = make_optimizer(Optimizer(learning_rate=0.5, schedule=Schedule(warmup_steps=10)))
     variable = keras.Variable(1.0)
-    optimizer.build([variable])
+    optimizer = make_optimizer(Optimizer(learning_rate=0.5, schedule=Schedule(warmup_steps=10)), [variable])
     assert learning_rate(optimizer) == pytest.approx(0.05)
     optimizer.apply_gradients([(tf.constant(1.0), variable)])
     assert learning_rate(optimizer) == pytest.approx(0.1)
-    assert learning_rate(make_optimizer(Optimizer(learning_rate=0.25))) == 0.25
-    assert math.isclose(learning_rate(make_optimizer(Optimizer(learning_rate=0.25), scale_loss=True)), 0.25)
+    assert learning_rate(make_optimizer(Optimizer(learning_rate=0.25), [variable])) == 0.25
+    scaled = make_optimizer(Optimizer(learning_rate=0.25), [variable], scale_loss=True)
+    assert math.isclose(learning_rate(scaled), 0.25)

@@ -142,7 +142,7 @@ class Stopping(Watchdog):
         super().__init__()
         self._calls = calls
 
-    def alive(self, what: str) -> None:
+    def alive(self, what: str, takes: float = 0.0) -> None:
         self._calls -= what == "training"
         self.stop_asked = self._calls <= 0
 

@@ -173,7 +173,7 @@ class Stopping(Watchdog):
         super().__init__()
         self._calls = calls
 
-    def alive(self, what: str) -> None:
+    def alive(self, what: str, takes: float = 0.0) -> None:
         self._calls -= what == "training"
         self.stop_asked = self._calls <= 0
 
@@ -216,6 +216,8 @@ def test_stopped_anywhere_and_started_again_nothing_changes(job, written, tmp_pa
     }
     if kind == "random":
         options["model"] = {"class": "random_model:Random"}
+        options["optimizer"]["ema"] = 0.9
+        options["devices"] = {"accumulate": 3}
     whole, stopped = (job(workdir=str(tmp_path / name), **options) for name in ("whole", "stopped"))
     train(whole, written)
     stops = 0
