@@ -540,7 +540,7 @@ def local_times_with_a_zone(fleet: Fleet, chance: Random) -> None:
         with_text(part, "t", local)
 
 
-@damage(naming="stem", clock="integer", resample=None, jitter=False, holes=False)
+@damage(naming="stem", clock="integer", resample=None, jitter=False, holes=False, last=True)
 def row_number_as_time(fleet: Fleet, chance: Random) -> None:
     """Files without a time: the number of the row is it."""
     fleet.job["source"]["time"] = {"from": "row"}
