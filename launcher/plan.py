@@ -195,6 +195,8 @@ def _training_state(train: Train, data: str) -> tuple[bool, str]:
     epochs, early = result.epochs, train.early_stopping
     if epochs >= train.epochs:
         return True, f"{epochs} epochs in {workdir}"
+    if train.max_steps is not None and result.steps >= train.max_steps:
+        return True, f"{result.steps:,} steps in {workdir}"
     # By this job's patience: with more of it, a run that stopped early goes on.
     if early is not None and result.stale >= early.patience:
         return True, f"stopped early after {epochs} epochs in {workdir}"

@@ -92,7 +92,7 @@ class Optimizer(Section):
 
 
 class Watch(Section):
-    """What tells which epoch is the best: of the eval split, or of the train split where that is empty."""
+    """What tells which weights are the best: of the eval split, or of the train split where that is empty."""
 
     metric: str = Field(default="loss", description="loss, or a metric as metrics.jsonl names it, without eval_.")
     mode: Literal["auto", "min", "max"] = Field(
@@ -104,7 +104,7 @@ class EarlyStopping(Section):
     """When a training run ends before its last epoch."""
 
     patience: Annotated[int, Field(ge=1)] = Field(
-        default=3, description="Epochs without a better value of what is watched before stopping."
+        default=3, description="Evaluations (of each epoch, as a rule) without a better value before stopping."
     )
     min_delta: Annotated[float, Field(ge=0)] = Field(
         default=0.0, description="A value counts as better if it is better by more than this."
@@ -114,7 +114,9 @@ class EarlyStopping(Section):
 class Checkpoint(Section):
     """When a training run saves its state."""
 
-    every: Duration = Field(default="5m", description="Time from one checkpoint to the next; each epoch ends with one.")
+    every: Duration = Field(
+        default="5m", description="Time from one checkpoint to the next; after each evaluation there is one."
+    )
     every_steps: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Steps from one to the next, as well."
     )
@@ -148,6 +150,12 @@ class Train(Section):
     task: Task = Field(default=Reconstruct(name="reconstruct"), description="What is learned; left out, reconstruct.")
     feed: Feed = Feed()
     epochs: Annotated[int, Field(ge=1)] = Field(default=20, description="How often the train split is read, at most.")
+    max_steps: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="The run ends after so many steps, if that is before the last epoch's end."
+    )
+    evaluate_every: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Steps from one evaluation to the next; left out, each epoch ends with one."
+    )
     optimizer: Optimizer = Optimizer()
     watch: Watch = Watch()
     early_stopping: EarlyStopping | None = None

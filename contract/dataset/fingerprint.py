@@ -78,6 +78,8 @@ def _dump(value: Any, exclude: Any) -> Any:
 # what is learned nor the order of the data. Metrics are free too, but for the one that is watched.
 FREE: dict[str, Any] = {
     "epochs": True,
+    "max_steps": True,
+    "evaluate_every": True,
     "early_stopping": True,
     "workdir": True,
     "floor": True,

@@ -13,7 +13,8 @@ class TrainResult(BaseModel):
 
     fingerprint: str = Field(description="Of the run: the data and what shapes the weights.")
     epochs: int = Field(description="Whole epochs that were run.")
-    stale: int = Field(description="Epochs since the watched loss was at its best.")
+    steps: int = Field(default=0, description="Steps that were run.")
+    stale: int = Field(description="Evaluations since the watched loss was at its best.")
     stopped_early: bool = Field(description="Whether early stopping ended it.")
     first_loss: float | None = Field(description="Train loss of the first epoch.")
     last_loss: float | None = Field(description="Train loss of the last epoch.")

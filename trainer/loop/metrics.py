@@ -3,8 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -12,6 +11,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.trainer.loop.optimizer import learning_rate
 from beamfeed.trainer.loop.state import TrainingState
@@ -20,9 +20,9 @@ from beamfeed.trainer.tasks.objective import LOSS
 
 PICTURE_SECONDS = 60.0  # between pictures of a sample: drawing takes longer than a small epoch
 
-# One line of metrics.jsonl. Values that are no number are null.
+# One line of metrics.jsonl, of an evaluation and the steps since the one before. Values that are no number are null.
 #
-#   epoch               from 1
+#   epoch               from 1, that of its last step
 #   step                steps run since the beginning
 #   loss, eval_loss     eval_loss is null where there is no eval split
 #   <metric>, eval_<metric>, and with several outputs <output>_loss, <output>_<metric>: as the task measures
@@ -41,21 +41,32 @@ class MetricsLog:
       names: the files of the run.
       state: the restored state; later lines of an earlier run are dropped.
       measured: the names of what the task measures, with `loss`.
+      train: the section of the job.
+      steps: of an epoch.
       is_chief: whether to write and to print.
     """
 
-    def __init__(self, names: RunLayout, state: TrainingState, measured: list[str], is_chief: bool):
+    def __init__(
+        self, names: RunLayout, state: TrainingState, measured: list[str], train: Train, steps: int, is_chief: bool
+    ):
         self._names = names
         self._measured = measured
         self._is_chief = is_chief
-        self.epochs: list[Epoch] = [line for line in _read(names.metrics) if line["epoch"] <= state.epoch]
+        # One of this very step is to be measured again, if the state is not that after it.
+        last = state.step - (state.since > 0)
+        self.epochs: list[Epoch] = [line for line in _read(names.metrics) if line["step"] <= last]
+        self._total = train.epochs
         self._writer = tf.summary.create_file_writer(names.tensorboard) if is_chief else tf.summary.create_noop_writer()
         self._drawn = -PICTURE_SECONDS
+        total = train.epochs * steps if train.max_steps is None else min(train.epochs * steps, train.max_steps)
+        hidden = not (is_chief and sys.stderr.isatty())
+        # Of the whole run, so that it says how long that takes.
+        self._bar = tqdm(total=total, initial=state.step, unit="step", leave=False, file=sys.stderr, disable=hidden)
 
     def step(
-        self, before: TrainingState, after: TrainingState, batch: int, optimizer: keras.optimizers.Optimizer, bar: Any
+        self, before: TrainingState, after: TrainingState, batch: int, optimizer: keras.optimizers.Optimizer
     ) -> None:
-        """Shows some steps of an epoch: on the terminal, and in TensorBoard under `steps/`."""
+        """Shows some steps: on the terminal, and in TensorBoard under `steps/`."""
         if not self._is_chief:
             return
         steps, seconds = after.done - before.done, after.seconds - before.seconds
@@ -70,14 +81,15 @@ class MetricsLog:
                 tf.summary.scalar("steps/gradient_norm", norm / norms)
             tf.summary.scalar("steps/windows_per_second", rate)
             tf.summary.scalar("steps/waiting", waited / seconds)
-        bar.set_postfix_str(f"loss {loss / steps:.5f}, {rate:,.0f} windows/s", refresh=False)
-        bar.update(steps)
+        self._bar.set_description(f"epoch {after.epoch + 1}/{self._total}", refresh=False)
+        self._bar.set_postfix_str(f"loss {loss / steps:.5f}, {rate:,.0f} windows/s", refresh=False)
+        self._bar.update(steps)
 
     def add(self, line: Epoch) -> None:
         """Adds an epoch."""
         self.epochs.append(line)
 
-    def write(self, epochs: int) -> None:
+    def write(self) -> None:
         """Writes the last epoch to metrics.jsonl and TensorBoard, and prints it. For the chief."""
         line = self.epochs[-1]
         # Written whole: small, visible at once or not at all, and good for gs://
@@ -88,7 +100,7 @@ class MetricsLog:
             for name, value in scalars.items():
                 tf.summary.scalar(name, value)
         self._writer.flush()
-        tqdm.write(describe(line, self._measured, epochs), file=sys.stderr)
+        tqdm.write(describe(line, self._measured, self._total), file=sys.stderr)
 
     def picture_is_due(self) -> bool:
         return time.monotonic() - self._drawn > PICTURE_SECONDS
@@ -101,17 +113,8 @@ class MetricsLog:
                 tf.summary.image(name, tf.image.decode_png(png, channels=3)[None])
         self._writer.flush()
 
-    @contextmanager
-    def bar(self, state: TrainingState, epochs: int, steps: int) -> Iterator[Any]:
-        """A progress bar of one epoch's steps on a terminal; nothing elsewhere."""
-        hidden = not (self._is_chief and sys.stderr.isatty())
-        title = f"epoch {state.epoch + 1}/{epochs}"
-        with tqdm(
-            total=steps, initial=state.done, desc=title, unit="step", leave=False, file=sys.stderr, disable=hidden
-        ) as bar:
-            yield bar
-
     def close(self) -> None:
+        self._bar.close()
         self._writer.close()
 
 

@@ -123,12 +123,16 @@ def _some(x: Any, first: int) -> Any:
 
 
 def _draw_curve(axes: Any, epochs: Sequence[Epoch], name: str, label: str) -> None:
-    """One number over the epochs, of both splits; epochs that did not measure it are left out."""
+    """One number over the epochs, of both splits; those that did not measure it are left out.
+
+    Over the steps, where epochs were evaluated more often than once.
+    """
+    over = "epoch" if len({line["epoch"] for line in epochs}) == len(epochs) else "step"
     for key, split in ((name, "train"), (f"eval_{name}", "eval")):
-        points = [(line["epoch"], line[key]) for line in epochs if line.get(key) is not None]
+        points = [(line[over], line[key]) for line in epochs if line.get(key) is not None]
         if points:
             axes.plot(*zip(*points, strict=True), marker=".", label=split)
-    axes.set(xlabel="epoch", ylabel=label)
+    axes.set(xlabel=over, ylabel=label)
     axes.xaxis.get_major_locator().set_params(integer=True)
 
 

@@ -23,7 +23,7 @@ def describe_epoch(
     evaluated: Measured | None,
     seconds: float,
 ) -> Epoch:
-    """The line of an epoch whose steps are all run: what was measured in them, and by its evaluation in `seconds`."""
+    """A line of metrics.jsonl: what was measured in the steps since the last, and by the evaluation in `seconds`."""
     sums = state.sums
     eval_values = {f"eval_{name}": value for name, value in (evaluated or {LOSS: None}).items()}
     return {
@@ -34,7 +34,7 @@ def describe_epoch(
         "learning_rate": learning_rate(optimizer),
         "gradient_norm": sums[NORM] / sums[NORMS] if sums[NORMS] else None,
         "seconds": state.seconds + seconds,
-        "windows_per_second": state.done * train.feed.batch_size / state.seconds,
+        "windows_per_second": state.since * train.feed.batch_size / state.seconds,
         "waiting": sums[WAITED] / state.seconds,
     }
 
@@ -45,6 +45,7 @@ def describe_run(
     """What a `TrainResult` tells of a run whose epochs are all run; `tested` is of the test split, if there is one."""
     return {
         "epochs": state.epoch,
+        "steps": state.step,
         "stale": state.stale,
         "stopped_early": stops_early(state.stale, train.early_stopping),
         "first_loss": epochs[0][LOSS] if epochs else None,

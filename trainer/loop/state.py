@@ -12,9 +12,10 @@ class TrainingState(NamedTuple):
     Scores are values of what is watched, turned so that lower ones are better.
     """
 
-    epoch: int = 0  # whole epochs run, their evaluation included
+    epoch: int = 0  # whole epochs run; the last one counts once another begins, or it is evaluated
     step: int = 0  # steps run
     done: int = 0  # of those, in the epoch that is under way
+    since: int = 0  # and since the last evaluation
     # Over these, numbers and lists of them: see beamfeed.trainer.loop.steps.zero_train.
     sums: dict[str, Any] = {}  # noqa: RUF012 - nothing is ever put into it
     seconds: float = 0.0  # that they took
@@ -22,22 +23,43 @@ class TrainingState(NamedTuple):
     best_step: int = 0  # where that was
     measured: dict[str, Any] = {}  # noqa: RUF012 - there: the loss and metrics by name
     reference: float | None = None  # the score that early stopping compares with
-    stale: int = 0  # epochs since that score
+    stale: int = 0  # evaluations since that score
+
+    @classmethod
+    def of(cls, kept: Any) -> "TrainingState":
+        """What a checkpoint keeps of it.
+
+        Raises:
+          TypeError: if it is not that of a state.
+        """
+        since = kept.get("done", 0) if isinstance(kept, dict) else 0  # once, each evaluation was at an epoch's end
+        return cls(**{"since": since, **kept})
 
     def train(self, steps: int, sums: dict[str, Any], seconds: float) -> "TrainingState":
-        """After so many more steps of the epoch; `sums` are of all its steps."""
-        return self._replace(step=self.step + steps, done=self.done + steps, sums=sums, seconds=self.seconds + seconds)
+        """After so many more steps of the epoch; `sums` are of all since the last evaluation."""
+        return self._replace(
+            step=self.step + steps,
+            done=self.done + steps,
+            since=self.since + steps,
+            sums=sums,
+            seconds=self.seconds + seconds,
+        )
 
-    def end_epoch(
+    def next_epoch(self, steps: int) -> "TrainingState":
+        """With the next epoch under way, if all steps of this one are run."""
+        return self._replace(epoch=self.epoch + 1, done=0) if self.done == steps else self
+
+    def evaluate(
         self, score: float | None, measured: Mapping[str, float | None], min_delta: float = 0.0
     ) -> "TrainingState":
-        """After an epoch; None is a score that is no number, and is never better."""
+        """After an evaluation; None is a score that is no number, and is never better."""
         best = score is not None and (self.best is None or score < self.best)
         better = score is not None and (self.reference is None or score < self.reference - min_delta)
-        kept = best or not self.best_step  # the first epoch's in any case: a run must end with some weights
+        kept = best or not self.best_step  # the first in any case: a run must end with some weights
         return TrainingState(
-            epoch=self.epoch + 1,
+            epoch=self.epoch,
             step=self.step,
+            done=self.done,
             best=score if best else self.best,
             best_step=self.step if kept else self.best_step,
             measured=dict(measured) if kept else self.measured,
@@ -46,11 +68,32 @@ class TrainingState(NamedTuple):
         )
 
 
-def is_over(epochs: int, stale: int, train: Train) -> bool:
-    """Whether a training run ends after so many epochs, by their number or early."""
-    return epochs >= train.epochs or stops_early(stale, train.early_stopping)
+def is_over(epochs: int, steps: int, stale: int, train: Train) -> bool:
+    """Whether a training run ends after so many whole epochs, or steps, or early."""
+    by_steps = train.max_steps is not None and steps >= train.max_steps
+    return epochs >= train.epochs or by_steps or stops_early(stale, train.early_stopping)
 
 
 def stops_early(stale: int, early_stopping: EarlyStopping | None) -> bool:
-    """Whether so many epochs without a better score end the run."""
+    """Whether so many evaluations without a better score end the run."""
     return early_stopping is not None and stale >= early_stopping.patience
+
+
+def until_evaluation(state: TrainingState, steps: int, train: Train) -> int:
+    """How many steps there are to the next evaluation: 0 where it is now.
+
+    That is the end of the epoch, unless `evaluate_every` says another; and the end of the run.
+
+    Args:
+      state: how far the run is.
+      steps: of an epoch.
+      train: the section of the job.
+    """
+    left = (train.epochs - state.epoch) * steps - state.done
+    if train.max_steps is not None:
+        left = min(left, train.max_steps - state.step)
+    every = train.evaluate_every
+    due = steps - state.done if every is None else every - state.step % every
+    if due == every and state.since:
+        due = 0
+    return max(0, min(left, due))

@@ -43,7 +43,7 @@ from beamfeed.trainer.loop.optimizer import averaged, make_optimizer
 from beamfeed.trainer.loop.plots import Pictures
 from beamfeed.trainer.loop.replicas import spread_seeds
 from beamfeed.trainer.loop.results import describe_epoch, describe_run
-from beamfeed.trainer.loop.state import TrainingState, is_over
+from beamfeed.trainer.loop.state import TrainingState, is_over, until_evaluation
 from beamfeed.trainer.loop.steps import NORM, make_eval_steps, make_train_steps, zero_eval, zero_train
 from beamfeed.trainer.loop.watch import find_watched
 from beamfeed.trainer.loop.workdir import claim, note_done, remove_files
@@ -157,8 +157,8 @@ class Training:
         spread_seeds(self.cluster.strategy, self.model)
         return state
 
-    def run_epoch(self, batches: Any, state: TrainingState, metrics: MetricsLog) -> TrainingState:
-        """Runs the steps that are left of an epoch.
+    def run(self, batches: Any, state: TrainingState, metrics: MetricsLog) -> TrainingState:
+        """Runs the steps up to the next evaluation.
 
         Raises:
           JobFailed: if the loss is not finite, on every worker at the same step.
@@ -167,30 +167,30 @@ class Training:
         totals = self._sums_of(state)
         if not self._spent:
             self.watchdog.long("the first step, which is compiled")
-        with metrics.bar(state, self.job.train.epochs, self.steps) as bar:
-            while state.done < self.steps:
-                before, began = state, time.perf_counter()
-                steps = min(self._at_a_time, self.steps - state.done, self._until_checkpoint(state))
-                sent = tf.constant([float(self.watchdog.stop_asked), self._spent])
-                totals, received = self._train(batches, tf.constant(steps), totals, sent)
-                stop, spent = (float(value) / self.cluster.strategy.num_replicas_in_sync for value in received.numpy())
-                self._spent = time.perf_counter() - began
-                state = state.train(steps, {name: sums.numpy().tolist() for name, sums in totals.items()}, self._spent)
-                self.watchdog.alive("training", self._spent)
-                for name, what in ((LOSS, "the loss"), (NORM, "the norm of the gradients")):
-                    if not math.isfinite(state.sums[name]):
-                        raise JobFailed(
-                            f"{what} is {state.sums[name]} in epoch {state.epoch + 1}, by step {state.step}; "
-                            "try a lower train.optimizer.learning_rate, and look for extreme values in the data"
-                        )
-                metrics.step(before, state, self.job.train.feed.batch_size, self.optimizer, bar)
-                self._pace(spent)
-                if stop:
-                    self.save(state)
-                    self._checkpoints.wait()
-                    raise Preempted
-                if state.done < self.steps:
-                    self._save_if_due(state)
+        while left := until_evaluation(state, self.steps, self.job.train):
+            state = state.next_epoch(self.steps)
+            before, began = state, time.perf_counter()
+            steps = min(self._at_a_time, self.steps - state.done, left, self._until_checkpoint(state))
+            sent = tf.constant([float(self.watchdog.stop_asked), self._spent])
+            totals, received = self._train(batches, tf.constant(steps), totals, sent)
+            stop, spent = (float(value) / self.cluster.strategy.num_replicas_in_sync for value in received.numpy())
+            self._spent = time.perf_counter() - began
+            state = state.train(steps, {name: sums.numpy().tolist() for name, sums in totals.items()}, self._spent)
+            self.watchdog.alive("training", self._spent)
+            for name, what in ((LOSS, "the loss"), (NORM, "the norm of the gradients")):
+                if not math.isfinite(state.sums[name]):
+                    raise JobFailed(
+                        f"{what} is {state.sums[name]} in epoch {state.epoch + 1}, by step {state.step}; "
+                        "try a lower train.optimizer.learning_rate, and look for extreme values in the data"
+                    )
+            metrics.step(before, state, self.job.train.feed.batch_size, self.optimizer)
+            self._pace(spent)
+            if stop:
+                self.save(state)
+                self._checkpoints.wait()
+                raise Preempted
+            if left > steps:
+                self._save_if_due(state)
         return state
 
     def _sums_of(self, state: TrainingState) -> Sums:
@@ -262,27 +262,27 @@ class Training:
         sums = self.feed.evaluate(self._eval, split, zero, self._at_a_time, alive)
         return None if sums is None else self.objective.values(sums, sums["windows"])
 
-    def end_epoch(self, state: TrainingState, metrics: MetricsLog) -> TrainingState:
-        """Evaluates the weights, or their averages, keeps them if they are the best, and tells of the epoch."""
+    def end(self, state: TrainingState, metrics: MetricsLog) -> TrainingState:
+        """Evaluates the weights, or their averages, keeps them if they are the best, and tells of it."""
         train, began = self.job.train, time.perf_counter()
-        trained = self.objective.values(state.sums, state.done)
+        trained = self.objective.values(state.sums, state.since)
         with averaged(self.model, self.optimizer):
             evaluated = self.evaluate("eval")
             seconds = time.perf_counter() - began
             metrics.add(describe_epoch(state, train, self.optimizer, trained, evaluated, seconds))
             decides = trained if evaluated is None else evaluated
             min_delta = train.early_stopping.min_delta if train.early_stopping else 0.0
-            state = state.end_epoch(self.watched.score(decides), decides, min_delta)
+            state = state.evaluate(self.watched.score(decides), decides, min_delta).next_epoch(self.steps)
             if state.best_step == state.step:
                 self.save_best(state)
 
             def tell() -> None:
-                metrics.write(train.epochs)
+                metrics.write()
                 if metrics.picture_is_due():
                     metrics.pictures(state.step, self.pictures.draw(self.model))
                 note_new_data(self.job, self.manifest)
 
-            self.together("telling of the epoch", tell)
+            self.together("telling of it", tell)
         return state
 
     def close(self) -> None:
@@ -338,15 +338,16 @@ def train_and_evaluate(
         watchdog.long("reading the last checkpoint")
         state = training.restore(from_step, once)
         measured = training.objective.names()
-        metrics = MetricsLog(training.names, state, measured, cluster.worker.is_chief)
+        metrics = MetricsLog(training.names, state, measured, train, training.steps, cluster.worker.is_chief)
         stack.callback(metrics.close)
         batches = None
-        while not is_over(state.epoch, state.stale, train):
+        while not is_over(state.epoch, state.step, state.stale, train):
             if batches is None:
                 watchdog.long("opening the data")
-                batches = training.feed.train(state.epoch, state.done)
-            state = training.run_epoch(batches, state, metrics)
-            state = training.end_epoch(state, metrics)
+                at = state.next_epoch(training.steps)
+                batches = training.feed.train(at.epoch, at.done)
+            state = training.run(batches, state, metrics)
+            state = training.end(state, metrics)
             training.save(state)  # last: what is newer than it is dropped on resuming
 
         training.restore_best(state)

@@ -43,7 +43,7 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
     result = read_result(names.workdir)
     if run is None or result is None or result.fingerprint != fingerprint:
         return None
-    return result if is_over(result.epochs, result.stale, job.train) else None
+    return result if is_over(result.epochs, result.steps, result.stale, job.train) else None
 
 
 @contextmanager

@@ -23,7 +23,7 @@ def describe(workdir: str) -> list[str]:
     rows: list[tuple[str, ...]] = [("step", "epoch", "steps of it", "best at step", "best loss")]
     for step, prefix in find_checkpoints(folder).items():
         try:
-            state = TrainingState(**json.loads(storage.read_text(prefix + ".json")))
+            state = TrainingState.of(json.loads(storage.read_text(prefix + ".json")))
         except FileNotFoundError:  # a run that goes on has removed it meanwhile
             continue
         except (ValueError, TypeError):

@@ -1,15 +1,19 @@
 """When a training ends, and which epoch is the best one."""
 
-import pytest
+import json
 
-from beamfeed.contract.config.train import EarlyStopping
-from beamfeed.trainer.loop.state import TrainingState, stops_early
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beamfeed.contract.config.train import EarlyStopping, Train
+from beamfeed.trainer.loop.state import TrainingState, is_over, stops_early, until_evaluation
 
 
 def run(losses, min_delta=0.0):
     progress = TrainingState()
     for loss in losses:
-        progress = progress.train(10, {"loss": 1.0}, 4.0).end_epoch(loss, {"loss": loss}, min_delta)
+        progress = progress.train(10, {"loss": 1.0}, 4.0).evaluate(loss, {"loss": loss}, min_delta).next_epoch(10)
     return progress
 
 
@@ -30,6 +34,41 @@ def test_what_is_no_number_is_never_better_but_the_first_weights_are_kept():
 def test_small_gains_are_the_best_but_do_not_count_against_stopping():
     progress = run([1.0, 0.95, 0.9], min_delta=0.2)
     assert (progress.best, progress.reference, progress.stale) == (0.9, 1.0, 2)
+
+
+@given(
+    epochs=st.integers(1, 4),
+    steps=st.integers(1, 7),
+    most=st.none() | st.integers(1, 30),
+    every=st.none() | st.integers(1, 9),
+    calls=st.lists(st.integers(1, 9), min_size=1),
+)
+def test_evaluations_come_where_they_are_due_however_steps_are_called(epochs, steps, most, every, calls):
+    train = Train(
+        model={"name": "recurrent"}, workdir="w", task={"name": "classify", "target": "t"},
+        epochs=epochs, max_steps=most, evaluate_every=every,
+    )  # fmt: skip
+    last = min(epochs * steps, most or epochs * steps)
+    due = {step for step in range(1, last + 1) if step % (every or steps) == 0} | {last}
+    state, found, turn = TrainingState(), [], 0
+    while not is_over(state.epoch, state.step, state.stale, train):
+        while left := until_evaluation(state, steps, train):
+            state = TrainingState.of(json.loads(json.dumps(state._asdict())))  # stopped and started again
+            state = state.next_epoch(steps)
+            assert state.epoch * steps + state.done == state.step
+            some = min(calls[turn % len(calls)], left, steps - state.done)
+            turn += 1
+            state = state.train(some, {"loss": 1.0}, 1.0)
+        found.append((state.step, state.since))
+        state = state.evaluate(1.0, {"loss": 1.0}).next_epoch(steps)
+    assert [step for step, _ in found] == sorted(due)
+    assert sum(since for _, since in found) == last
+    assert state.epoch == last // steps
+
+
+def test_a_checkpoint_of_before_knows_the_steps_since_the_last_evaluation():
+    assert TrainingState.of({"epoch": 1, "step": 14, "done": 4, "sums": {"loss": 0.5}}).since == 4
+    assert TrainingState.of({"epoch": 1, "step": 10}).since == 0
 
 
 @pytest.mark.parametrize(("stale", "stops"), [(0, False), (1, False), (2, True), (3, True)])

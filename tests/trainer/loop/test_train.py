@@ -20,7 +20,7 @@ from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.loop import train as loop
-from beamfeed.trainer.loop.workdir import claim, note_done, was_done
+from beamfeed.trainer.loop.workdir import claim, find_finished, note_done, was_done
 from beamfeed.trainer.main import main
 from beamfeed.trainer.tools import list_checkpoints
 
@@ -230,6 +230,26 @@ def test_stopped_anywhere_and_started_again_nothing_changes(job, written, tmp_pa
     assert without_times(lines(stopped)) == without_times(lines(whole))
     for a, b in zip(exported(stopped).get_weights(), exported(whole).get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.slow
+def test_evaluated_every_few_steps_and_ended_by_their_number(job, written, tmp_path):
+    options = {"epochs": 4, "feed": {"batch_size": 8, "shuffle": 32}, "evaluate_every": 5, "max_steps": 13}
+    whole, stopped = (job(workdir=str(tmp_path / name), **options) for name in ("whole", "stopped"))
+    result = train(whole, written)
+    found = lines(whole)
+    assert [line["step"] for line in found] == [5, 10, 13]
+    assert (result.steps, find_finished(whole, written.manifest)) == (13, result)
+    with pytest.raises(Preempted):
+        loop.train_and_evaluate(stopped, written.manifest, connect(WorkerInfo()), Stopping(3))
+    train(stopped, written)
+    assert without_times(lines(stopped)) == without_times(found)
+    for a, b in zip(exported(stopped).get_weights(), exported(whole).get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    more = job(workdir=str(tmp_path / "whole"), **{**options, "max_steps": 16})
+    assert find_finished(more, written.manifest) is None
+    train(more, written)
+    assert [line["step"] for line in lines(more)] == [5, 10, 13, 15, 16]
 
 
 @pytest.mark.slow
