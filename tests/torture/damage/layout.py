@@ -93,10 +93,12 @@ def _nothing(fleet: Fleet, path: str, reason: str) -> Part:
     return part
 
 
-@damage()
+@damage(last=True)
 def a_glob(fleet: Fleet, chance: Random) -> None:
     """A glob that crosses folders names the same files."""
-    fleet.job["source"]["files"] = f"{{fleet}}/**.{fleet.plan.format}"
+    suffix = f".{fleet.plan.format}"
+    alike = all(part.path.endswith(suffix) for part in fleet.parts)  # unless another damage has renamed some
+    fleet.job["source"]["files"] = f"{{fleet}}/**{suffix if alike else ''}"
 
 
 @damage()
