@@ -93,6 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
         start.add_argument(
             "--from-step", type=_positive, metavar="N", help="train from the checkpoint of this step, not from the last"
         )
+    train.add_argument("--find-lr", action="store_true", help="try learning rates, print what to set, and train not")
     train.add_argument("--list-checkpoints", action="store_true", help="print the steps for --from-step, and train not")
 
     stop = _command(commands, "cancel", "cancel", "stop what a job runs in a cloud", "beamfeed cancel job.yaml")

@@ -20,6 +20,8 @@ def run(args: argparse.Namespace) -> int:
     """Runs the stages of a job that are not complete, in order."""
     if getattr(args, "list_checkpoints", False):
         return list_checkpoints(args)
+    if getattr(args, "find_lr", False):
+        return find_learning_rate(args)
     plan = make_plan(
         args.job,
         args.set,
@@ -51,6 +53,17 @@ def list_checkpoints(args: argparse.Namespace) -> int:
         raise UserError(f"{args.job}: train: is missing")
     command = (sys.executable, "-m", "beamfeed.trainer.tools.list_checkpoints", job.train.workdir)
     return run_together("list", [Process(command, {"TF_CPP_MIN_LOG_LEVEL": "2"})])
+
+
+def find_learning_rate(args: argparse.Namespace) -> int:
+    """Tries learning rates, in a process of its own: it needs TensorFlow."""
+    job, overrides = load_for_plan(args.job, args.set, args.max_assets)
+    if job.train is None:
+        raise UserError(f"{args.job}: train: is missing")
+    command = [sys.executable, "-m", "beamfeed.trainer.tools.find_rate", "--job", args.job]
+    for override in overrides:
+        command += ["--set", override]
+    return run_together("find-lr", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
 
 def cancel(args: argparse.Namespace) -> int:

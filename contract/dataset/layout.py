@@ -155,6 +155,11 @@ class RunLayout:
         return self._name("report.png")
 
     @property
+    def rates(self) -> str:
+        """The picture of the loss at learning rates that were tried."""
+        return self._name("learning_rate.png")
+
+    @property
     def floor(self) -> str:
         """The working folder of the linear model that this one is compared with, see `train.floor`."""
         return self._name("floor")

@@ -3,21 +3,14 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
-from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.trainer import models
-from beamfeed.trainer.cluster.strategy import connect
-from beamfeed.trainer.feed.distributed import Feed
-from beamfeed.trainer.loop.optimizer import make_optimizer
-from beamfeed.trainer.loop.steps import WAITED, make_train_steps, zero_train
-from beamfeed.trainer.loop.train import computing_in
-from beamfeed.trainer.tasks.objective import Objective, Sums
+from beamfeed.trainer.loop.steps import WAITED
+from beamfeed.trainer.tools.job_steps import make_job_steps
 
 LEAST_STEPS = 16  # steps in a call
 
@@ -55,32 +48,18 @@ def measure_steps(job: TrainingJob, manifest: Manifest, seconds: float) -> StepT
       manifest: of that dataset.
       seconds: that each of the two measurements takes, after a quarter of it to warm up.
     """
-    cluster = connect(WorkerInfo())
-    train = job.train
-    objective = Objective(train.task, manifest)
-    with cluster.strategy.scope(), computing_in(train.devices.precision):
-        model = models.build(train.model, objective.signature, train.seed)
-        scaled = train.devices.precision == "mixed_float16"
-        optimizer = make_optimizer(train.optimizer, model.trainable_variables, scaled)
-    steps = make_train_steps(
-        cluster.strategy, model, objective, optimizer, train.feed.batch_size, train.optimizer.clip_norm,
-        train.devices.xla, train.devices.accumulate,
-    )  # fmt: skip
-    batches = Feed(job, manifest, cluster, objective.fields()).train(epoch=0)
-    batch = next(batches)
-    first = tf.data.Dataset.from_tensors(cluster.strategy.experimental_local_results(batch)[0]).repeat().prefetch(2)
-    same = iter(cluster.strategy.distribute_datasets_from_function(lambda _: first))
-    run = partial(_run_call, steps, zero_train(objective))
+    trained = make_job_steps(job, manifest)
+    strategy = trained.cluster.strategy
+    batch = next(trained.batches)
+    first = tf.data.Dataset.from_tensors(strategy.experimental_local_results(batch)[0]).repeat().prefetch(2)
+    same = iter(strategy.distribute_datasets_from_function(lambda _: first))
+
+    def run(batches: Any, steps: int) -> float:
+        return float(trained.run(batches, steps)[WAITED])
+
     resident, asking = _run_steps(run, same, seconds)
-    fed, waiting = _run_steps(run, batches, seconds)
-    return StepTimes(resident - asking, fed, waiting, asking, cluster.strategy.num_replicas_in_sync)
-
-
-def _run_call(run: Callable[..., Any], zero: Sums, batches: Any, steps: int) -> float:
-    """Runs so many steps to their end; returns the seconds that they waited for batches."""
-    totals, received = run(batches, tf.constant(steps), zero, tf.zeros([1]))
-    received.numpy()
-    return float(totals[WAITED])
+    fed, waiting = _run_steps(run, trained.batches, seconds)
+    return StepTimes(resident - asking, fed, waiting, asking, strategy.num_replicas_in_sync)
 
 
 def _run_steps(run: Callable[..., float], batches: Any, seconds: float) -> tuple[float, float]:

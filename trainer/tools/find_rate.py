@@ -1,0 +1,167 @@
+"""`beamfeed train JOB --find-lr`: the loss at learning rates from very low to too high, and one to begin with.
+
+The range test of L. N. Smith, Cyclical Learning Rates for Training Neural Networks (2017): a step at each rate, from
+the initial weights on, the rate growing by the same factor from step to step, until the loss leaves what it was. The
+loss is smoothed as moving averages of Adam are: exponentially, and corrected for where it began.
+"""
+
+import argparse
+import io
+import logging
+import math
+import os
+import sys
+from collections.abc import Sequence
+
+from beamfeed.contract import storage, streams
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.load import load_as
+from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.imports import heavy_imports
+from beamfeed.trainer.feed.remote import set_reads
+from beamfeed.trainer.feed.sharding import check_split
+from beamfeed.trainer.tasks.check import check_task
+from beamfeed.trainer.tools.table import table
+
+LOWEST, HIGHEST, STEPS = 1e-6, 10.0, 150
+KEEPS = 0.9  # of the smoothed loss, from step to step
+TOO_HIGH = 4.0  # times the lowest loss so far
+SHOWN = 16  # lines of the table
+
+
+def rates_of(steps: int, lowest: float = LOWEST, highest: float = HIGHEST) -> list[float]:
+    """So many rates, each larger than the one before by the same factor."""
+    return [lowest * (highest / lowest) ** (number / (steps - 1)) for number in range(steps)]
+
+
+def smooth(losses: Sequence[float], keeps: float = KEEPS) -> list[float]:
+    """The exponential moving average, divided by the sum of its shares."""
+    found, average = [], 0.0
+    for number, loss in enumerate(losses, start=1):
+        average = keeps * average + (1 - keeps) * loss
+        found.append(average / (1 - keeps**number))
+    return found
+
+
+def steepest(rates: Sequence[float], losses: Sequence[float]) -> float | None:
+    """The rate at which the smoothed loss falls fastest, over the logarithm of the rate; None where it never falls.
+
+    By straight lines through five rates each, so that a step of one batch does not decide.
+    """
+    best, found = 0.0, None
+    lowest = min(range(len(losses)), key=losses.__getitem__)
+    for middle in range(2, min(lowest + 1, len(losses) - 2)):
+        slope = sum((place - 2) * losses[middle - 2 + place] for place in range(5)) / 10
+        if slope < best:
+            best, found = slope, rates[middle]
+    return found
+
+
+def try_rates(job: TrainingJob, manifest: Manifest, steps: int) -> tuple[list[float], list[float]]:
+    """Trains the job's model for so many steps or fewer, each at a higher rate, and keeps nothing.
+
+    Args:
+      job: without a schedule of the rate.
+      manifest: of its dataset.
+      steps: at most.
+
+    Returns:
+      The rates, and the smoothed loss after the step before each.
+    """
+    import keras
+
+    from beamfeed.trainer.tasks.objective import LOSS
+    from beamfeed.trainer.tools.job_steps import make_job_steps
+
+    trained = make_job_steps(job, manifest)
+    inner = getattr(trained.optimizer, "inner_optimizer", trained.optimizer)
+    assert isinstance(inner, keras.optimizers.Optimizer)
+    rates, losses = [], []
+    for rate in rates_of(steps):
+        inner.learning_rate = rate
+        loss = float(trained.run(trained.batches, 1)[LOSS])  # that of the weights before the step
+        if not math.isfinite(loss):
+            break
+        rates.append(rate)
+        losses.append(loss)
+        if smooth(losses)[-1] > TOO_HIGH * min(smooth(losses)):
+            break
+    return rates, smooth(losses)
+
+
+def draw(job: TrainingJob, rates: Sequence[float], losses: Sequence[float], chosen: float | None) -> bytes:
+    """A PNG of the loss over the rates."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    axes.plot(rates, losses, marker=".")
+    if chosen is not None:
+        axes.axvline(chosen, color="C3", label=f"falls fastest: {chosen:.1e}")
+    axes.axvline(job.train.optimizer.learning_rate, color="gray", linestyle="--", label="the job's")
+    axes.set(title=job.name, xlabel="learning rate", ylabel="loss, smoothed", xscale="log")
+    axes.set_ylim(top=min(max(losses), 2 * losses[0]) * 1.05)
+    axes.legend()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
+
+
+def find_rate(job: TrainingJob, manifest: Manifest, steps: int) -> list[str]:
+    """Draws `<workdir>/learning_rate.png`, and returns what to print.
+
+    Raises:
+      UserError: if the loss is not finite at the lowest rate.
+    """
+    rates, losses = try_rates(job, manifest, steps)
+    if len(rates) < 5:
+        raise UserError(f"the loss is not finite at a learning rate of {LOWEST:g}; look for extreme values in the data")
+    chosen = steepest(rates, losses)
+    path = RunLayout(job.train.workdir).rates
+    storage.write_bytes(path, draw(job, rates, losses, chosen))
+    every = max(1, len(rates) // SHOWN)
+    shown = list(zip(rates, losses, strict=True))[::every]
+    rows = [("learning rate", "loss"), *((f"{rate:.1e}", f"{loss:.5g}") for rate, loss in shown)]
+    lines = [f"  {line}" for line in table(rows, left=0)]
+    has = f"the job has {job.train.optimizer.learning_rate:g}"
+    if chosen is None:
+        lines.append(f"the loss falls at none of them ({has}); is there something to learn?")
+    else:
+        lines.append(f"the loss falls fastest at {chosen:.1e}: try train.optimizer.learning_rate={chosen:.0e} ({has})")
+    return [*lines, path]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    set_reads(os.environ)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    program = "python -m beamfeed.trainer.tools.find_rate"
+    parser = argparse.ArgumentParser(prog=program, description="Tries learning rates.")
+    parser.add_argument("--job", required=True, help="job file, local or gs://")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"at most ({STEPS})")
+    arguments = parser.parse_args(argv)
+    try:
+        job = load_as(TrainingJob, arguments.job, [*arguments.set, "train.optimizer.schedule=null"])
+        manifest = read_manifest(job.output.path).select(job.train.feed.where)
+        check_task(job.train.task, manifest)
+        check_split(manifest, "train", job.train.feed.batch_size, whole=True)
+        with heavy_imports():
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()  # where there is no GPU, the search for one is reported
+        print("\n".join(find_rate(job, manifest, arguments.steps)))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    streams.take_over()
+    sys.exit(streams.flushed(main()))

@@ -1,0 +1,65 @@
+"""The training steps of a job, for tools that run some of them and keep nothing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from beamfeed.contract.cluster.worker_info import WorkerInfo
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.trainer import models
+from beamfeed.trainer.cluster.strategy import Cluster, connect
+from beamfeed.trainer.feed.distributed import Feed
+from beamfeed.trainer.loop.optimizer import make_optimizer
+from beamfeed.trainer.loop.steps import make_train_steps, zero_train
+from beamfeed.trainer.loop.train import computing_in
+from beamfeed.trainer.tasks.objective import Objective, Sums
+
+
+@dataclass(frozen=True)
+class JobSteps:
+    """The trainer's own steps, on this machine's devices.
+
+    Attributes:
+      cluster: this process.
+      optimizer: with the weights as they begin.
+      batches: shuffled training batches without end.
+      zero: the sums over no step.
+    """
+
+    cluster: Cluster
+    optimizer: keras.optimizers.Optimizer
+    batches: Any
+    zero: Sums
+    _run: Callable[..., tuple[Sums, tf.Tensor]]
+
+    def run(self, batches: Any, steps: int) -> Sums:
+        """Runs so many steps to their end; the sums over them, see `zero_train`."""
+        totals, received = self._run(batches, tf.constant(steps), self.zero, tf.zeros([1]))
+        received.numpy()
+        return totals
+
+
+def make_job_steps(job: TrainingJob, manifest: Manifest) -> JobSteps:
+    """Makes the job's model and its steps.
+
+    Args:
+      job: `output.path` is where the dataset is.
+      manifest: of that dataset.
+    """
+    cluster = connect(WorkerInfo())
+    train = job.train
+    objective = Objective(train.task, manifest)
+    with cluster.strategy.scope(), computing_in(train.devices.precision):
+        model = models.build(train.model, objective.signature, train.seed)
+        scaled = train.devices.precision == "mixed_float16"
+        optimizer = make_optimizer(train.optimizer, model.trainable_variables, scaled)
+    run = make_train_steps(
+        cluster.strategy, model, objective, optimizer, train.feed.batch_size, train.optimizer.clip_norm,
+        train.devices.xla, train.devices.accumulate,
+    )  # fmt: skip
+    batches = Feed(job, manifest, cluster, objective.fields()).train(epoch=0)
+    return JobSteps(cluster, optimizer, batches, zero_train(objective), run)
