@@ -93,6 +93,12 @@ def build_parser() -> argparse.ArgumentParser:
         start.add_argument(
             "--from-step", type=_positive, metavar="N", help="train from the checkpoint of this step, not from the last"
         )
+        command.add_argument(
+            "--profile-steps",
+            type=_steps,
+            metavar="A-B",
+            help="record the steps A to B for a profile in TensorBoard",
+        )
     train.add_argument("--find-lr", action="store_true", help="try learning rates, print what to set, and train not")
     train.add_argument("--list-checkpoints", action="store_true", help="print the steps for --from-step, and train not")
 
@@ -194,6 +200,13 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
+
+
+def _steps(text: str) -> str:
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and (last or first).isdecimal() and 1 <= int(first) <= int(last or first)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not like 100-110, the first and the last step")
+    return text
 
 
 class _Version(argparse.Action):

@@ -30,6 +30,7 @@ def run(args: argparse.Namespace) -> int:
         restart=getattr(args, "restart", False),
         beam_options=args.beam_options,
         from_step=getattr(args, "from_step", None),
+        profile_steps=getattr(args, "profile_steps", None),
     )
     if args.dry_run:
         print(describe_plan(plan))

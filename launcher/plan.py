@@ -44,6 +44,7 @@ def make_plan(
     restart: bool = False,
     beam_options: Sequence[str] = (),
     from_step: int | None = None,
+    profile_steps: str | None = None,
 ) -> Plan:
     """Reads the job file, looks at what is there already, and returns what is to be done.
 
@@ -55,6 +56,7 @@ def make_plan(
       restart: train from the start even if there is a finished or a started training run
       beam_options: passed on to the preprocessing command
       from_step: train from the checkpoint of this step
+      profile_steps: `A-B`, steps that training records for a profile
 
     Raises:
       UserError: if the job file is wrong or nothing matches its input.
@@ -90,7 +92,8 @@ def make_plan(
             floor = load_job(job_path, [*overrides, *more])
             stages.append(train_stage(floor, (*arguments, *_as_arguments(more)), data, start, name=FLOOR))
         start = start if from_step is None else f"--from-step={from_step}"
-        stages.append(train_stage(job, arguments, data, start))
+        recorded = () if profile_steps is None else (f"--profile-steps={profile_steps}",)
+        stages.append(train_stage(job, (*arguments, *recorded), data, start))
     return Plan(job, job_path, tuple(stages))
 
 

@@ -29,6 +29,7 @@ from beamfeed.trainer.cluster.rendezvous import Missing, resolve
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
 from beamfeed.trainer.feed.remote import set_reads
 from beamfeed.trainer.feed.sharding import check_split
+from beamfeed.trainer.loop.start import Start, parse_steps
 from beamfeed.trainer.loop.workdir import changes_of, find_finished, held, was_done
 from beamfeed.trainer.tasks.check import check_task
 
@@ -50,6 +51,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--once", default="", metavar="NAME", help="a start of this name that was done is not done again: just go on"
     )
+    parser.add_argument("--profile-steps", metavar="A-B", help="record these steps by TensorFlow's profiler")
     return parser.parse_args(argv)
 
 
@@ -71,10 +73,7 @@ def train(
     job: TrainingJob,
     manifest: Manifest,
     worker: WorkerInfo,
-    restart: bool = False,
-    from_step: int | None = None,
-    once: str = "",
-    kept: list[Any] | None = None,
+    start: Start | None = None,
 ) -> TrainResult:
     """Joins the workers, trains and exports; see `beamfeed.trainer.loop.train` and `beamfeed.trainer.export`.
 
@@ -112,7 +111,7 @@ def train(
             check_run(cluster, job, manifest)
             watchdog.long("getting ready")
             watchdog.save_on_sigterm()
-            outcome = train_and_evaluate(job, manifest, cluster, watchdog, restart, from_step, once, kept)
+            outcome = train_and_evaluate(job, manifest, cluster, watchdog, start)
             if worker.is_chief:
                 watchdog.alone("export")
                 with explained(manifest, job.output.path):
@@ -164,7 +163,9 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
             how = "stopped early after" if found.stopped_early else "ran"
             print(f"{job.train.workdir}: nothing to do, the training run {how} {found.epochs} epochs")
             return 0
-        result = train(job, manifest, worker, restart, from_step, arguments.once, kept)
+        profile = parse_steps(arguments.profile_steps) if arguments.profile_steps else None
+        start = Start(restart, from_step, arguments.once, profile, [] if kept is None else kept)
+        result = train(job, manifest, worker, start)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

@@ -41,8 +41,10 @@ from beamfeed.trainer.loop.checkpoint import (
 from beamfeed.trainer.loop.metrics import Epoch, MetricsLog
 from beamfeed.trainer.loop.optimizer import averaged, make_optimizer
 from beamfeed.trainer.loop.plots import Pictures
+from beamfeed.trainer.loop.profile import StepProfile
 from beamfeed.trainer.loop.replicas import spread_seeds
 from beamfeed.trainer.loop.results import describe_epoch, describe_run
+from beamfeed.trainer.loop.start import Start
 from beamfeed.trainer.loop.state import TrainingState, is_over, until_evaluation
 from beamfeed.trainer.loop.steps import NORM, make_eval_steps, make_train_steps, zero_eval, zero_train
 from beamfeed.trainer.loop.watch import find_watched
@@ -78,7 +80,7 @@ class Training:
       manifest: the dataset's manifest.
       cluster: as `beamfeed.trainer.cluster.strategy.connect` returns it.
       watchdog: is told that the training run goes on.
-      kept: see `Feed`.
+      start: how it is started.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class Training:
         manifest: Manifest,
         cluster: Cluster,
         watchdog: Watchdog,
-        kept: list[Any] | None = None,
+        start: Start,
     ):
         self.job, self.manifest, self.cluster, self.watchdog = job, manifest, cluster, watchdog
         self.names = RunLayout(job.train.workdir)
@@ -103,7 +105,7 @@ class Training:
                 train.optimizer, self.model.trainable_variables, train.devices.precision == "mixed_float16"
             )
         self.steps = train_steps(windows_in(manifest, "train"), train.feed.batch_size)  # of an epoch
-        self.feed = Feed(job, manifest, cluster, self.objective.fields(), kept)
+        self.feed = Feed(job, manifest, cluster, self.objective.fields(), start.kept)
         self._train = make_train_steps(
             cluster.strategy,
             self.model,
@@ -122,6 +124,8 @@ class Training:
         self._at_a_time, self._spent, self._saved = 1, 0.0, time.monotonic()
         self._evaluated: set[str] = set()
         self.together = Together(cluster, watchdog)
+        self._profile = StepProfile(start.profile if cluster.worker.is_chief else None, self.names.tensorboard)
+        self._bounds = StepProfile(start.profile, "")  # of calls, alike on all workers
 
     def restore(self, step: int | None = None, once: str = "") -> TrainingState:
         """Puts the last checkpoint that is whole into model and optimizer, or that of a step; the same on every worker.
@@ -170,10 +174,13 @@ class Training:
         while left := until_evaluation(state, self.steps, self.job.train):
             state = state.next_epoch(self.steps)
             before, began = state, time.perf_counter()
-            steps = min(self._at_a_time, self.steps - state.done, left, self._until_checkpoint(state))
+            most = min(self._until_checkpoint(state), self._bounds.limit(state.step))
+            steps = min(self._at_a_time, self.steps - state.done, left, most)
             sent = tf.constant([float(self.watchdog.stop_asked), self._spent])
-            totals, received = self._train(batches, tf.constant(steps), totals, sent)
-            stop, spent = (float(value) / self.cluster.strategy.num_replicas_in_sync for value in received.numpy())
+            with self._profile.recording(state.step):
+                totals, received = self._train(batches, tf.constant(steps), totals, sent)
+                received = received.numpy()  # waits
+            stop, spent = (float(value) / self.cluster.strategy.num_replicas_in_sync for value in received)
             self._spent = time.perf_counter() - began
             state = state.train(steps, {name: sums.numpy().tolist() for name, sums in totals.items()}, self._spent)
             self.watchdog.alive("training", self._spent)
@@ -287,6 +294,7 @@ class Training:
 
     def close(self) -> None:
         self.together.close()
+        self._profile.close()
         self._checkpoints.close()
         self._best.close()
 
@@ -296,10 +304,7 @@ def train_and_evaluate(
     manifest: Manifest,
     cluster: Cluster,
     watchdog: Watchdog | None = None,
-    restart: bool = False,
-    from_step: int | None = None,
-    once: str = "",
-    kept: list[Any] | None = None,
+    start: Start | None = None,
 ) -> Outcome:
     """Trains the job's model on a dataset, from the last checkpoint on, and evaluates the best weights.
 
@@ -314,10 +319,7 @@ def train_and_evaluate(
       manifest: the dataset's manifest.
       cluster: as `beamfeed.trainer.cluster.strategy.connect` returns it.
       watchdog: is told that the training run goes on, and says whether it should stop.
-      restart: whether what the working folder holds is removed first.
-      from_step: go back to the checkpoint of this step.
-      once: names this start; see `beamfeed.trainer.loop.workdir.was_done`.
-      kept: what is to outlive the run, see `Feed`.
+      start: how the run is started.
 
     Raises:
       UserError: if the dataset cannot be read or has too few windows.
@@ -325,18 +327,20 @@ def train_and_evaluate(
       Preempted: if a worker was asked to stop.
     """
     train = job.train
-    watchdog = watchdog or Watchdog()
+    watchdog, start = watchdog or Watchdog(), start or Start()
     with ExitStack() as stack:
         stack.enter_context(explained(manifest, job.output.path))
-        training = stack.enter_context(closing(Training(job, manifest, cluster, watchdog, kept)))
+        training = stack.enter_context(closing(Training(job, manifest, cluster, watchdog, start)))
 
         def make_ready() -> None:
-            for change in claim(job, manifest, restart, once):  # not before the model could be made of the job
+            for change in claim(
+                job, manifest, start.restart, start.once
+            ):  # not before the model could be made of the job
                 print(change, file=sys.stderr)
 
         training.together("getting ready", make_ready)
         watchdog.long("reading the last checkpoint")
-        state = training.restore(from_step, once)
+        state = training.restore(start.from_step, start.once)
         measured = training.objective.names()
         metrics = MetricsLog(training.names, state, measured, train, training.steps, cluster.worker.is_chief)
         stack.callback(metrics.close)

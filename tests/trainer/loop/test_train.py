@@ -1,5 +1,6 @@
 """The loop on one device: resuming, stopping, and what it writes."""
 
+import glob
 import json
 import math
 import os
@@ -20,6 +21,7 @@ from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.loop import train as loop
+from beamfeed.trainer.loop.start import Start
 from beamfeed.trainer.loop.workdir import claim, find_finished, note_done, was_done
 from beamfeed.trainer.main import main
 from beamfeed.trainer.tools import list_checkpoints
@@ -232,6 +234,24 @@ def test_stopped_anywhere_and_started_again_nothing_changes(job, written, tmp_pa
         np.testing.assert_array_equal(a, b)
 
 
+def test_some_steps_are_recorded_and_change_nothing(job, written, tmp_path, capsys, request):
+    path = tmp_path / "job.yaml"
+    made = job(epochs=1, feed={"batch_size": 8, "shuffle": 32})
+    path.write_text(yaml.safe_dump(made.model_dump(mode="json", by_alias=True)))
+    found = []
+    for number, more in enumerate(([], ["--profile-steps", "2-3"])):
+        workdir = f"{tmp_path}/run-{number}"
+        assert main(["--job", str(path), "--set", f"train.workdir={workdir}", *more]) == 0
+        with open(RunLayout(workdir).metrics) as file:
+            found.append(without_times([json.loads(line) for line in file]))
+    assert found[0] == found[1]
+    assert f"{workdir}/tensorboard: holds a profile of the steps 2 to 3" in capsys.readouterr().err
+    (recorded,) = glob.glob(f"{workdir}/tensorboard/plugins/profile/*/*.xplane.pb")
+    with open(recorded, "rb") as file:
+        assert b"train" in file.read()
+    assert glob.glob(f"{tmp_path}/run-0/tensorboard/plugins/*") == []
+
+
 @pytest.mark.slow
 def test_evaluated_every_few_steps_and_ended_by_their_number(job, written, tmp_path):
     options = {"epochs": 4, "feed": {"batch_size": 8, "shuffle": 32}, "evaluate_every": 5, "max_steps": 13}
@@ -270,7 +290,7 @@ def test_a_damaged_checkpoint_and_a_step_to_go_back_to_end_with_the_same_bits(jo
     told = list_checkpoints.describe(names.workdir)
     steps = list(find_checkpoints(names.checkpoints))
     assert [int(line.split()[0]) for line in told[1:]] == steps
-    again = loop.train_and_evaluate(damaged, written.manifest, connect(WorkerInfo()), from_step=steps[3])
+    again = loop.train_and_evaluate(damaged, written.manifest, connect(WorkerInfo()), start=Start(from_step=steps[3]))
     assert again.result.model_copy(update={"seconds": 0}) == result.model_copy(update={"seconds": 0})
     assert without_times(lines(damaged)) == without_times(lines(whole))
     for a, b in zip(again.weights, exported(whole).get_weights(), strict=True):

@@ -1,0 +1,50 @@
+"""TensorFlow's own profile of some steps, for TensorBoard: `beamfeed train JOB --profile-steps 100-110`."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import tensorflow as tf
+
+NONE = 2**62
+
+
+class StepProfile:
+    """Records the steps of a range, one in a call.
+
+    Args:
+      steps: the first and the last; None records nothing.
+      folder: for TensorBoard.
+    """
+
+    def __init__(self, steps: tuple[int, int] | None, folder: str):
+        self._first, self._last = steps or (NONE, NONE)
+        self._folder = folder
+        self._running = False
+
+    def limit(self, step: int) -> int:
+        """How many steps may run in a call, after so many: up to the range, or one of it."""
+        if step + 1 < self._first:
+            return self._first - 1 - step
+        return 1 if step < self._last else NONE
+
+    @contextmanager
+    def recording(self, step: int) -> Iterator[None]:
+        """Around the call that runs the step after so many."""
+        if not self._first <= step + 1 <= self._last:
+            yield
+            return
+        if not self._running:
+            tf.profiler.experimental.start(self._folder)
+            self._running = True
+        with tf.profiler.experimental.Trace("train", step_num=step + 1, _r=1):
+            yield
+        if step + 1 == self._last:
+            self.close()
+
+    def close(self) -> None:
+        """Writes what was recorded."""
+        if self._running:
+            self._running = False
+            tf.profiler.experimental.stop()
+            print(f"{self._folder}: holds a profile of the steps {self._first} to {self._last}", file=sys.stderr)

@@ -1,0 +1,39 @@
+"""How a training run is started: what its command line says beside the job."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from beamfeed.contract.errors import UserError
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a training run is started.
+
+    Attributes:
+      restart: whether what the working folder holds is removed first.
+      from_step: go back to the checkpoint of this step.
+      once: names this start; see `beamfeed.trainer.loop.workdir.was_done`.
+      profile: the first and the last step that TensorFlow's profiler records.
+      kept: what is to live until the process ends is put into it; see `beamfeed.trainer.feed.distributed.Feed`.
+    """
+
+    restart: bool = False
+    from_step: int | None = None
+    once: str = ""
+    profile: tuple[int, int] | None = None
+    kept: list[Any] = field(default_factory=list, repr=False)
+
+
+def parse_steps(text: str) -> tuple[int, int]:
+    """`100-110` -> the first and the last step; steps are counted from 1.
+
+    Raises:
+      UserError: if it is no range.
+    """
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    if not 1 <= first <= last:
+        raise UserError(f"--profile-steps: is {text!r}, it must be like 100-110, the first and the last step")
+    return first, last
