@@ -359,11 +359,12 @@ def a_spreadsheets_empty_columns(fleet: Fleet, chance: Random) -> None:
     _all(fleet, header_tail=",,", row_tail=",,")
 
 
-@damage(format=CSV)
+@damage(format=CSV, last=True)
 def a_header_twice(fleet: Fleet, chance: Random) -> None:
     """Two columns of a feature's name in one file: a reject, as nobody knows which one counts."""
     part, (_, name) = some_part(fleet, chance), some_feature(fleet, chance)
-    with_csv(part, header_tail=f",{name}", row_tail=",7.5")
+    delimiter = part.form.get("csv", {}).get("delimiter", ",")
+    with_csv(part, header_tail=f"{delimiter}{name}", row_tail=f"{delimiter}7.5")
     break_file(fleet, part, f"{name}|two|twice|duplicate")
 
 

@@ -227,13 +227,13 @@ def a_time_is_missing(fleet: Fleet, chance: Random) -> None:
     break_values(fleet, part, "missing")
 
 
-@damage(format=["csv", "csv.gz"], naming=["stem", "pattern"])
+@damage(format=["csv", "csv.gz"], naming=["stem", "pattern"], last=True)
 def a_time_is_an_empty_cell(fleet: Fleet, chance: Random) -> None:
     """An empty cell where a time should be makes a reject of its asset."""
     _cell(fleet, chance, "", "missing|time")
 
 
-@damage(format=["csv", "csv.gz"], naming=["stem", "pattern"])
+@damage(format=["csv", "csv.gz"], naming=["stem", "pattern"], last=True)
 def a_time_that_is_none(fleet: Fleet, chance: Random) -> None:
     """Text where a time should be makes a reject of its asset."""
     _cell(fleet, chance, chance.choice(["later", "12:99", "2024-13-45 99:00:00", "--"]), ".")
@@ -244,9 +244,10 @@ def _cell(fleet: Fleet, chance: Random, text: str, reason: str) -> None:
 
     part = some_part(fleet, chance)
     at, clock = _at(part, chance), fleet.clock
+    before = part.form.get("texts", {}).get("t")  # as another damage writes times
 
     def cells(ticks: np.ndarray) -> list[str]:
-        found = [time_text(int(tick), clock) for tick in ticks]
+        found = before(ticks) if before else [time_text(int(tick), clock) for tick in ticks]
         found[at] = text
         return found
 
