@@ -160,6 +160,14 @@ class Train(Section):
     watch: Watch = Watch()
     early_stopping: EarlyStopping | None = None
     checkpoint: Checkpoint = Checkpoint()
+    writers: list[Literal["tensorboard", "csv"]] = Field(
+        default=["tensorboard"], description="Where metrics are written beside metrics.jsonl; csv: metrics.csv."
+    )
+    callbacks: list[str] = Field(
+        default=[],
+        description="Your own code that is told of the run: module:Class with on_steps, on_evaluation or on_end, "
+        "or module:function, called after each evaluation.",
+    )
     devices: Devices = Devices()
     worker_timeout: Duration = Field(
         default="2m", description="How long a worker waits for another one's sign of life before it gives up."

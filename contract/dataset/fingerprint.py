@@ -84,6 +84,8 @@ FREE: dict[str, Any] = {
     "workdir": True,
     "floor": True,
     "checkpoint": True,
+    "writers": True,
+    "callbacks": True,
     "worker_timeout": True,
     "join_timeout": True,
     "devices": {"xla", "collectives", "deterministic", "accumulate"},

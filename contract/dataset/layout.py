@@ -155,6 +155,11 @@ class RunLayout:
         return self._name("report.png")
 
     @property
+    def metrics_csv(self) -> str:
+        """The same as a table."""
+        return self._name("metrics.csv")
+
+    @property
     def rates(self) -> str:
         """The picture of the loss at learning rates that were tried."""
         return self._name("learning_rate.png")

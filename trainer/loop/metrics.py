@@ -1,4 +1,4 @@
-"""What a training run tells of itself: metrics.jsonl, TensorBoard and the terminal. Written by the chief alone."""
+"""What a training run tells of itself: metrics.jsonl, the terminal, writers and callbacks. Told by the chief alone."""
 
 import json
 import sys
@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
-import tensorflow as tf
 from tqdm import tqdm
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.result import TrainResult
+from beamfeed.trainer.loop.callbacks import Callbacks
 from beamfeed.trainer.loop.optimizer import learning_rate
 from beamfeed.trainer.loop.state import TrainingState
 from beamfeed.trainer.loop.steps import NORM, NORMS, WAITED
+from beamfeed.trainer.loop.writers import WRITERS
 from beamfeed.trainer.tasks.objective import LOSS
 
 PICTURE_SECONDS = 60.0  # between pictures of a sample: drawing takes longer than a small epoch
@@ -56,7 +58,8 @@ class MetricsLog:
         last = state.step - (state.since > 0)
         self.epochs: list[Epoch] = [line for line in _read(names.metrics) if line["step"] <= last]
         self._total = train.epochs
-        self._writer = tf.summary.create_file_writer(names.tensorboard) if is_chief else tf.summary.create_noop_writer()
+        self._writers = [WRITERS[name](names) for name in train.writers] if is_chief else []
+        self._callbacks = Callbacks(train.callbacks if is_chief else ())
         self._drawn = -PICTURE_SECONDS
         total = train.epochs * steps if train.max_steps is None else min(train.epochs * steps, train.max_steps)
         hidden = not (is_chief and sys.stderr.isatty())
@@ -66,7 +69,7 @@ class MetricsLog:
     def step(
         self, before: TrainingState, after: TrainingState, batch: int, optimizer: keras.optimizers.Optimizer
     ) -> None:
-        """Shows some steps: on the terminal, and in TensorBoard under `steps/`."""
+        """Tells of some steps."""
         if not self._is_chief:
             return
         steps, seconds = after.done - before.done, after.seconds - before.seconds
@@ -74,13 +77,13 @@ class MetricsLog:
             after.sums[name] - before.sums.get(name, 0.0) for name in (LOSS, NORM, NORMS, WAITED)
         )
         rate = steps * batch / seconds
-        with self._writer.as_default(step=after.step):
-            tf.summary.scalar("steps/loss", loss / steps)
-            tf.summary.scalar("steps/learning_rate", learning_rate(optimizer))
-            if norms:
-                tf.summary.scalar("steps/gradient_norm", norm / norms)
-            tf.summary.scalar("steps/windows_per_second", rate)
-            tf.summary.scalar("steps/waiting", waited / seconds)
+        values = {"loss": loss / steps, "learning_rate": learning_rate(optimizer)}
+        if norms:
+            values["gradient_norm"] = norm / norms
+        values |= {"windows_per_second": rate, "waiting": waited / seconds}
+        for writer in self._writers:
+            writer.steps(after.step, values)
+        self._callbacks.on_steps(after.step, values)
         self._bar.set_description(f"epoch {after.epoch + 1}/{self._total}", refresh=False)
         self._bar.set_postfix_str(f"loss {loss / steps:.5f}, {rate:,.0f} windows/s", refresh=False)
         self._bar.update(steps)
@@ -89,33 +92,33 @@ class MetricsLog:
         """Adds an epoch."""
         self.epochs.append(line)
 
-    def write(self) -> None:
-        """Writes the last epoch to metrics.jsonl and TensorBoard, and prints it. For the chief."""
-        line = self.epochs[-1]
+    def write(self, model: keras.Model) -> None:
+        """Writes and prints the last epoch, whose weights the model has. For the chief."""
         # Written whole: small, visible at once or not at all, and good for gs://
         text = "".join(json.dumps(epoch, allow_nan=False) + "\n" for epoch in self.epochs)
         storage.write_text(self._names.metrics, text)
-        scalars = {name: value for name, value in line.items() if name not in ("epoch", "step") and value is not None}
-        with self._writer.as_default(step=line["step"]):
-            for name, value in scalars.items():
-                tf.summary.scalar(name, value)
-        self._writer.flush()
-        tqdm.write(describe(line, self._measured, self._total), file=sys.stderr)
+        for writer in self._writers:
+            writer.evaluation(self.epochs)
+        tqdm.write(describe(self.epochs[-1], self._measured, self._total), file=sys.stderr)
+        self._callbacks.on_evaluation(self.epochs[-1], model)
+
+    def end(self, result: TrainResult) -> None:
+        """Tells callbacks of the end."""
+        self._callbacks.on_end(result)
 
     def picture_is_due(self) -> bool:
         return time.monotonic() - self._drawn > PICTURE_SECONDS
 
     def pictures(self, step: int, pngs: Mapping[str, bytes]) -> None:
-        """Shows pictures of what the model makes of a sample in TensorBoard, by their names."""
+        """Shows pictures of what the model makes of a sample, by their names."""
         self._drawn = time.monotonic()
-        with self._writer.as_default(step=step):
-            for name, png in pngs.items():
-                tf.summary.image(name, tf.image.decode_png(png, channels=3)[None])
-        self._writer.flush()
+        for writer in self._writers:
+            writer.pictures(step, pngs)
 
     def close(self) -> None:
         self._bar.close()
-        self._writer.close()
+        for writer in self._writers:
+            writer.close()
 
 
 def describe(line: Epoch, measured: list[str], epochs: int) -> str:

@@ -15,7 +15,7 @@ from beamfeed.trainer.cluster.strategy import Cluster, connect
 from beamfeed.trainer.feed.distributed import Feed
 from beamfeed.trainer.loop.optimizer import make_optimizer
 from beamfeed.trainer.loop.steps import make_train_steps, zero_train
-from beamfeed.trainer.loop.train import computing_in
+from beamfeed.trainer.loop.training import computing_in
 from beamfeed.trainer.tasks.objective import Objective, Sums
 
 

@@ -44,6 +44,8 @@ def test_a_label_is_part_of_the_dataset_and_the_task_is_not():
     [
         ("train.epochs=99", True),
         ("train.max_steps=99", True),
+        ("train.writers=[csv]", True),
+        ("train.callbacks=['a:b']", True),
         ("train.evaluate_every=9", True),
         ("train.early_stopping={patience: 4}", True),
         ("train.workdir=v", True),

@@ -1,0 +1,53 @@
+"""Where metrics are written, read back by others."""
+
+import csv
+
+import pytest
+import tensorflow as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.trainer.loop.writers import WRITERS
+
+LINES = [
+    {"epoch": 1, "step": 10, "loss": 0.5, "eval_loss": None},
+    {"epoch": 2, "step": 20, "loss": 0.25, "eval_loss": 1e-12, "accuracy": 0.75},
+]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_each_takes_all_that_is_told(tmp_path, name):
+    writer = WRITERS[name](RunLayout(str(tmp_path)))
+    writer.steps(3, {"loss": 0.7})
+    writer.evaluation(LINES[:1])
+    writer.evaluation(LINES)
+    writer.pictures(20, {})
+    writer.close()
+    assert list(tmp_path.iterdir())
+
+
+def test_a_table(tmp_path):
+    writer = WRITERS["csv"](RunLayout(str(tmp_path)))
+    writer.evaluation(LINES[:1])
+    writer.evaluation(LINES)
+    with open(tmp_path / "metrics.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["epoch", "step", "loss", "eval_loss", "accuracy"]
+    found = [{name: float(value) for name, value in row.items() if value} for row in rows]
+    assert found == [{name: value for name, value in line.items() if value is not None} for line in LINES]
+
+
+def test_tensorboard(tmp_path):
+    writer = WRITERS["tensorboard"](RunLayout(str(tmp_path)))
+    writer.steps(3, {"loss": 0.7})
+    writer.evaluation(LINES)
+    writer.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard"), size_guidance={"tensors": 0})
+    events.Reload()
+    values = {
+        name: [(event.step, float(tf.make_ndarray(event.tensor_proto))) for event in events.Tensors(name)]
+        for name in events.Tags()["tensors"]
+    }
+    assert values["steps/loss"] == [(3, pytest.approx(0.7))]
+    assert values["accuracy"] == [(20, 0.75)]
+    assert {"epoch", "step"}.isdisjoint(values)

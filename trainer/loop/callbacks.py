@@ -1,0 +1,62 @@
+"""The user's own code that is told of a training run: `train.callbacks`."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+
+from beamfeed.contract.dataset.result import TrainResult
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.own_code import import_own, told
+
+KEY = "train.callbacks"
+METHODS = ("on_steps", "on_evaluation", "on_end")
+
+
+class Callbacks:
+    """What the job names, made once. A function is an `on_evaluation`.
+
+    Args:
+      paths: `module:name` of classes that take nothing, and have one or more of the methods, or of functions.
+
+    Raises:
+      UserError: if one cannot be imported or made, or has none of the methods.
+    """
+
+    def __init__(self, paths: Sequence[str]):
+        self._calls: dict[str, list[tuple[str, Callable[..., Any]]]] = {name: [] for name in METHODS}
+        for path in paths:
+            found = import_own(path, KEY)
+            if not inspect.isclass(found):
+                self._calls["on_evaluation"].append((path, found))
+                continue
+            made = _call(path, found)
+            methods = [name for name in METHODS if callable(getattr(made, name, None))]
+            if not methods:
+                raise UserError(f"{KEY}: {path} has none of the methods {', '.join(METHODS)}")
+            for name in methods:
+                self._calls[name].append((f"{path}.{name}", getattr(made, name)))
+
+    def on_steps(self, step: int, values: Mapping[str, float]) -> None:
+        """After a call of some steps: means over them, by name."""
+        self._tell("on_steps", step, dict(values))
+
+    def on_evaluation(self, line: Mapping[str, Any], model: keras.Model) -> None:
+        """After an evaluation: its line of metrics.jsonl, and the model with the weights that were evaluated."""
+        self._tell("on_evaluation", dict(line), model)
+
+    def on_end(self, result: TrainResult) -> None:
+        """When all is trained, before the export."""
+        self._tell("on_end", result.model_dump())
+
+    def _tell(self, name: str, *arguments: Any) -> None:
+        for path, call in self._calls[name]:
+            _call(path, call, *arguments)
+
+
+def _call(path: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return call(*arguments)
+    except Exception as error:
+        raise UserError(f"{KEY}: {path} failed: {told(error)}") from error

@@ -1,0 +1,306 @@
+"""A training run under way: its model, its state, and the steps between two evaluations.
+
+An explicit loop: Keras 3's `fit` does not work under MultiWorkerMirroredStrategy.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract.config.duration import seconds_of
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.dataset.checkpoints import find_checkpoints
+from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.manifest import Manifest, find_fingerprint
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.trainer import models
+from beamfeed.trainer.cluster.strategy import Cluster
+from beamfeed.trainer.cluster.together import Together
+from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
+from beamfeed.trainer.feed.distributed import Feed
+from beamfeed.trainer.feed.sharding import check_split, train_steps, windows_in
+from beamfeed.trainer.loop.checkpoint import (
+    Checkpoints,
+    Damaged,
+    restore,
+    restore_newest,
+    set_aside,
+    variables_of,
+)
+from beamfeed.trainer.loop.metrics import MetricsLog
+from beamfeed.trainer.loop.optimizer import averaged, make_optimizer
+from beamfeed.trainer.loop.plots import Pictures
+from beamfeed.trainer.loop.profile import StepProfile
+from beamfeed.trainer.loop.replicas import spread_seeds
+from beamfeed.trainer.loop.results import describe_epoch
+from beamfeed.trainer.loop.start import Start
+from beamfeed.trainer.loop.state import TrainingState, until_evaluation
+from beamfeed.trainer.loop.steps import NORM, make_eval_steps, make_train_steps, zero_eval, zero_train
+from beamfeed.trainer.loop.watch import find_watched
+from beamfeed.trainer.loop.workdir import note_done, remove_files
+from beamfeed.trainer.tasks.objective import LOSS, Objective, Sums
+
+CALL_SECONDS = 0.5  # about as long as a call of many steps takes: what is watched, and SIGTERM, wait for its end
+MOST_STEPS = 1024  # in a call
+
+
+class Training:
+    """A training run under way: the model, its state and all that serves them. Every worker makes one.
+
+    Args:
+      job: the job; `output.path` is where the dataset is.
+      manifest: the dataset's manifest.
+      cluster: as `beamfeed.trainer.cluster.strategy.connect` returns it.
+      watchdog: is told that the training run goes on.
+      start: how it is started.
+    """
+
+    def __init__(
+        self,
+        job: TrainingJob,
+        manifest: Manifest,
+        cluster: Cluster,
+        watchdog: Watchdog,
+        start: Start,
+    ):
+        self.job, self.manifest, self.cluster, self.watchdog = job, manifest, cluster, watchdog
+        self.names = RunLayout(job.train.workdir)
+        train = job.train
+        check_split(manifest, "train", train.feed.batch_size, whole=True)
+        self.objective = Objective(train.task, manifest)
+        self.watched = find_watched(train.watch, self.objective)
+        with cluster.strategy.scope(), computing_in(train.devices.precision):
+            self.model = models.build(train.model, self.objective.signature, train.seed)
+            if train.devices.xla:
+                without_cudnn(self.model)
+            self.optimizer = make_optimizer(
+                train.optimizer, self.model.trainable_variables, train.devices.precision == "mixed_float16"
+            )
+        self.steps = train_steps(windows_in(manifest, "train"), train.feed.batch_size)  # of an epoch
+        self.feed = Feed(job, manifest, cluster, self.objective.fields(), start.kept)
+        self._train = make_train_steps(
+            cluster.strategy,
+            self.model,
+            self.objective,
+            self.optimizer,
+            train.feed.batch_size,
+            train.optimizer.clip_norm,
+            train.devices.xla,
+            train.devices.accumulate,
+        )
+        self._eval = make_eval_steps(cluster.strategy, self.model, self.objective)
+        self._checkpoints = Checkpoints(self.names.checkpoints, train.checkpoint.keep)
+        # Each checkpoint that is kept names the best weights of its time, and the next best are written before it is.
+        self._best = Checkpoints(self.names.best, train.checkpoint.keep + 1)
+        self.pictures = Pictures(job, manifest, self.objective)
+        self._at_a_time, self._spent, self._saved = 1, 0.0, time.monotonic()
+        self._evaluated: set[str] = set()
+        self.together = Together(cluster, watchdog)
+        self._profile = StepProfile(start.profile if cluster.worker.is_chief else None, self.names.tensorboard)
+        self._bounds = StepProfile(start.profile, "")  # of calls, alike on all workers
+
+    def restore(self, step: int | None = None, once: str = "") -> TrainingState:
+        """Puts the last checkpoint that is whole into model and optimizer, or that of a step; the same on every worker.
+
+        What is newer is set aside: it would be taken for what comes after, and best weights for the best. A run that
+        was finished and goes back to a step is not finished any more.
+
+        Raises:
+          UserError: if the workers find different ones, or none can be read.
+        """
+        variables = variables_of(self.model, self.optimizer)
+        found, damaged = restore_newest(self.names.checkpoints, variables, step)
+        state = found or TrainingState()
+        if not self.cluster.all_same(state.step % 2**24):
+            raise UserError(
+                f"{self.names.workdir}: the workers do not find the same checkpoint; is this a shared folder?"
+            )
+        if self.cluster.worker.is_chief:
+            for error in damaged:
+                print(f"{error}; going on from step {state.step}", file=sys.stderr)
+            if step is not None:
+                remove_files([self.names.complete])
+            for folder in (self.names.checkpoints, self.names.best):
+                set_aside(folder, state.step)
+            if step is not None:
+                note_done(self.job.train.workdir, once)
+        self.cluster.barrier()
+        if state.best_step and state.best_step not in find_checkpoints(self.names.best):
+            if self.cluster.worker.is_chief:
+                told = f"{self.names.best}: the weights of step {state.best_step}, the best by then, are gone"
+                print(f"{told}; those of the next epoch are kept", file=sys.stderr)
+            state = state._replace(best=None, best_step=0)
+        spread_seeds(self.cluster.strategy, self.model)
+        return state
+
+    def run(self, batches: Any, state: TrainingState, metrics: MetricsLog) -> TrainingState:
+        """Runs the steps up to the next evaluation.
+
+        Raises:
+          JobFailed: if the loss is not finite, on every worker at the same step.
+          Preempted: if a worker was asked to stop.
+        """
+        totals = self._sums_of(state)
+        if not self._spent:
+            self.watchdog.long("the first step, which is compiled")
+        while left := until_evaluation(state, self.steps, self.job.train):
+            state = state.next_epoch(self.steps)
+            before, began = state, time.perf_counter()
+            most = min(self._until_checkpoint(state), self._bounds.limit(state.step))
+            steps = min(self._at_a_time, self.steps - state.done, left, most)
+            sent = tf.constant([float(self.watchdog.stop_asked), self._spent])
+            with self._profile.recording(state.step):
+                totals, received = self._train(batches, tf.constant(steps), totals, sent)
+                received = received.numpy()  # waits
+            stop, spent = (float(value) / self.cluster.strategy.num_replicas_in_sync for value in received)
+            self._spent = time.perf_counter() - began
+            state = state.train(steps, {name: sums.numpy().tolist() for name, sums in totals.items()}, self._spent)
+            self.watchdog.alive("training", self._spent)
+            for name, what in ((LOSS, "the loss"), (NORM, "the norm of the gradients")):
+                if not math.isfinite(state.sums[name]):
+                    raise JobFailed(
+                        f"{what} is {state.sums[name]} in epoch {state.epoch + 1}, by step {state.step}; "
+                        "try a lower train.optimizer.learning_rate, and look for extreme values in the data"
+                    )
+            metrics.step(before, state, self.job.train.feed.batch_size, self.optimizer)
+            self._pace(spent)
+            if stop:
+                self.save(state)
+                self._checkpoints.wait()
+                raise Preempted
+            if left > steps:
+                self._save_if_due(state)
+        return state
+
+    def _sums_of(self, state: TrainingState) -> Sums:
+        """The sums so far. Those of metrics that the job did not have then begin here."""
+        zero = zero_train(self.objective)
+        # NumPy takes null, which stands for no number.
+        kept = {name: tf.constant(np.array(state.sums[name], np.float64)) for name in zero if name in state.sums}
+        return {
+            name: kept[name] if name in kept and kept[name].shape == one.shape else one for name, one in zero.items()
+        }
+
+    def _pace(self, spent: float) -> None:
+        """More steps in a call, or fewer; `spent` is the mean of all workers, so all decide alike."""
+        if 0 < spent < CALL_SECONDS / 2:
+            self._at_a_time = min(2 * self._at_a_time, MOST_STEPS)
+        elif spent > 2 * CALL_SECONDS:
+            self._at_a_time = max(1, self._at_a_time // 2)
+
+    def _until_checkpoint(self, state: TrainingState) -> int:
+        every = self.job.train.checkpoint.every_steps
+        return MOST_STEPS if every is None else every - state.step % every
+
+    def _save_if_due(self, state: TrainingState) -> None:
+        checkpoint = self.job.train.checkpoint
+        if checkpoint.every_steps is not None and state.step % checkpoint.every_steps == 0:
+            self.save(state)
+        elif time.monotonic() - self._saved > seconds_of(checkpoint.every) and not self._checkpoints.writing:
+            self._write(state)  # each worker has a clock of its own, but the chief alone writes
+
+    def save(self, state: TrainingState) -> None:
+        """Writes a checkpoint in the background, once the one before is written. Every worker calls this."""
+        self.together("saving", self._checkpoints.wait)
+        self._write(state)
+
+    def _write(self, state: TrainingState) -> None:
+        self._saved = time.monotonic()
+        if self.cluster.worker.is_chief:
+            self._checkpoints.save(state, variables_of(self.model, self.optimizer))
+
+    def save_best(self, state: TrainingState) -> None:
+        """Keeps the weights; before the checkpoint that says so, so that none can be ahead of them."""
+        if self.cluster.worker.is_chief:
+            self._best.save(state, variables_of(self.model))
+        self.together("saving the best weights", self._best.wait)
+
+    def restore_best(self, state: TrainingState) -> None:
+        """Puts the best weights into the model of every worker; a whole epoch must have been run."""
+        self.together("saving", self._checkpoints.wait)
+        self.watchdog.long("reading the best weights")
+        if not state.best_step:
+            return  # they are gone, and no epoch came after: the last ones are all there is
+        try:
+            restore(self.names.best, state.best_step, variables_of(self.model))
+        except Damaged as error:
+            raise UserError(f"{error}; --from-step goes back to a checkpoint before it") from error
+
+    def evaluate(self, split: Any) -> dict[str, float | None] | None:
+        """The mean loss of a split's windows, each counted once, and what else is measured; None if it is empty."""
+        if split in self._evaluated:
+            self.watchdog.alive("evaluation", self._spent)
+        else:
+            self.watchdog.long("the first evaluation, which is compiled")
+        self._evaluated.add(split)
+        zero = zero_eval(self.objective)
+
+        def alive() -> None:
+            self.watchdog.alive("evaluation", self._spent)
+
+        sums = self.feed.evaluate(self._eval, split, zero, self._at_a_time, alive)
+        return None if sums is None else self.objective.values(sums, sums["windows"])
+
+    def end(self, state: TrainingState, metrics: MetricsLog) -> TrainingState:
+        """Evaluates the weights, or their averages, keeps them if they are the best, and tells of it."""
+        train, began = self.job.train, time.perf_counter()
+        trained = self.objective.values(state.sums, state.since)
+        with averaged(self.model, self.optimizer):
+            evaluated = self.evaluate("eval")
+            seconds = time.perf_counter() - began
+            metrics.add(describe_epoch(state, train, self.optimizer, trained, evaluated, seconds))
+            decides = trained if evaluated is None else evaluated
+            min_delta = train.early_stopping.min_delta if train.early_stopping else 0.0
+            state = state.evaluate(self.watched.score(decides), decides, min_delta).next_epoch(self.steps)
+            if state.best_step == state.step:
+                self.save_best(state)
+
+            def tell() -> None:
+                metrics.write(self.model)
+                if metrics.picture_is_due():
+                    metrics.pictures(state.step, self.pictures.draw(self.model))
+                note_new_data(self.job, self.manifest)
+
+            self.together("telling of it", tell)
+        return state
+
+    def close(self) -> None:
+        self.together.close()
+        self._profile.close()
+        self._checkpoints.close()
+        self._best.close()
+
+
+def without_cudnn(model: keras.Model) -> None:
+    """Lets recurrent layers compute by operations that XLA can compile: cuDNN's kernels it cannot."""
+    for layer in model._flatten_layers():
+        if getattr(layer, "use_cudnn", False):
+            layer.use_cudnn = False
+
+
+@contextmanager
+def computing_in(precision: str) -> Iterator[None]:
+    """Keras makes layers that compute in this precision; their weights stay float32."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(precision)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def note_new_data(job: TrainingJob, manifest: Manifest) -> None:
+    """Tells that the dataset was preprocessed anew; this training run goes on with what it began with."""
+    if find_fingerprint(job.output.path) != manifest.fingerprint:
+        print(
+            f"{job.output.path}: was preprocessed anew while this training runs; it goes on with the data "
+            "it began with, and cannot be started again on the new ones without --restart",
+            file=sys.stderr,
+        )

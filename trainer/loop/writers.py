@@ -1,0 +1,82 @@
+"""Where the metrics of a training run are written beside metrics.jsonl. All of them are told the same, on the chief."""
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from beamfeed.contract import storage
+from beamfeed.contract.dataset.layout import RunLayout
+
+
+class Writer(Protocol):
+    """Is told of a training run."""
+
+    def steps(self, step: int, values: Mapping[str, float]) -> None:
+        """Means over the steps of a call, by name, after so many steps."""
+
+    def evaluation(self, lines: list[dict[str, Any]]) -> None:
+        """All lines of metrics.jsonl; the last one is new."""
+
+    def pictures(self, step: int, pngs: Mapping[str, bytes]) -> None:
+        """What the model makes of a sample, by name."""
+
+    def close(self) -> None:
+        """Nothing comes any more."""
+
+
+class TensorBoard:
+    """The folder `tensorboard`: scalars of calls under `steps/`, of evaluations by their names, and pictures."""
+
+    def __init__(self, names: RunLayout):
+        self._writer = tf.summary.create_file_writer(names.tensorboard)
+
+    def steps(self, step: int, values: Mapping[str, float]) -> None:
+        with self._writer.as_default(step=step):
+            for name, value in values.items():
+                tf.summary.scalar(f"steps/{name}", value)
+
+    def evaluation(self, lines: list[dict[str, Any]]) -> None:
+        with self._writer.as_default(step=lines[-1]["step"]):
+            for name, value in lines[-1].items():
+                if name not in ("epoch", "step") and value is not None:
+                    tf.summary.scalar(name, value)
+        self._writer.flush()
+
+    def pictures(self, step: int, pngs: Mapping[str, bytes]) -> None:
+        with self._writer.as_default(step=step):
+            for name, png in pngs.items():
+                tf.summary.image(name, tf.image.decode_png(png, channels=3)[None])
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Csv:
+    """The file metrics.csv: a line for each evaluation, a column for each name; empty where there is no number."""
+
+    def __init__(self, names: RunLayout):
+        self._path = names.metrics_csv
+
+    def steps(self, step: int, values: Mapping[str, float]) -> None:
+        pass
+
+    def evaluation(self, lines: list[dict[str, Any]]) -> None:
+        columns = list(dict.fromkeys(name for line in lines for name in line))  # metrics may be added to a job
+        text = io.StringIO()
+        table = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+        table.writeheader()
+        table.writerows(lines)
+        storage.write_text(self._path, text.getvalue())
+
+    def pictures(self, step: int, pngs: Mapping[str, bytes]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+WRITERS: dict[str, Callable[[RunLayout], Writer]] = {"tensorboard": TensorBoard, "csv": Csv}
