@@ -88,7 +88,8 @@ def test_what_it_raises_is_one_line_with_its_place(module, run):
     code, error, _ = run(f"{name}:fails")
     assert code == 2
     assert error.splitlines()[-1].startswith(f"train.callbacks: {name}:fails failed: KeyError: aucc (")
-    assert f"{name}.py:30)" in error.splitlines()[-1]
+    place = OWN.splitlines().index('    return line["aucc"]') + 1
+    assert f"{name}.py:{place})" in error.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
