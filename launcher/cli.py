@@ -94,6 +94,9 @@ def build_parser() -> argparse.ArgumentParser:
             "--from-step", type=_positive, metavar="N", help="train from the checkpoint of this step, not from the last"
         )
         command.add_argument(
+            "--once", metavar="NAME", help="with one of these: a start of this name that was done is not done again"
+        )
+        command.add_argument(
             "--profile-steps",
             type=_steps,
             metavar="A-B",

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shlex
 import sys
 
 from beamfeed.contract.dataset.layout import RunLayout
@@ -31,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
         beam_options=args.beam_options,
         from_step=getattr(args, "from_step", None),
         profile_steps=getattr(args, "profile_steps", None),
+        once=getattr(args, "once", None),
     )
     if args.dry_run:
         print(describe_plan(plan))
@@ -64,6 +66,9 @@ def find_learning_rate(args: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "beamfeed.trainer.tools.find_rate", "--job", args.job]
     for override in overrides:
         command += ["--set", override]
+    if args.dry_run:
+        print(shlex.join(command))
+        return 0
     return run_together("find-lr", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
 

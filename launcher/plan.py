@@ -45,6 +45,7 @@ def make_plan(
     beam_options: Sequence[str] = (),
     from_step: int | None = None,
     profile_steps: str | None = None,
+    once: str | None = None,
 ) -> Plan:
     """Reads the job file, looks at what is there already, and returns what is to be done.
 
@@ -57,6 +58,7 @@ def make_plan(
       beam_options: passed on to the preprocessing command
       from_step: train from the checkpoint of this step
       profile_steps: `A-B`, steps that training records for a profile
+      once: names this start; one of this name that was done is not done again
 
     Raises:
       UserError: if the job file is wrong or nothing matches its input.
@@ -87,13 +89,14 @@ def make_plan(
         stages.append(preprocess_stage(job, arguments, complete, why, data, beam_options))
     if TRAIN in names and job.train is not None:
         start = "--restart" if restart else ""
+        named = () if once is None else (f"--once={once}",)
         if job.train.floor:
             more = floor_overrides(job.train)
             floor = load_job(job_path, [*overrides, *more])
-            stages.append(train_stage(floor, (*arguments, *_as_arguments(more)), data, start, name=FLOOR))
+            stages.append(train_stage(floor, (*arguments, *_as_arguments(more), *named), data, start, name=FLOOR))
         start = start if from_step is None else f"--from-step={from_step}"
         recorded = () if profile_steps is None else (f"--profile-steps={profile_steps}",)
-        stages.append(train_stage(job, (*arguments, *recorded), data, start))
+        stages.append(train_stage(job, (*arguments, *named, *recorded), data, start))
     return Plan(job, job_path, tuple(stages))
 
 
@@ -120,7 +123,7 @@ def smoke_test_overrides(job: Job, assets: int) -> list[str]:
 def floor_overrides(train: Train) -> list[str]:
     """Overrides that make of a training run that of its linear floor."""
     workdir = _as_yaml(RunLayout(train.workdir).floor)
-    return ["train.model={name: linear}", f"train.workdir={workdir}", "train.floor=false"]
+    return ["train.model={name: linear}", f"train.workdir={workdir}", "train.floor=false", "train.callbacks=[]"]
 
 
 def find_files(job: Job) -> tuple[list[FileStat], list[str]]:

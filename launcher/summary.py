@@ -71,6 +71,7 @@ def _training(layout: RunLayout, result: TrainResult, seconds: float | None, flo
     rows = [
         ("training run", layout.workdir),
         ("epochs", f"{result.epochs}{stopped}"),
+        *([("steps", f"{result.steps:,}")] if result.steps else []),
         ("workers", str(result.workers)),
         ("train loss", f"{_loss(result.first_loss)} -> {_loss(result.last_loss)}"),
         ("best loss", _numbers(result.best_loss, result.metrics)),

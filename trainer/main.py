@@ -108,7 +108,7 @@ def train(
             from beamfeed.trainer.loop.train import train_and_evaluate
 
             stack.callback(remove_copies)
-            check_run(cluster, job, manifest)
+            check_run(cluster, job, manifest, start.profile if start else None)
             watchdog.long("getting ready")
             watchdog.save_on_sigterm()
             outcome = train_and_evaluate(job, manifest, cluster, watchdog, start)
@@ -133,12 +133,17 @@ def train(
             raise Lost(watchdog.describe_others()) from error
 
 
+def describe_length(result: TrainResult) -> str:
+    """`8 epochs`; in steps, where it ended before its first epoch did."""
+    return f"{result.epochs} epochs" if result.epochs else f"{result.steps:,} steps"
+
+
 def describe_result(result: TrainResult) -> str:
     """`8 epochs, best loss 0.012345, test loss 0.012345`; with what is watched first, if that is another."""
     best = "-" if result.best is None else f"{result.best:.6f}"
     tested = result.test_loss if result.watched == "loss" else result.test_metrics.get(result.watched)
     found = "" if tested is None else f", test {result.watched.replace('_', ' ')} {tested:.6f}"
-    return f"{result.epochs} epochs, best {result.watched.replace('_', ' ')} {best}{found}"
+    return f"{describe_length(result)}, best {result.watched.replace('_', ' ')} {best}{found}"
 
 
 def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> int:
@@ -161,7 +166,7 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
             for change in changes_of(job) if worker.is_chief else ():
                 print(change, file=sys.stderr)
             how = "stopped early after" if found.stopped_early else "ran"
-            print(f"{job.train.workdir}: nothing to do, the training run {how} {found.epochs} epochs")
+            print(f"{job.train.workdir}: nothing to do, the training run {how} {describe_length(found)}")
             return 0
         profile = parse_steps(arguments.profile_steps) if arguments.profile_steps else None
         start = Start(restart, from_step, arguments.once, profile, [] if kept is None else kept)

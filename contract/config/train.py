@@ -79,7 +79,7 @@ class Optimizer(Section):
     weight_decay: Annotated[float, Field(ge=0)] | None = Field(
         default=None,
         description="Share of each weight that a step takes off, times the learning rate (adamw: 0.004); not of "
-        "biases and scales of normalization, which have one dimension.",
+        "biases, nor of what has one dimension, as scales of normalization.",
     )
     clip_norm: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="The gradients of a step are scaled down to this norm, all together."

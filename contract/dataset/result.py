@@ -16,8 +16,8 @@ class TrainResult(BaseModel):
     steps: int = Field(default=0, description="Steps that were run.")
     stale: int = Field(description="Evaluations since the watched loss was at its best.")
     stopped_early: bool = Field(description="Whether early stopping ended it.")
-    first_loss: float | None = Field(description="Train loss of the first epoch.")
-    last_loss: float | None = Field(description="Train loss of the last epoch.")
+    first_loss: float | None = Field(description="Train loss of the steps before the first evaluation.")
+    last_loss: float | None = Field(description="Train loss of the steps before the last evaluation.")
     watched: str = Field(default="loss", description="What decided which weights are the best.")
     best: float | None = Field(
         default=None,
@@ -31,7 +31,7 @@ class TrainResult(BaseModel):
     test_metrics: dict[str, float | None] = Field(
         default={}, description="What else the task measures on the test split; empty where there is none."
     )
-    seconds: float = Field(description="Of all epochs.")
+    seconds: float = Field(description="Of all steps and evaluations.")
     workers: int = Field(description="How many trained together at the end.")
 
 

@@ -141,6 +141,10 @@ class _Oracle:
         found.assets = len(accepted) + len(rejected)
         if self._too_many(len(accepted), len(rejected)):
             return found
+        values = {row.split for rows in series.values() for row in rows}
+        if self._not_found(values) and not found.rejects:  # else they may be in what is set aside
+            found.exits, found.message = {2}, "is not a value of"
+            return found
         found.rows_read = sum(self.rows[name] for name in accepted)
         self._finish(accepted, trains)
         return found
@@ -156,6 +160,12 @@ class _Oracle:
                 found.exits = found.exits - {0} | {2}
                 found.message = "|".join(filter(None, [found.message, f"split.{empty[0]}"]))
         return found.exits != {0}
+
+    def _not_found(self, values: set[str | None]) -> set[str]:
+        """Values that the lists of a split name, and no row has."""
+        split = self.job["split"]
+        named = {value for name in SPLITS for value in split.get(name, [])} if split["by"] == "column" else set()
+        return named - values
 
     def _too_many(self, accepted: int, rejected: int) -> bool:
         """Whether more is set aside than the limit allows, or nothing is left."""

@@ -56,10 +56,17 @@ def check_same(cluster: Cluster, told: Mapping[str, str]) -> None:
         raise UserError(f"the workers have different training runs before them ({values}); give all of them one job")
 
 
-def check_run(cluster: Cluster, job: TrainingJob, manifest: Manifest) -> None:
-    """As `check_same`, of the versions first: others may know other keys."""
+def check_run(cluster: Cluster, job: TrainingJob, manifest: Manifest, profile: tuple[int, int] | None = None) -> None:
+    """As `check_same`, of the versions first: others may know other keys.
+
+    Args:
+      cluster: the workers.
+      job: that this one was given.
+      manifest: of the dataset.
+      profile: steps that are recorded; calls end there on all workers.
+    """
     check_same(cluster, versions())
-    check_same(cluster, identity(job, manifest))
+    check_same(cluster, {**identity(job, manifest), "--profile-steps": str(profile)})
 
 
 def _number(text: str) -> int:

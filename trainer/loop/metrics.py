@@ -45,11 +45,19 @@ class MetricsLog:
       measured: the names of what the task measures, with `loss`.
       train: the section of the job.
       steps: of an epoch.
+      callbacks: the user's own.
       is_chief: whether to write and to print.
     """
 
     def __init__(
-        self, names: RunLayout, state: TrainingState, measured: list[str], train: Train, steps: int, is_chief: bool
+        self,
+        names: RunLayout,
+        state: TrainingState,
+        measured: list[str],
+        train: Train,
+        steps: int,
+        callbacks: Callbacks,
+        is_chief: bool,
     ):
         self._names = names
         self._measured = measured
@@ -59,7 +67,7 @@ class MetricsLog:
         self.epochs: list[Epoch] = [line for line in _read(names.metrics) if line["step"] <= last]
         self._total = train.epochs
         self._writers = [WRITERS[name](names) for name in train.writers] if is_chief else []
-        self._callbacks = Callbacks(train.callbacks if is_chief else ())
+        self._callbacks = callbacks
         self._drawn = -PICTURE_SECONDS
         total = train.epochs * steps if train.max_steps is None else min(train.epochs * steps, train.max_steps)
         hidden = not (is_chief and sys.stderr.isatty())

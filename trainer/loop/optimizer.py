@@ -68,7 +68,9 @@ def make_optimizer(
     optimizer = kinds[section.name](rate, **decay, **average)
     if optimizer.weight_decay:
         # Biases, and offsets and scales of normalization: pulled to 0, they would say less, not something simpler.
-        optimizer.exclude_from_weight_decay(var_list=[weight for weight in weights if len(weight.shape) <= 1])
+        # That of a GRU has two dimensions, so it is known by its name.
+        kept = [weight for weight in weights if len(weight.shape) <= 1 or weight.name == "bias"]
+        optimizer.exclude_from_weight_decay(var_list=kept)
     # Keras would add the gradients up among replicas, which is done already. It
     # has no switch for that; tests compare several replicas with one.
     optimizer._all_reduce_sum_gradients = lambda pairs: pairs
@@ -77,17 +79,26 @@ def make_optimizer(
     return made
 
 
+def _averages(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> list[tuple[keras.Variable, keras.Variable]]:
+    """Each weight and its moving average; none where the optimizer keeps none, or has made no step."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if not inner.use_ema or not int(inner.iterations.numpy()):  # each may be skipped, as its gradients overflow
+        return []
+    return list(zip(model.trainable_variables, inner._model_variables_moving_average, strict=True))
+
+
+def keep_averages(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
+    """The weights of the model become their moving averages, where the optimizer keeps them."""
+    for weight, average in _averages(model, optimizer):
+        weight.assign(average.numpy())
+
+
 @contextmanager
 def averaged(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
     """In the block, the weights of the model are their moving averages, where the optimizer keeps them."""
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
-    if not inner.use_ema:
-        yield
-        return
-    pairs = list(zip(model.trainable_variables, inner._model_variables_moving_average, strict=True))
+    pairs = _averages(model, optimizer)
     weights = [weight.numpy() for weight, _ in pairs]
-    for weight, average in pairs:
-        weight.assign(average.numpy())
+    keep_averages(model, optimizer)
     try:
         yield
     finally:

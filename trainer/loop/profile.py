@@ -20,7 +20,7 @@ class StepProfile:
     def __init__(self, steps: tuple[int, int] | None, folder: str):
         self._first, self._last = steps or (NONE, NONE)
         self._folder = folder
-        self._running = False
+        self._running, self._recorded = False, 0
 
     def limit(self, step: int) -> int:
         """How many steps may run in a call, after so many: up to the range, or one of it."""
@@ -39,7 +39,11 @@ class StepProfile:
             self._running = True
         with tf.profiler.experimental.Trace("train", step_num=step + 1, _r=1):
             yield
-        if step + 1 == self._last:
+        self._recorded = step + 1
+
+    def end(self, step: int) -> None:
+        """Writes what was recorded if the range is over after so many steps; outside of what is timed."""
+        if self._running and step >= self._last:
             self.close()
 
     def close(self) -> None:
@@ -47,4 +51,8 @@ class StepProfile:
         if self._running:
             self._running = False
             tf.profiler.experimental.stop()
-            print(f"{self._folder}: holds a profile of the steps {self._first} to {self._last}", file=sys.stderr)
+            told = f"holds a profile of the steps {self._first} to {self._recorded}"
+            print(f"{self._folder}: {told}", file=sys.stderr)
+        elif self._first != NONE and not self._recorded:
+            told = f"the steps {self._first} to {self._last} were not run by this start, so there is no profile of them"
+            print(f"{self._folder}: {told}", file=sys.stderr)

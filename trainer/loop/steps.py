@@ -157,7 +157,9 @@ def add_parts(function: Callable[[Fields], Any], fields: Fields, parts: int) -> 
         return number + 1, tf.nest.map_structure(tf.add, total, of_part(number))
 
     # The first by itself: it says what to begin with. None is empty, which not every layer takes.
-    _, total = tf.while_loop(lambda number, _: number * size < batch, add_next, (1, of_part(tf.constant(0))))
+    first = of_part(tf.constant(0))
+    # One at a time: several would need the memory that parts are to save.
+    _, total = tf.while_loop(lambda number, _: number * size < batch, add_next, (1, first), parallel_iterations=1)
     return total
 
 

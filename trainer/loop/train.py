@@ -16,7 +16,7 @@ from beamfeed.trainer.feed.read_errors import explained
 from beamfeed.trainer.loop.metrics import Epoch, MetricsLog
 from beamfeed.trainer.loop.results import describe_run
 from beamfeed.trainer.loop.start import Start
-from beamfeed.trainer.loop.state import is_over
+from beamfeed.trainer.loop.state import is_over, until_evaluation
 from beamfeed.trainer.loop.training import Training
 from beamfeed.trainer.loop.workdir import claim
 
@@ -48,7 +48,7 @@ def train_and_evaluate(
     """Trains the job's model on a dataset, from the last checkpoint on, and evaluates the best weights.
 
     Every worker calls this, and must not end before the chief has: it would take the
-    chief with it. After each epoch all windows of the eval split are
+    chief with it. After each epoch, or so many steps, all windows of the eval split are
     evaluated once and a checkpoint is written; the weights with the best eval
     loss, or what else is watched (of the train split, where there is no eval
     split), are evaluated on the test split and returned.
@@ -81,10 +81,15 @@ def train_and_evaluate(
         watchdog.long("reading the last checkpoint")
         state = training.restore(start.from_step, start.once)
         measured = training.objective.names()
-        metrics = MetricsLog(training.names, state, measured, train, training.steps, cluster.worker.is_chief)
+        metrics = MetricsLog(
+            training.names, state, measured, train, training.steps, training.callbacks, cluster.worker.is_chief
+        )
         stack.callback(metrics.close)
         batches = None
-        while not is_over(state.epoch, state.step, state.stale, train):
+        # What was stopped right before its last evaluation is over, and still to be evaluated.
+        while not is_over(state.epoch, state.step, state.stale, train) or (
+            state.since and not until_evaluation(state, training.steps, train)
+        ):
             if batches is None:
                 watchdog.long("opening the data")
                 at = state.next_epoch(training.steps)

@@ -26,6 +26,7 @@ from beamfeed.trainer.cluster.together import Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.feed.distributed import Feed
 from beamfeed.trainer.feed.sharding import check_split, train_steps, windows_in
+from beamfeed.trainer.loop.callbacks import Callbacks
 from beamfeed.trainer.loop.checkpoint import (
     Checkpoints,
     Damaged,
@@ -35,7 +36,7 @@ from beamfeed.trainer.loop.checkpoint import (
     variables_of,
 )
 from beamfeed.trainer.loop.metrics import MetricsLog
-from beamfeed.trainer.loop.optimizer import averaged, make_optimizer
+from beamfeed.trainer.loop.optimizer import averaged, keep_averages, make_optimizer
 from beamfeed.trainer.loop.plots import Pictures
 from beamfeed.trainer.loop.profile import StepProfile
 from beamfeed.trainer.loop.replicas import spread_seeds
@@ -103,6 +104,7 @@ class Training:
         self._at_a_time, self._spent, self._saved = 1, 0.0, time.monotonic()
         self._evaluated: set[str] = set()
         self.together = Together(cluster, watchdog)
+        self.callbacks = Callbacks(train.callbacks if cluster.worker.is_chief else ())
         self._profile = StepProfile(start.profile if cluster.worker.is_chief else None, self.names.tensorboard)
         self._bounds = StepProfile(start.profile, "")  # of calls, alike on all workers
 
@@ -132,10 +134,11 @@ class Training:
             if step is not None:
                 note_done(self.job.train.workdir, once)
         self.cluster.barrier()
-        if state.best_step and state.best_step not in find_checkpoints(self.names.best):
+        # All drop it or none: what they see of a shared folder may differ for a moment.
+        if not self.cluster.all_are(not state.best_step or state.best_step in find_checkpoints(self.names.best)):
             if self.cluster.worker.is_chief:
                 told = f"{self.names.best}: the weights of step {state.best_step}, the best by then, are gone"
-                print(f"{told}; those of the next epoch are kept", file=sys.stderr)
+                print(f"{told}; those of the next evaluation are kept", file=sys.stderr)
             state = state._replace(best=None, best_step=0)
         spread_seeds(self.cluster.strategy, self.model)
         return state
@@ -170,7 +173,9 @@ class Training:
                         "try a lower train.optimizer.learning_rate, and look for extreme values in the data"
                     )
             metrics.step(before, state, self.job.train.feed.batch_size, self.optimizer)
-            self._pace(spent)
+            self._profile.end(state.step)
+            if steps == self._at_a_time:
+                self._pace(spent)
             if stop:
                 self.save(state)
                 self._checkpoints.wait()
@@ -189,7 +194,10 @@ class Training:
         }
 
     def _pace(self, spent: float) -> None:
-        """More steps in a call, or fewer; `spent` is the mean of all workers, so all decide alike."""
+        """After a call of as many steps as may be: more of them in the next, or fewer.
+
+        `spent` is the mean of all workers, so all decide alike.
+        """
         if 0 < spent < CALL_SECONDS / 2:
             self._at_a_time = min(2 * self._at_a_time, MOST_STEPS)
         elif spent > 2 * CALL_SECONDS:
@@ -223,11 +231,12 @@ class Training:
         self.together("saving the best weights", self._best.wait)
 
     def restore_best(self, state: TrainingState) -> None:
-        """Puts the best weights into the model of every worker; a whole epoch must have been run."""
+        """Puts the best weights into the model of every worker; they must have been evaluated once."""
         self.together("saving", self._checkpoints.wait)
         self.watchdog.long("reading the best weights")
-        if not state.best_step:
-            return  # they are gone, and no epoch came after: the last ones are all there is
+        if not state.best_step:  # they are gone, and no evaluation came after: the last ones are all there is
+            keep_averages(self.model, self.optimizer)
+            return
         try:
             restore(self.names.best, state.best_step, variables_of(self.model))
         except Damaged as error:

@@ -12,12 +12,14 @@ import math
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from beamfeed.contract import storage, streams
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.trainer.feed.remote import set_reads
@@ -27,7 +29,8 @@ from beamfeed.trainer.tools.table import table
 
 LOWEST, HIGHEST, STEPS = 1e-6, 10.0, 150
 KEEPS = 0.9  # of the smoothed loss, from step to step
-TOO_HIGH = 4.0  # times the lowest loss so far
+TOO_HIGH = 4.0  # times as far above the lowest loss as the first one
+FEWEST = 16  # steps, before a loss may be too high: the first ones are of one batch each
 SHOWN = 16  # lines of the table
 
 
@@ -59,13 +62,16 @@ def steepest(rates: Sequence[float], losses: Sequence[float]) -> float | None:
     return found
 
 
-def try_rates(job: TrainingJob, manifest: Manifest, steps: int) -> tuple[list[float], list[float]]:
+def try_rates(
+    job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] | None = None
+) -> tuple[list[float], list[float]]:
     """Trains the job's model for so many steps or fewer, each at a higher rate, and keeps nothing.
 
     Args:
       job: without a schedule of the rate.
       manifest: of its dataset.
       steps: at most.
+      kept: see `beamfeed.trainer.feed.distributed.Feed`.
 
     Returns:
       The rates, and the smoothed loss after the step before each.
@@ -75,7 +81,7 @@ def try_rates(job: TrainingJob, manifest: Manifest, steps: int) -> tuple[list[fl
     from beamfeed.trainer.tasks.objective import LOSS
     from beamfeed.trainer.tools.job_steps import make_job_steps
 
-    trained = make_job_steps(job, manifest)
+    trained = make_job_steps(job, manifest, kept)
     inner = getattr(trained.optimizer, "inner_optimizer", trained.optimizer)
     assert isinstance(inner, keras.optimizers.Optimizer)
     rates, losses = [], []
@@ -86,9 +92,15 @@ def try_rates(job: TrainingJob, manifest: Manifest, steps: int) -> tuple[list[fl
             break
         rates.append(rate)
         losses.append(loss)
-        if smooth(losses)[-1] > TOO_HIGH * min(smooth(losses)):
+        if len(rates) > FEWEST and is_too_high(smooth(losses)):
             break
     return rates, smooth(losses)
+
+
+def is_too_high(losses: Sequence[float]) -> bool:
+    """Whether the last loss is far above where it began, by what was gained in between."""
+    lowest = min(losses)
+    return losses[-1] - lowest > TOO_HIGH * max(losses[0] - lowest, 0.25 * abs(losses[0]))
 
 
 def draw(job: TrainingJob, rates: Sequence[float], losses: Sequence[float], chosen: float | None) -> bytes:
@@ -104,21 +116,22 @@ def draw(job: TrainingJob, rates: Sequence[float], losses: Sequence[float], chos
         axes.axvline(chosen, color="C3", label=f"falls fastest: {chosen:.1e}")
     axes.axvline(job.train.optimizer.learning_rate, color="gray", linestyle="--", label="the job's")
     axes.set(title=job.name, xlabel="learning rate", ylabel="loss, smoothed", xscale="log")
-    axes.set_ylim(top=min(max(losses), 2 * losses[0]) * 1.05)
+    low, high = min(losses), max(losses)
+    axes.set_ylim(top=min(high, losses[0] + (losses[0] - low) or high) + 0.05 * (high - low or 1))
     axes.legend()
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
     return buffer.getvalue()
 
 
-def find_rate(job: TrainingJob, manifest: Manifest, steps: int) -> list[str]:
+def find_rate(job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] | None = None) -> list[str]:
     """Draws `<workdir>/learning_rate.png`, and returns what to print.
 
     Raises:
       UserError: if the loss is not finite at the lowest rate.
     """
-    rates, losses = try_rates(job, manifest, steps)
-    if len(rates) < 5:
+    rates, losses = try_rates(job, manifest, steps, kept)
+    if not rates:
         raise UserError(f"the loss is not finite at a learning rate of {LOWEST:g}; look for extreme values in the data")
     chosen = steepest(rates, losses)
     path = RunLayout(job.train.workdir).rates
@@ -135,7 +148,13 @@ def find_rate(job: TrainingJob, manifest: Manifest, steps: int) -> list[str]:
     return [*lines, path]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def _steps(text: str) -> int:
+    if not text.isdecimal() or int(text) < FEWEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {FEWEST}")
+    return int(text)
+
+
+def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> int:
     """Returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     set_reads(os.environ)
@@ -144,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=program, description="Tries learning rates.")
     parser.add_argument("--job", required=True, help="job file, local or gs://")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
-    parser.add_argument("--steps", type=int, default=STEPS, help=f"at most ({STEPS})")
+    parser.add_argument("--steps", type=_steps, default=STEPS, help=f"at most ({STEPS})")
     arguments = parser.parse_args(argv)
     try:
         job = load_as(TrainingJob, arguments.job, [*arguments.set, "train.optimizer.schedule=null"])
@@ -155,7 +174,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             import tensorflow as tf
 
             tf.config.list_physical_devices()  # where there is no GPU, the search for one is reported
-        print("\n".join(find_rate(job, manifest, arguments.steps)))
+        from beamfeed.trainer.feed.read_errors import explained
+
+        with explained(manifest, job.output.path):
+            print("\n".join(find_rate(job, manifest, arguments.steps, kept)))
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
@@ -164,4 +186,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     streams.take_over()
-    sys.exit(streams.flushed(main()))
+    iterators: list[Any] = []  # lives as long as the process
+    leave(streams.flushed(main(kept=iterators)))

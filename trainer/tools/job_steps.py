@@ -15,7 +15,7 @@ from beamfeed.trainer.cluster.strategy import Cluster, connect
 from beamfeed.trainer.feed.distributed import Feed
 from beamfeed.trainer.loop.optimizer import make_optimizer
 from beamfeed.trainer.loop.steps import make_train_steps, zero_train
-from beamfeed.trainer.loop.training import computing_in
+from beamfeed.trainer.loop.training import computing_in, without_cudnn
 from beamfeed.trainer.tasks.objective import Objective, Sums
 
 
@@ -43,23 +43,26 @@ class JobSteps:
         return totals
 
 
-def make_job_steps(job: TrainingJob, manifest: Manifest) -> JobSteps:
+def make_job_steps(job: TrainingJob, manifest: Manifest, kept: list[Any] | None = None) -> JobSteps:
     """Makes the job's model and its steps.
 
     Args:
       job: `output.path` is where the dataset is.
       manifest: of that dataset.
+      kept: see `Feed`.
     """
     cluster = connect(WorkerInfo())
     train = job.train
     objective = Objective(train.task, manifest)
     with cluster.strategy.scope(), computing_in(train.devices.precision):
         model = models.build(train.model, objective.signature, train.seed)
+        if train.devices.xla:
+            without_cudnn(model)
         scaled = train.devices.precision == "mixed_float16"
         optimizer = make_optimizer(train.optimizer, model.trainable_variables, scaled)
     run = make_train_steps(
         cluster.strategy, model, objective, optimizer, train.feed.batch_size, train.optimizer.clip_norm,
         train.devices.xla, train.devices.accumulate,
     )  # fmt: skip
-    batches = Feed(job, manifest, cluster, objective.fields()).train(epoch=0)
+    batches = Feed(job, manifest, cluster, objective.fields(), kept).train(epoch=0)
     return JobSteps(cluster, optimizer, batches, zero_train(objective), run)

@@ -50,7 +50,18 @@ class LocalBackend:
         return [shell_command(process) for process in processes]
 
     def submit(self, stage: Stage) -> "LocalRun":
-        if stage.name == PREPROCESS and (told := workers_told()):
+        told = workers_told(strict=stage.name != PREPROCESS)
+        if (
+            stage.name != PREPROCESS
+            and told
+            and starts_anew(stage)
+            and not any("--once=" in one for one in stage.command)
+        ):
+            raise UserError(
+                f"--restart and --from-step: {told}, and each would do it whenever it is started again; "
+                "name this start, the same on all: --once NAME"
+            )
+        if stage.name == PREPROCESS and told:
             raise UserError(
                 f"{stage.output}: is not preprocessed, and {told}, each of which would do it; "
                 "run 'beamfeed preprocess' once before, where these variables are not set"
@@ -82,14 +93,17 @@ class LocalRun:
                 progress = stack.enter_context(folder)
                 stage = replace(stage, command=(*stage.command, "--progress-dir", progress))
             restarts, reached = 0, newest(stage)
-            if any(part.startswith(STARTS) for part in stage.command):  # counts once, also where it is started again
+            if starts_anew(stage) and not is_named(stage):
+                # It counts once, also where the launcher starts it again.
                 stage = replace(stage, command=(*stage.command, f"--once={uuid.uuid4().hex}"))
             while True:
                 processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
                 code = run_together(stage.name, processes, watching(progress) if progress else None, stage.grace)
-                if newest(stage) > reached:  # over weeks, workers are lost more often than that
-                    restarts, reached = 0, newest(stage)
-                if code < ENDED_BY_SIGNAL or restarts == stage.restarts:
+                if code < ENDED_BY_SIGNAL:
+                    return code
+                if (now := newest(stage)) not in (None, reached):  # over weeks, workers are lost more often than that
+                    restarts, reached = 0, now
+                if restarts == stage.restarts:
                     return code
                 restarts += 1
                 told = f"starts again from its last checkpoint ({restarts} of {stage.restarts})"
@@ -102,15 +116,37 @@ class LocalRun:
         """As `leave`."""
 
 
-def workers_told() -> str:
-    """What the environment of this process says about workers that train together; empty if there is one."""
-    worker = read_worker_info(os.environ)
+def workers_told(strict: bool = True) -> str:
+    """What the environment of this process says about workers that train together; empty if there is one.
+
+    Raises:
+      UserError: if it is not understood; if not `strict`, that counts as one.
+    """
+    try:
+        worker = read_worker_info(os.environ)
+    except UserError:
+        if strict:
+            raise
+        return ""
     return f"{worker.source} says that this is worker {worker.index} of {worker.count}" if worker.count > 1 else ""
 
 
-def newest(stage: Stage) -> int:
-    """The step of the newest checkpoint; 0 without one."""
-    return max(find_checkpoints(stage.checkpoints), default=0) if stage.checkpoints else 0
+def starts_anew(stage: Stage) -> bool:
+    """Whether its command says where to start from."""
+    return any(part.startswith(STARTS) for part in stage.command)
+
+
+def is_named(stage: Stage) -> bool:
+    """Whether its command names this start."""
+    return any(part.startswith("--once=") for part in stage.command)
+
+
+def newest(stage: Stage) -> int | None:
+    """The step of the newest checkpoint, 0 without one; None where the storage does not answer."""
+    try:
+        return max(find_checkpoints(stage.checkpoints), default=0) if stage.checkpoints else 0
+    except (OSError, UserError):
+        return None
 
 
 def worker_processes(stage: Stage, ports: Sequence[int], logs: str) -> list[Process]:

@@ -20,7 +20,7 @@ class Damage:
       apply: changes the picture of a fleet; its docstring says what must happen.
       wants: fields of the plan that it needs, by name: a value, or a list to choose from.
       alone: goes with no other damage.
-      last: comes after all others, as it leaves a file without rows.
+      last: comes after all others, as it hangs on how they leave the files.
       group: the file that it stands in.
     """
 

@@ -133,8 +133,8 @@ def one_stem_in_several_folders(fleet: Fleet, chance: Random) -> None:
 def hive_folders(fleet: Fleet, chance: Random) -> None:
     """machine=A/part-0.parquet: the folder's key is a column, which names the assets."""
     for part in fleet.parts:
-        name = part.path.removesuffix("." + fleet.plan.format)
-        part.path = f"machine={name}/part-0.{fleet.plan.format}"
+        name, _, suffix = part.path.partition(".")  # which another damage may have changed
+        part.path = f"machine={name}/part-0.{suffix}"
     fleet.job["source"]["asset"] = {"column": "machine"}
 
 

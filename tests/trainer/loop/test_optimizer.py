@@ -129,6 +129,18 @@ def test_what_has_one_dimension_does_not_decay(name, scale_loss):
     np.testing.assert_array_equal(bias.numpy(), 1)
 
 
+def test_no_bias_decays_of_whatever_shape():
+    model = keras.Sequential([keras.Input((4, 3)), keras.layers.GRU(2, bias_initializer="ones"), keras.layers.Dense(1)])
+    weights = model.trainable_variables
+    before = [weight.numpy() for weight in weights]
+    optimizer = make_optimizer(Optimizer(name="sgd", learning_rate=0.5, weight_decay=0.1), weights)
+    optimizer.apply_gradients([(tf.zeros(weight.shape), weight) for weight in weights])
+    for weight, was in zip(weights, before, strict=True):
+        expected = was if "bias" in weight.path else was * (1 - 0.5 * 0.1)
+        np.testing.assert_allclose(weight.numpy(), expected, rtol=1e-6)
+    assert {len(weight.shape) for weight in weights if "bias" in weight.path} == {1, 2}
+
+
 @pytest.mark.parametrize("scale_loss", [False, True])
 def test_the_average_is_that_of_the_formula_and_is_put_back(scale_loss):
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
@@ -144,6 +156,14 @@ def test_the_average_is_that_of_the_formula_and_is_put_back(scale_loss):
             np.testing.assert_allclose(one.numpy(), expected, rtol=1e-6)
     for one, expected in zip(model.trainable_variables, now, strict=True):
         np.testing.assert_array_equal(one.numpy(), expected)
+
+
+def test_before_the_first_step_there_is_none():
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    before = [one.numpy() for one in model.trainable_variables]
+    with averaged(model, make_optimizer(Optimizer(ema=0.9), model.trainable_variables, scale_loss=True)):
+        for one, expected in zip(model.trainable_variables, before, strict=True):
+            np.testing.assert_array_equal(one.numpy(), expected)
 
 
 def test_without_one_the_weights_stay():

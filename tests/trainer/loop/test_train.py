@@ -248,7 +248,7 @@ def test_some_steps_are_recorded_and_change_nothing(job, written, tmp_path, caps
     assert f"{workdir}/tensorboard: holds a profile of the steps 2 to 3" in capsys.readouterr().err
     (recorded,) = glob.glob(f"{workdir}/tensorboard/plugins/profile/*/*.xplane.pb")
     with open(recorded, "rb") as file:
-        assert b"train" in file.read()
+        assert b"step_num" in file.read()
     assert glob.glob(f"{tmp_path}/run-0/tensorboard/plugins/*") == []
 
 
@@ -266,6 +266,12 @@ def test_evaluated_every_few_steps_and_ended_by_their_number(job, written, tmp_p
     assert without_times(lines(stopped)) == without_times(found)
     for a, b in zip(exported(stopped).get_weights(), exported(whole).get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
+    ended = job(workdir=str(tmp_path / "ended"), **{**options, "max_steps": 3})
+    with pytest.raises(Preempted):  # in the call that ends with the last step
+        loop.train_and_evaluate(ended, written.manifest, connect(WorkerInfo()), Stopping(1))
+    assert list(find_checkpoints(RunLayout(ended.train.workdir).checkpoints)) == [3]
+    train(ended, written)
+    assert [line["step"] for line in lines(ended)] == [3]
     more = job(workdir=str(tmp_path / "whole"), **{**options, "max_steps": 16})
     assert find_finished(more, written.manifest) is None
     train(more, written)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import yaml
 
-from beamfeed.trainer.tools.find_rate import main, rates_of, smooth, steepest
+from beamfeed.trainer.tools.find_rate import is_too_high, main, rates_of, smooth, steepest
 
 
 def test_rates_grow_by_a_factor():
@@ -34,6 +34,21 @@ def test_the_steepest_place_of_a_slope():
 @pytest.mark.parametrize("losses", [[1.0] * 9, list(range(9))])
 def test_what_never_falls_has_none(losses):
     assert steepest(rates_of(9), losses) is None
+
+
+@pytest.mark.parametrize(
+    ("losses", "high"),
+    [
+        ([1.0, 0.5, 0.2, 0.9], False),
+        ([1.0, 0.5, 0.2, 3.5], True),
+        ([1.0, 1.1, 1.2], False),
+        ([1.0, 1.1, 2.1], True),
+        ([-1.0, -3.0, -2.0], False),
+        ([-1.0, -3.0, 5.5], True),
+    ],
+)
+def test_a_loss_that_is_too_high(losses, high):
+    assert is_too_high(losses) is high
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -206,6 +207,33 @@ def test_restarts_count_from_the_last_progress(tmp_path, mark, capfd, monkeypatc
     assert told == ["1", "2", "1", "1", "1", "2"]
 
 
+def test_progress_after_going_back_is_progress(tmp_path, mark, monkeypatch):
+    (tmp_path / "starts").write_text("0")
+    (tmp_path / "step-000050000.json").touch()  # of the run before, which this one removes
+    monkeypatch.setenv("CHECKPOINTS", str(tmp_path))
+    code = (
+        f"import os; os.path.exists(old := {str(tmp_path / 'step-000050000.json')!r}) and os.remove(old)\n" + COUNTING
+    )
+    assert run(stage(tmp_path, mark, code, workers=1, restarts=2, checkpoints=str(tmp_path))) == 138
+    assert (tmp_path / "starts").read_text() == "7"
+
+
+def test_a_start_anew_of_several_launchers_has_a_name(tmp_path, mark, capfd, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", TWO)
+    code = "import sys; print(sys.argv[2:])"
+    anew = stage(tmp_path, mark, code, workers=1)
+    anew = replace(anew, command=(*anew.command, "--from-step=7"))
+    with pytest.raises(UserError, match=r"TF_CONFIG says that this is worker 1 of 2, .*name this start, .*--once NAME"):
+        run(anew)
+    assert run(replace(anew, command=(*anew.command, "--once=a"))) == 0
+    assert capfd.readouterr().out == "['--from-step=7', '--once=a']\n"
+
+
+def test_preprocessing_asks_for_no_workers(tmp_path, mark, monkeypatch):
+    monkeypatch.setenv("MASTER_ADDR", "left over")
+    assert run(stage(tmp_path, mark, "pass", workers=1, name="preprocess")) == 0
+
+
 TWO = json.dumps({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}})
 
 
@@ -216,6 +244,17 @@ TWO = json.dumps({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worke
         (
             {"WORLD_SIZE": "3", "RANK": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1"},
             "torchrun says that this is worker 2 of 3",
+        ),
+        (
+            {
+                "SLURM_JOB_ID": "7",
+                "SLURM_STEP_ID": "0",
+                "SLURM_STEP_NUM_TASKS": "2",
+                "SLURM_PROCID": "1",
+                "SLURM_STEP_NODELIST": "gpu[01-02]",
+                "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+            },
+            "Slurm says that this is worker 1 of 2",
         ),
     ],
 )
