@@ -33,6 +33,7 @@ def test_the_whole_trainer_does_without_beam():
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_its_iterators_outlive_it_and_its_copies_of_shards_do_not(job_file, capsys, tmp_path, monkeypatch):
     """Taking iterators apart can take minutes, and a process that is ended cannot remove anything any more."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))

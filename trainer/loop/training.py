@@ -101,7 +101,9 @@ class Training:
         # Each checkpoint that is kept names the best weights of its time, and the next best are written before it is.
         self._best = Checkpoints(self.names.best, train.checkpoint.keep + 1)
         self.pictures = Pictures(job, manifest, self.objective)
-        self._at_a_time, self._spent, self._saved = 1, 0.0, time.monotonic()
+        self._at_a_time, self._saved = 1, time.monotonic()
+        self._spent = 0.0  # seconds of the last call
+        self._full = 0.0  # the same if it was of as many steps as may be, else 0
         self._evaluated: set[str] = set()
         self.together = Together(cluster, watchdog)
         self.callbacks = Callbacks(train.callbacks if cluster.worker.is_chief else ())
@@ -158,12 +160,13 @@ class Training:
             before, began = state, time.perf_counter()
             most = min(self._until_checkpoint(state), self._bounds.limit(state.step))
             steps = min(self._at_a_time, self.steps - state.done, left, most)
-            sent = tf.constant([float(self.watchdog.stop_asked), self._spent])
+            sent = tf.constant([float(self.watchdog.stop_asked), self._full])
             with self._profile.recording(state.step):
                 totals, received = self._train(batches, tf.constant(steps), totals, sent)
                 received = received.numpy()  # waits
             stop, spent = (float(value) / self.cluster.strategy.num_replicas_in_sync for value in received)
             self._spent = time.perf_counter() - began
+            self._full = self._spent if steps == self._at_a_time else 0.0
             state = state.train(steps, {name: sums.numpy().tolist() for name, sums in totals.items()}, self._spent)
             self.watchdog.alive("training", self._spent)
             for name, what in ((LOSS, "the loss"), (NORM, "the norm of the gradients")):
@@ -174,8 +177,7 @@ class Training:
                     )
             metrics.step(before, state, self.job.train.feed.batch_size, self.optimizer)
             self._profile.end(state.step)
-            if steps == self._at_a_time:
-                self._pace(spent)
+            self._pace(spent)
             if stop:
                 self.save(state)
                 self._checkpoints.wait()
@@ -194,9 +196,10 @@ class Training:
         }
 
     def _pace(self, spent: float) -> None:
-        """After a call of as many steps as may be: more of them in the next, or fewer.
+        """More steps in a call, or fewer.
 
-        `spent` is the mean of all workers, so all decide alike.
+        Args:
+          spent: seconds of the call before, the mean of all workers, so that all decide alike; 0 if that was cut short.
         """
         if 0 < spent < CALL_SECONDS / 2:
             self._at_a_time = min(2 * self._at_a_time, MOST_STEPS)

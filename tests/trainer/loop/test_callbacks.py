@@ -68,6 +68,7 @@ def run(job, tmp_path, capsys):
     return train
 
 
+@pytest.mark.slow
 def test_it_is_told_of_steps_evaluations_and_the_end(module, run):
     name, path = module
     code, _, workdir = run(f"{name}:Watch")

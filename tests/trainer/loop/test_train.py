@@ -234,6 +234,7 @@ def test_stopped_anywhere_and_started_again_nothing_changes(job, written, tmp_pa
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_some_steps_are_recorded_and_change_nothing(job, written, tmp_path, capsys, request):
     path = tmp_path / "job.yaml"
     made = job(epochs=1, feed={"batch_size": 8, "shuffle": 32})
