@@ -83,6 +83,7 @@ def test_it_writes_the_job_that_the_service_then_starts(cloud, launch):
 STEPS = "def keep(table):\n    return table\n"
 
 
+@pytest.mark.slow
 def test_the_users_own_code_goes_to_the_workers(cloud, launch, tmp_path):
     """That of a wheel in a bucket, and that of a folder."""
     (tmp_path / "own_kit").mkdir()

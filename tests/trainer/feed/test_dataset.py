@@ -47,6 +47,7 @@ def real(batches) -> np.ndarray:
     return np.concatenate([windows[weights > 0] for windows, weights in batches])
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=10, deadline=None)
 def test_framing_equals_a_plain_loop(helpers_module, data):

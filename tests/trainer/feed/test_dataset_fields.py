@@ -210,6 +210,7 @@ def longer(values):
     return [*values, values[-1]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [shorter, longer])
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "values"])
 def test_a_field_with_too_few_or_too_many_values_stops_with_its_name(tmp_path, name, change):

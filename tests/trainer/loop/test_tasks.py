@@ -99,6 +99,7 @@ def pictures(job):
     }
 
 
+@pytest.mark.slow
 def test_a_classifier_learns_and_its_numbers_are_those_of_the_export(data, job, capsys):
     made = job(epochs=6)
     result = train(made, data)
