@@ -291,7 +291,7 @@ class Training:
 
 
 def without_cudnn(model: keras.Model) -> None:
-    """Lets recurrent layers compute by operations that XLA can compile: cuDNN's kernels it cannot."""
+    """Lets layers compute by operations that XLA can compile: kernels of cuDNN it cannot."""
     for layer in model._flatten_layers():
         if getattr(layer, "use_cudnn", False):
             layer.use_cudnn = False
