@@ -51,20 +51,15 @@ class LocalBackend:
 
     def submit(self, stage: Stage) -> "LocalRun":
         told = workers_told(strict=stage.name != PREPROCESS)
-        if (
-            stage.name != PREPROCESS
-            and told
-            and starts_anew(stage)
-            and not any("--once=" in one for one in stage.command)
-        ):
-            raise UserError(
-                f"--restart and --from-step: {told}, and each would do it whenever it is started again; "
-                "name this start, the same on all: --once NAME"
-            )
-        if stage.name == PREPROCESS and told:
+        if told and stage.name == PREPROCESS:
             raise UserError(
                 f"{stage.output}: is not preprocessed, and {told}, each of which would do it; "
                 "run 'beamfeed preprocess' once before, where these variables are not set"
+            )
+        if told and starts_anew(stage) and not is_named(stage):
+            raise UserError(
+                f"--restart and --from-step: {told}, and each would do it whenever it is started again; "
+                "name this start, the same on all: --once NAME"
             )
         return LocalRun(stage)
 
