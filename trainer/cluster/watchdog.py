@@ -8,6 +8,7 @@ told by a pipe that the worker goes on, and by Python's wake-up file of SIGTERM.
 import contextlib
 import math
 import os
+import re
 import select
 import signal
 import socket
@@ -23,6 +24,7 @@ PREEMPTED = 128 + signal.SIGTERM
 PROBE_SECONDS = 2.0
 POLL_SECONDS = 0.2
 GRACE_SECONDS = 20.0  # from SIGTERM to the end; clusters kill after 30 s
+SIGN = re.compile(r"^([\d.e+]+|inf) ([01]) (.+)$", re.MULTILINE)  # of life; numbers of signals may stand between
 LONGER = 10.0  # times the limit, for what is known to take long
 
 
@@ -158,9 +160,9 @@ class Watchdog:
                 return
             if bytes([signal.SIGTERM]) in told:
                 stopping, end, look = True, time.monotonic() + GRACE_SECONDS, math.inf
-            lines = [line for line in told.decode(errors="replace").split("\n") if line.isprintable() and line]
-            if lines and not stopping:
-                limit, looks, what = lines[-1].split(" ", 2)
+            signs = SIGN.findall(told.decode(errors="replace"))
+            if signs and not stopping:
+                limit, looks, what = signs[-1]
                 began = time.monotonic()
                 end, look = began + float(limit), began + self._seconds if looks == "1" else math.inf
         if stopping:
