@@ -1,6 +1,5 @@
 """Pictures: report.png with the losses and what the tasks draw, and the latter for TensorBoard."""
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult
+from beamfeed.trainer import figures
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.sharding import windows_in
 from beamfeed.trainer.loop.metrics import Epoch
@@ -59,10 +59,10 @@ class Pictures:
         """A PNG for each output, by the name of what it shows."""
         pngs = {}
         for name, sample in self.samples(model).items():
-            figure = _figure(6)
+            figure = figures.figure(6)
             task = self._objective.tasks[name]
             task.draw(figure.subplots(), sample)
-            pngs[self._objective.prefix(name) + task.picture] = _png(figure)
+            pngs[self._objective.prefix(name) + task.picture] = figures.png(figure)
         return pngs
 
     def write_report(
@@ -80,7 +80,7 @@ class Pictures:
         samples = self.samples(model)
         curves = {LOSS: self._objective.loss_name, **({} if watched == LOSS else {watched: watched.replace("_", " ")})}
         panels = len(curves) + len(samples)
-        figure = _figure(5.5 * panels)
+        figure = figures.figure(5.5 * panels)
         axes = figure.subplots(1, panels)
         for one, (name, label) in zip(axes, curves.items(), strict=False):
             _draw_curve(one, epochs, name, label)
@@ -94,7 +94,7 @@ class Pictures:
             if self._objective.several:
                 one.set(title=f"{name}: {one.get_title()}")
         with tf.io.gfile.GFile(path, "wb") as file:
-            file.write(_png(figure))
+            file.write(figures.png(figure))
 
     def _fields(self, sampling: Sampling) -> Fields:
         if sampling not in self._read:
@@ -134,18 +134,3 @@ def _draw_curve(axes: Any, epochs: Sequence[Epoch], name: str, label: str) -> No
             axes.plot(*zip(*points, strict=True), marker=".", label=split)
     axes.set(xlabel=over, ylabel=label)
     axes.xaxis.get_major_locator().set_params(integer=True)
-
-
-def _figure(width: float) -> Any:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _png(figure: Any) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return buffer.getvalue()

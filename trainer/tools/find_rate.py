@@ -6,7 +6,6 @@ loss is smoothed as moving averages of Adam are: exponentially, and corrected fo
 """
 
 import argparse
-import io
 import logging
 import math
 import os
@@ -22,6 +21,7 @@ from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
+from beamfeed.trainer import figures
 from beamfeed.trainer.feed.remote import set_reads
 from beamfeed.trainer.feed.sharding import check_split
 from beamfeed.trainer.tasks.check import check_task
@@ -105,11 +105,7 @@ def is_too_high(losses: Sequence[float]) -> bool:
 
 def draw(job: TrainingJob, rates: Sequence[float], losses: Sequence[float], chosen: float | None) -> bytes:
     """A PNG of the loss over the rates."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = figures.figure(7)
     axes = figure.subplots()
     axes.plot(rates, losses, marker=".")
     if chosen is not None:
@@ -119,9 +115,7 @@ def draw(job: TrainingJob, rates: Sequence[float], losses: Sequence[float], chos
     low, high = min(losses), max(losses)
     axes.set_ylim(top=min(high, losses[0] + (losses[0] - low) or high) + 0.05 * (high - low or 1))
     axes.legend()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return buffer.getvalue()
+    return figures.png(figure)
 
 
 def find_rate(job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] | None = None) -> list[str]:

@@ -4,7 +4,6 @@ Exit codes: 0, 2 when there is no dataset, or too small a one.
 """
 
 import argparse
-import io
 import json
 import logging
 import os
@@ -19,6 +18,7 @@ from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
+from beamfeed.trainer import figures
 from beamfeed.trainer.feed.remote import set_reads
 from beamfeed.trainer.feed.sharding import check_split
 from beamfeed.trainer.tools.table import table
@@ -236,11 +236,7 @@ def _doing(stage: str) -> str:
 
 def draw(profile: Profile) -> bytes:
     """The figure as a PNG: the rate up to each stage, and what each option is worth."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = figures.figure(11)
     stages, options = figure.subplots(1, 2)
     names = ["first read", *(stage.name for stage in profile.stages)]
     rates = [profile.first_read, *(stage.windows_per_second for stage in profile.stages)]
@@ -257,9 +253,7 @@ def draw(profile: Profile) -> bytes:
     options.barh(names, alone, color=["0.7", *["C0"] * len(measured), "C2"])
     options.invert_yaxis()
     options.set(title="one option by itself", xlabel="windows/s")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return buffer.getvalue()
+    return figures.png(figure)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
