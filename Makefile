@@ -35,17 +35,23 @@ demo: $(READY)
 	$(BIN)/python examples/make_fleet.py --out out/fleet
 	$(BIN)/beamfeed run examples/fleet.yaml
 
+SLOW_READY := $(VENV)/.slow-ready
+
 # On all cores, a file of tests at a time.
 SPREAD := --numprocesses logical --maxprocesses 4 --dist loadfile
 
 test: $(READY)
 	$(BIN)/python -m pytest $(SPREAD) -m "not slow and not long"
 
-test-slow: $(READY)
+test-slow: $(SLOW_READY)
 	$(BIN)/python -m pytest $(SPREAD) -m "slow and not long"
 
+$(SLOW_READY): $(READY) requirements-slow.lock
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements-slow.lock
+	touch $(SLOW_READY)
+
 # One at a time: most are of several processes that wait for each other.
-test-long: $(READY)
+test-long: $(SLOW_READY)
 	$(BIN)/python -m pytest -m long
 
 FLEETS ?= 2000
@@ -129,10 +135,11 @@ LOCK := $(BIN)/uv pip compile setup.py --python-version 3.11 --no-header --no-an
 
 lock: $(READY)
 	$(BIN)/python -m pip install --quiet uv
-	$(LOCK) --extra dev --upgrade --output-file requirements-dev.lock
-	$(LOCK) --constraint requirements-dev.lock --output-file requirements.lock
-	$(LOCK) --extra dev --extra bench --constraint requirements-dev.lock --output-file requirements-bench.lock
-	$(LOCK) --extra dev --extra docs --constraint requirements-dev.lock --output-file requirements-docs.lock
+	$(LOCK) --extra dev --extra slow --upgrade --output-file requirements-slow.lock
+	$(LOCK) --extra dev --constraint requirements-slow.lock --output-file requirements-dev.lock
+	$(LOCK) --constraint requirements-slow.lock --output-file requirements.lock
+	$(LOCK) --extra dev --extra bench --constraint requirements-slow.lock --output-file requirements-bench.lock
+	$(LOCK) --extra dev --extra docs --constraint requirements-slow.lock --output-file requirements-docs.lock
 
 clean:
 	rm -rf out build dist docs/reference .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

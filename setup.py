@@ -48,6 +48,11 @@ DOCS = [
     "sphinx>=9,<10",
 ]
 
+# What `train.writers: [mlflow]` needs.
+MLFLOW = ["mlflow-skinny>=3.1,<4"]
+# What the slow tests run against.
+SLOW = ["mlflow>=3.1,<4"]
+
 HERE = Path(__file__).parent
 URL = "https://github.com/beamfeed/beamfeed"
 
@@ -88,6 +93,6 @@ setup(
     package_dir={"beamfeed": "beamfeed", **PACKAGES},
     package_data={"beamfeed": ["py.typed"]},
     install_requires=CORE,
-    extras_require={"dev": DEV, "bench": BENCH, "docs": DOCS},
+    extras_require={"mlflow": MLFLOW, "dev": DEV, "bench": BENCH, "docs": DOCS, "slow": SLOW},
     entry_points={"console_scripts": ["beamfeed=beamfeed.launcher.cli:main"]},
 )

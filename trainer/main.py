@@ -25,6 +25,7 @@ from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.tracking import check_writers
 from beamfeed.trainer.cluster.rendezvous import Missing, resolve
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
 from beamfeed.trainer.feed.remote import set_reads
@@ -63,6 +64,8 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerI
     """
     job = load_as(TrainingJob, arguments.job, arguments.set)
     worker = read_worker_info(os.environ)
+    if worker.is_chief:
+        check_writers(job.train.writers, os.environ)
     manifest = read_manifest(job.output.path).select(job.train.feed.where)
     check_task(job.train.task, manifest)
     check_split(manifest, "train", job.train.feed.batch_size, whole=True)

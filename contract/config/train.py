@@ -160,8 +160,10 @@ class Train(Section):
     watch: Watch = Watch()
     early_stopping: EarlyStopping | None = None
     checkpoint: Checkpoint = Checkpoint()
-    writers: list[Literal["tensorboard", "csv"]] = Field(
-        default=["tensorboard"], description="Where metrics are written beside metrics.jsonl; csv: metrics.csv."
+    writers: list[Literal["tensorboard", "csv", "mlflow"]] = Field(
+        default=["tensorboard"],
+        description="Where metrics are written beside metrics.jsonl; csv: metrics.csv; mlflow: the tracking server at "
+        "MLFLOW_TRACKING_URI.",
     )
     callbacks: list[str] = Field(
         default=[],

@@ -160,6 +160,11 @@ class RunLayout:
         return self._name("metrics.csv")
 
     @property
+    def mlflow(self) -> str:
+        """Which run on the MLflow server this is."""
+        return self._name("mlflow.json")
+
+    @property
     def rates(self) -> str:
         """The picture of the loss at learning rates that were tried."""
         return self._name("learning_rate.png")

@@ -199,20 +199,20 @@ def job(written, tmp_path) -> Callable[..., TrainingJob]:
     return lambda **train: make_job(written.output, **{"workdir": str(tmp_path / "run"), **train})
 
 
-@pytest.fixture
+def find_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+@pytest.fixture(scope="session")
 def free_ports() -> Callable[[int], list[int]]:
-    """Finds ports that nobody listens on."""
-
-    def find(count: int) -> list[int]:
-        sockets = [socket.socket() for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        ports = [one.getsockname()[1] for one in sockets]
-        for one in sockets:
-            one.close()
-        return ports
-
-    return find
+    return find_ports
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import keras
 from tqdm import tqdm
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.train import Train
+from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.trainer.loop.callbacks import Callbacks
@@ -43,7 +43,7 @@ class MetricsLog:
       names: the files of the run.
       state: the restored state; later lines of an earlier run are dropped.
       measured: the names of what the task measures, with `loss`.
-      train: the section of the job.
+      job: the job.
       steps: of an epoch.
       callbacks: the user's own.
       is_chief: whether to write and to print.
@@ -54,19 +54,19 @@ class MetricsLog:
         names: RunLayout,
         state: TrainingState,
         measured: list[str],
-        train: Train,
+        job: TrainingJob,
         steps: int,
         callbacks: Callbacks,
         is_chief: bool,
     ):
-        self._names = names
+        self._names, train = names, job.train
         self._measured = measured
         self._is_chief = is_chief
         # One of this very step is to be measured again, if the state is not that after it.
         last = state.step - (state.since > 0)
         self.epochs: list[Epoch] = [line for line in _read(names.metrics) if line["step"] <= last]
         self._total = train.epochs
-        self._writers = [WRITERS[name](names) for name in train.writers] if is_chief else []
+        self._writers = [WRITERS[name](names, job) for name in train.writers] if is_chief else []
         self._callbacks = callbacks
         self._drawn = -PICTURE_SECONDS
         total = train.epochs * steps if train.max_steps is None else min(train.epochs * steps, train.max_steps)
@@ -123,10 +123,11 @@ class MetricsLog:
         for writer in self._writers:
             writer.pictures(step, pngs)
 
-    def close(self) -> None:
+    def close(self, finished: bool) -> None:
+        """The last call; `finished` if the run came to its end."""
         self._bar.close()
         for writer in self._writers:
-            writer.close()
+            writer.close(finished)
 
 
 def describe(line: Epoch, measured: list[str], epochs: int) -> str:

@@ -82,9 +82,9 @@ def train_and_evaluate(
         state = training.restore(start.from_step, start.once)
         measured = training.objective.names()
         metrics = MetricsLog(
-            training.names, state, measured, train, training.steps, training.callbacks, cluster.worker.is_chief
+            training.names, state, measured, job, training.steps, training.callbacks, cluster.worker.is_chief
         )
-        stack.callback(metrics.close)
+        stack.push(lambda kind, *_: metrics.close(finished=kind is None))
         batches = None
         # What was stopped right before its last evaluation is over, and still to be evaluated.
         while not is_over(state.epoch, state.step, state.stale, train) or (

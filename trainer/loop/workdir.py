@@ -141,7 +141,7 @@ def remove_run(names: RunLayout) -> None:
     import tensorflow as tf
 
     folders = [names.checkpoints, names.best, names.saved_model, names.tensorboard]
-    files = [names.complete, names.metrics, names.metrics_csv, names.model, names.report, names.run]
+    files = [names.complete, names.metrics, names.metrics_csv, names.mlflow, names.model, names.report, names.run]
     for path in folders:
         if tf.io.gfile.exists(path):
             tf.io.gfile.rmtree(path)

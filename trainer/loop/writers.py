@@ -8,7 +8,9 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.trainer.loop.mlflow_writer import MLflow
 
 
 class Writer(Protocol):
@@ -23,14 +25,14 @@ class Writer(Protocol):
     def pictures(self, step: int, pngs: Mapping[str, bytes]) -> None:
         """What the model makes of a sample, by name."""
 
-    def close(self) -> None:
-        """Nothing comes any more."""
+    def close(self, finished: bool) -> None:
+        """Nothing comes any more; whether the run came to its end."""
 
 
 class TensorBoard:
     """The folder `tensorboard`: scalars of calls under `steps/`, of evaluations by their names, and pictures."""
 
-    def __init__(self, names: RunLayout):
+    def __init__(self, names: RunLayout, job: TrainingJob):
         self._writer = tf.summary.create_file_writer(names.tensorboard)
 
     def steps(self, step: int, values: Mapping[str, float]) -> None:
@@ -51,14 +53,14 @@ class TensorBoard:
                 tf.summary.image(name, tf.image.decode_png(png, channels=3)[None])
         self._writer.flush()
 
-    def close(self) -> None:
+    def close(self, finished: bool) -> None:
         self._writer.close()
 
 
 class Csv:
     """The file metrics.csv: a line for each evaluation, a column for each name; empty where there is no number."""
 
-    def __init__(self, names: RunLayout):
+    def __init__(self, names: RunLayout, job: TrainingJob):
         self._path = names.metrics_csv
 
     def steps(self, step: int, values: Mapping[str, float]) -> None:
@@ -75,8 +77,12 @@ class Csv:
     def pictures(self, step: int, pngs: Mapping[str, bytes]) -> None:
         pass
 
-    def close(self) -> None:
+    def close(self, finished: bool) -> None:
         pass
 
 
-WRITERS: dict[str, Callable[[RunLayout], Writer]] = {"tensorboard": TensorBoard, "csv": Csv}
+WRITERS: dict[str, Callable[[RunLayout, TrainingJob], Writer]] = {
+    "tensorboard": TensorBoard,
+    "csv": Csv,
+    "mlflow": MLflow,
+}

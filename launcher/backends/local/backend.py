@@ -19,6 +19,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.tracking import check_writers
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.progress import watching
 from beamfeed.launcher.stage import PREPROCESS, PROGRAMS, TRAIN, Stage
@@ -35,7 +36,9 @@ class LocalBackend:
     section: ClassVar[type[Section] | None] = None
 
     def check(self, job: Job, name: str) -> None:
-        """Raises UserError where the environment says who trains together, and the job says another thing."""
+        """Raises UserError where the environment lacks what the job needs, or says otherwise who trains together."""
+        if name == TRAIN and job.train is not None:
+            check_writers(job.train.writers, os.environ)
         if name == TRAIN and job.launch.train.workers > 1 and (told := workers_told()):
             raise UserError(
                 f"launch.train.workers: is {job.launch.train.workers}, but {told}; set it to 1, and the process that "

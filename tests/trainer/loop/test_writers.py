@@ -15,19 +15,19 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_each_takes_all_that_is_told(tmp_path, name):
-    writer = WRITERS[name](RunLayout(str(tmp_path)))
+@pytest.mark.parametrize("name", ["tensorboard", "csv"])  # mlflow: test_mlflow_writer.py
+def test_each_takes_all_that_is_told(tmp_path, job, name):
+    writer = WRITERS[name](RunLayout(str(tmp_path)), job())
     writer.steps(3, {"loss": 0.7})
     writer.evaluation(LINES[:1])
     writer.evaluation(LINES)
     writer.pictures(20, {})
-    writer.close()
+    writer.close(finished=True)
     assert list(tmp_path.iterdir())
 
 
-def test_a_table(tmp_path):
-    writer = WRITERS["csv"](RunLayout(str(tmp_path)))
+def test_a_table(tmp_path, job):
+    writer = WRITERS["csv"](RunLayout(str(tmp_path)), job())
     writer.evaluation(LINES[:1])
     writer.evaluation(LINES)
     with open(tmp_path / "metrics.csv", newline="") as file:
@@ -37,11 +37,11 @@ def test_a_table(tmp_path):
     assert found == [{name: value for name, value in line.items() if value is not None} for line in LINES]
 
 
-def test_tensorboard(tmp_path):
-    writer = WRITERS["tensorboard"](RunLayout(str(tmp_path)))
+def test_tensorboard(tmp_path, job):
+    writer = WRITERS["tensorboard"](RunLayout(str(tmp_path)), job())
     writer.steps(3, {"loss": 0.7})
     writer.evaluation(LINES)
-    writer.close()
+    writer.close(finished=True)
     events = EventAccumulator(str(tmp_path / "tensorboard"), size_guidance={"tensors": 0})
     events.Reload()
     values = {

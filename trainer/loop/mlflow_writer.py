@@ -1,0 +1,166 @@
+"""The metrics of a training run on an MLflow tracking server, which a team shares.
+
+The address is `MLFLOW_TRACKING_URI`, and MLflow reads its other variables too. The server may come and go: a training
+run does not end for it. What it missed is sent with the next evaluation.
+"""
+
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.tracking import address
+
+STEP_SECONDS = 10.0  # from one value of steps to the next
+TRY_AGAIN_SECONDS = 60.0
+AT_A_TIME = {"metrics": 1000, "params": 100}  # as the server takes them
+SETTINGS = {
+    # A training run waits for what is sent.
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+
+
+class MLflow:
+    """One run of the experiment that has the job's name; started again, a training run goes on with it.
+
+    Its parameters are the section `train` of the job. Evaluations come by their names, calls of steps under `steps/`
+    every ten seconds, and pictures as artifacts.
+
+    Raises:
+      UserError: if a new run cannot be made on the server.
+    """
+
+    def __init__(self, names: RunLayout, job: TrainingJob):
+        for name, value in SETTINGS.items():
+            os.environ.setdefault(name, value)
+        import mlflow
+        from mlflow.entities import Metric, Param
+
+        self._path, self._job, self._metric, self._param = names.mlflow, job, Metric, Param
+        self._client = mlflow.MlflowClient(address(os.environ))
+        self._run = ""
+        self._sent: set[int] = set()  # the steps of evaluations that the server has
+        self._next = 0.0  # when a value of steps may be sent
+        self._warned = False
+        try:
+            known = json.loads(storage.read_text(self._path))["run_id"]
+        except FileNotFoundError:
+            known = ""
+        if not known:
+            try:
+                self._create()
+            except Exception as error:
+                raise UserError(f"train.writers: mlflow: {_told(error)}") from error
+        else:
+            self._try(lambda: self._go_on(known))
+
+    def steps(self, step: int, values: Mapping[str, float]) -> None:
+        if time.monotonic() < self._next or not self._run:
+            return
+        self._next = time.monotonic() + STEP_SECONDS
+        self._try(lambda: self._log({f"steps/{name}": value for name, value in values.items()}, step))
+
+    def evaluation(self, lines: list[dict[str, Any]]) -> None:
+        def send() -> None:
+            if not self._run:
+                self._go_on(json.loads(storage.read_text(self._path))["run_id"])
+            for line in lines:
+                if line["step"] not in self._sent:
+                    numbers = {name: value for name, value in line.items() if name != "step" and value is not None}
+                    self._log(numbers, line["step"])
+                    self._sent.add(line["step"])
+
+        self._try(send)
+
+    def pictures(self, step: int, pngs: Mapping[str, bytes]) -> None:
+        def send() -> None:
+            with tempfile.TemporaryDirectory() as folder:
+                for name, png in pngs.items():
+                    path = Path(folder, f"step-{step:09d}-{name.replace('/', '-')}.png")
+                    path.write_bytes(png)
+                    self._client.log_artifact(self._run, str(path), "pictures")
+
+        if self._run:
+            self._try(send)
+
+    def close(self, finished: bool) -> None:
+        if self._run:
+            self._try(lambda: self._client.set_terminated(self._run, "FINISHED" if finished else "FAILED"))
+
+    def _create(self) -> None:
+        """A new run on the server, noted in the working folder."""
+        found = self._client.get_experiment_by_name(self._job.name)
+        experiment = found.experiment_id if found else self._client.create_experiment(self._job.name)
+        workdir = self._job.train.workdir
+        name = workdir.rstrip("/").rsplit("/", 1)[-1]
+        run = self._client.create_run(experiment, run_name=name, tags={"workdir": workdir}).info.run_id
+        settings = flat(self._job.train.model_dump(mode="json"))
+        params = [self._param(key, value[:500]) for key, value in settings.items()]
+        for at in range(0, len(params), AT_A_TIME["params"]):
+            self._client.log_batch(run, params=params[at : at + AT_A_TIME["params"]])
+        storage.write_text(self._path, json.dumps({"run_id": run}) + "\n")
+        self._run = run
+
+    def _go_on(self, known: str) -> None:
+        """With the run of an earlier start; with a new one if that was removed."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            removed = self._client.get_run(known).info.lifecycle_stage == "deleted"
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            removed = True
+        if removed:
+            self._create()
+            return
+        self._client.update_run(known, "RUNNING")
+        self._sent = {metric.step for metric in self._client.get_metric_history(known, "epoch")}
+        self._run = known
+
+    def _log(self, values: Mapping[str, float], step: int) -> None:
+        now = int(time.time() * 1000)
+        metrics = [self._metric(name, value, now, step) for name, value in values.items()]
+        for at in range(0, len(metrics), AT_A_TIME["metrics"]):
+            self._client.log_batch(self._run, metrics=metrics[at : at + AT_A_TIME["metrics"]])
+
+    def _try(self, send: Callable[[], None]) -> None:
+        try:
+            send()
+            self._warned = False
+        except Exception as error:  # whatever it is: metrics.jsonl has all of it
+            self._next = time.monotonic() + TRY_AGAIN_SECONDS
+            if not self._warned:
+                told = f"mlflow: {_told(error)}; going on without it, evaluations are sent later"
+                tqdm.write(told, file=sys.stderr)
+            self._warned = True
+
+
+def flat(section: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """The keys of a section as `optimizer.learning_rate`, its values as text."""
+    found: dict[str, str] = {}
+    for key, value in section.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            found[prefix + key] = value if isinstance(value, str) else json.dumps(value)
+    return found
+
+
+def _told(error: Exception) -> str:
+    """Its first line, without a name and a password in an address."""
+    return re.sub(r"//[^/@\s]+@", "//", str(error).partition("\n")[0])
