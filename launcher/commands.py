@@ -63,6 +63,11 @@ def find_learning_rate(args: argparse.Namespace) -> int:
     job, overrides = load_for_plan(args.job, args.set, args.max_assets)
     if job.train is None:
         raise UserError(f"{args.job}: train: is missing")
+    for name in ("restart", "from_step", "profile_steps", "once"):
+        if getattr(args, name):
+            raise UserError(
+                f"--{name.replace('_', '-')}: does not go with --find-lr, which trains nothing that is kept"
+            )
     command = [sys.executable, "-m", "beamfeed.trainer.tools.find_rate", "--job", args.job]
     for override in overrides:
         command += ["--set", override]

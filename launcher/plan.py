@@ -123,7 +123,13 @@ def smoke_test_overrides(job: Job, assets: int) -> list[str]:
 def floor_overrides(train: Train) -> list[str]:
     """Overrides that make of a training run that of its linear floor."""
     workdir = _as_yaml(RunLayout(train.workdir).floor)
-    return ["train.model={name: linear}", f"train.workdir={workdir}", "train.floor=false", "train.callbacks=[]"]
+    return [
+        "train.model={name: linear}",
+        f"train.workdir={workdir}",
+        "train.floor=false",
+        "train.callbacks=[]",
+        "train.init=null",
+    ]
 
 
 def find_files(job: Job) -> tuple[list[FileStat], list[str]]:

@@ -20,6 +20,7 @@ from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
+from beamfeed.contract.dataset.initial import check_init
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.ending import leave
@@ -163,6 +164,7 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         if worker.is_chief:
             logging.getLogger("beamfeed.trainer.cluster.strategy").setLevel(logging.INFO)
         done = was_done(job.train.workdir, arguments.once)
+        check_init(job.train, arguments.restart and not done)
         restart, from_step = arguments.restart and not done, None if done else arguments.from_step
         found = None if restart else find_finished(job, manifest)
         if found is not None and from_step is None:

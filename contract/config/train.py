@@ -91,6 +91,18 @@ class Optimizer(Section):
     )
 
 
+class Init(Section):
+    """The weights that a training run begins with, of a model that was trained before."""
+
+    from_: str = Field(
+        alias="from", min_length=1, description="The train.workdir of a finished run, or a .keras file; local or gs://"
+    )
+    layers: Annotated[list[str], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Layers that take them, by name, with * and ?; of one in another: encoder/dense. Left out: all.",
+    )
+
+
 class Watch(Section):
     """What tells which weights are the best: of the eval split, or of the train split where that is empty."""
 
@@ -156,6 +168,7 @@ class Train(Section):
     evaluate_every: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Steps from one evaluation to the next; left out, each epoch ends with one."
     )
+    init: Init | None = None
     optimizer: Optimizer = Optimizer()
     watch: Watch = Watch()
     early_stopping: EarlyStopping | None = None

@@ -104,6 +104,8 @@ def run_fingerprint(train: Train, data: str) -> str:
     what = train.model_dump(mode="json", exclude=FREE)
     if what["optimizer"].get("ema") is None:  # as runs of before had none
         what["optimizer"].pop("ema", None)
+    if what["init"] is None:
+        del what["init"]
     for goal in [what["task"], *what["task"].get("outputs", {}).values()]:
         goal.pop("metrics", None)
     # Of one of Keras, its name in `watch` says it all; one of the user's own may be of any module.

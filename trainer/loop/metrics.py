@@ -30,6 +30,7 @@ PICTURE_SECONDS = 60.0  # between pictures of a sample: drawing takes longer tha
 #   <metric>, eval_<metric>, and with several outputs <output>_loss, <output>_<metric>: as the task measures
 #   learning_rate       of the next step
 #   gradient_norm       mean of the steps', before clipping
+#   skipped_steps       with mixed_float16: those that changed nothing, as their gradients overflowed
 #   seconds
 #   windows_per_second  in training, over all workers
 #   waiting             for input, share of the time of training, on the chief
@@ -138,6 +139,8 @@ def describe(line: Epoch, measured: list[str], epochs: int) -> str:
         losses += f"  eval loss {line['eval_loss']:.6f}"
     metrics = [prefix + name for name in measured if name != LOSS and line[prefix + name] is not None]
     told = "".join(f"  {name.replace('_', ' ')} {line[name]:.4g}" for name in metrics)
+    if skipped := line.get("skipped_steps"):
+        told += f"  {skipped} steps skipped"
     return (
         f"epoch {line['epoch']}/{epochs}  step {line['step']:,}  {losses}{told}  "
         f"{line['windows_per_second']:,.0f} windows/s  {line['seconds']:.1f} s"

@@ -25,6 +25,7 @@ def describe_epoch(
 ) -> Epoch:
     """A line of metrics.jsonl: what was measured in the steps since the last, and by the evaluation in `seconds`."""
     sums = state.sums
+    skipped = {"skipped_steps": state.since - int(sums[NORMS])} if train.devices.precision == "mixed_float16" else {}
     eval_values = {f"eval_{name}": value for name, value in (evaluated or {LOSS: None}).items()}
     return {
         "epoch": state.epoch + 1,
@@ -33,6 +34,7 @@ def describe_epoch(
         **eval_values,
         "learning_rate": learning_rate(optimizer),
         "gradient_norm": sums[NORM] / sums[NORMS] if sums[NORMS] else None,
+        **skipped,
         "seconds": state.seconds + seconds,
         "windows_per_second": state.since * train.feed.batch_size / state.seconds,
         "waiting": sums[WAITED] / state.seconds,

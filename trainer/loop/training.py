@@ -44,12 +44,14 @@ from beamfeed.trainer.loop.results import describe_epoch
 from beamfeed.trainer.loop.start import Start
 from beamfeed.trainer.loop.state import TrainingState, until_evaluation
 from beamfeed.trainer.loop.steps import NORM, make_eval_steps, make_train_steps, zero_eval, zero_train
+from beamfeed.trainer.loop.warm_start import warm_start
 from beamfeed.trainer.loop.watch import find_watched
 from beamfeed.trainer.loop.workdir import note_done, remove_files
 from beamfeed.trainer.tasks.objective import LOSS, Objective, Sums
 
 CALL_SECONDS = 0.5  # about as long as a call of many steps takes: what is watched, and SIGTERM, wait for its end
 MOST_STEPS = 1024  # in a call
+LEAST_SCALE = 1e-6  # of a loss: what overflows float16 even so is no number
 
 
 class Training:
@@ -121,7 +123,7 @@ class Training:
         """
         variables = variables_of(self.model, self.optimizer)
         found, damaged = restore_newest(self.names.checkpoints, variables, step)
-        state = found or TrainingState()
+        state = found or self._begin()
         if not self.cluster.all_same(state.step % 2**24):
             raise UserError(
                 f"{self.names.workdir}: the workers do not find the same checkpoint; is this a shared folder?"
@@ -144,6 +146,12 @@ class Training:
             state = state._replace(best=None, best_step=0)
         spread_seeds(self.cluster.strategy, self.model)
         return state
+
+    def _begin(self) -> TrainingState:
+        """The state of a run that begins, with the weights that it begins with."""
+        if (init := self.job.train.init) is not None and not self.cluster.all_same(warm_start(self.model, init)):
+            raise UserError(f"train.init.from: {init.from_} is not the same on all workers; is this a shared folder?")
+        return TrainingState()
 
     def run(self, batches: Any, state: TrainingState, metrics: MetricsLog) -> TrainingState:
         """Runs the steps up to the next evaluation.
@@ -169,6 +177,7 @@ class Training:
             self._full = self._spent if steps == self._at_a_time else 0.0
             state = state.train(steps, {name: sums.numpy().tolist() for name, sums in totals.items()}, self._spent)
             self.watchdog.alive("training", self._spent)
+            self._check_scale(state)
             for name, what in ((LOSS, "the loss"), (NORM, "the norm of the gradients")):
                 if not math.isfinite(state.sums[name]):
                     raise JobFailed(
@@ -185,6 +194,16 @@ class Training:
             if left > steps:
                 self._save_if_due(state)
         return state
+
+    def _check_scale(self, state: TrainingState) -> None:
+        """Raises JobFailed where each step is skipped: if gradients were too large, a smaller scale had helped."""
+        if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
+            scale = float(self.optimizer.dynamic_scale.numpy())
+            if scale < LEAST_SCALE:
+                raise JobFailed(
+                    f"the gradients are not finite in epoch {state.epoch + 1}, by step {state.step}, and all steps are "
+                    "skipped; try train.devices.precision: mixed_bfloat16, and look for extreme values in the data"
+                )
 
     def _sums_of(self, state: TrainingState) -> Sums:
         """The sums so far. Those of metrics that the job did not have then begin here."""

@@ -16,6 +16,7 @@ from beamfeed.trainer.feed.distributed import Feed
 from beamfeed.trainer.loop.optimizer import make_optimizer
 from beamfeed.trainer.loop.steps import make_train_steps, zero_train
 from beamfeed.trainer.loop.training import computing_in, without_cudnn
+from beamfeed.trainer.loop.warm_start import warm_start
 from beamfeed.trainer.tasks.objective import Objective, Sums
 
 
@@ -58,6 +59,8 @@ def make_job_steps(job: TrainingJob, manifest: Manifest, kept: list[Any] | None 
         model = models.build(train.model, objective.signature, train.seed)
         if train.devices.xla:
             without_cudnn(model)
+        if train.init is not None:
+            warm_start(model, train.init)
         scaled = train.devices.precision == "mixed_float16"
         optimizer = make_optimizer(train.optimizer, model.trainable_variables, scaled)
     run = make_train_steps(

@@ -18,6 +18,7 @@ from beamfeed.contract.cluster.worker_info import SHARE
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
+from beamfeed.contract.dataset.initial import check_init
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.tracking import check_writers
 from beamfeed.launcher.processes import Process, run_together
@@ -39,6 +40,7 @@ class LocalBackend:
         """Raises UserError where the environment lacks what the job needs, or says otherwise who trains together."""
         if name == TRAIN and job.train is not None:
             check_writers(job.train.writers, os.environ)
+            check_init(job.train)
         if name == TRAIN and job.launch.train.workers > 1 and (told := workers_told()):
             raise UserError(
                 f"launch.train.workers: is {job.launch.train.workers}, but {told}; set it to 1, and the process that "

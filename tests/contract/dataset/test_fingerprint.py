@@ -55,6 +55,7 @@ def test_a_label_is_part_of_the_dataset_and_the_task_is_not():
         ("train.devices.xla=true", True),
         ("train.devices.accumulate=4", True),
         ("train.optimizer.ema=0.9", False),
+        ("train.init={from: base}", False),
         ("train.devices.collectives=ring", True),
         ("train.devices.deterministic=true", True),
         ("train.devices.precision=mixed_bfloat16", False),

@@ -378,6 +378,44 @@ def test_mixed_precision_learns_and_exports_float32(job, written, precision):
     assert {weight.dtype for weight in exported(made).get_weights()} == {np.dtype("float32")}
     assert keras.config.dtype_policy().name == "float32"
     assert all(0 < line["gradient_norm"] < math.inf for line in lines(made))  # the first steps of float16 overflow
+    assert [line.get("skipped_steps") for line in lines(made)] == [None if precision == "mixed_bfloat16" else 0] * 3
+
+
+# Of `bound`, the loss is finite and the gradient is not, at any scale; of `steep`, at the first scales.
+STEEP = """
+import keras
+
+class Bound(keras.Model):
+    def __init__(self, length, features, steep):
+        super().__init__()
+        self.dense = keras.layers.Dense(features)
+        self.bound = self.add_weight(shape=(), initializer="zeros", name="bound", dtype="float32")
+        self.steep = steep
+
+    def call(self, windows):
+        more = keras.ops.sqrt(self.bound * 0.0) if self.steep == "always" else self.bound * 1e4
+        return self.dense(windows) + keras.ops.cast(more, windows.dtype)
+"""
+
+
+@pytest.mark.slow
+def test_steps_of_float16_that_are_skipped_are_counted(job, written, tmp_path, monkeypatch, capsys):
+    name = f"steep_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(STEEP)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def made(steep, **more):
+        model = {"class": f"{name}:Bound", "args": {"steep": steep}}
+        return job(model=model, epochs=12, devices={"precision": "mixed_float16"}, **more)
+
+    some = made("first", workdir=str(tmp_path / "some"), optimizer={"name": "sgd", "learning_rate": 1e-12})
+    train(some, written)
+    skipped = [line["skipped_steps"] for line in lines(some)]
+    assert skipped[0] > 0
+    assert sum(skipped[3:]) == 0
+    assert f"{skipped[0]} steps skipped" in capsys.readouterr().err
+    with pytest.raises(JobFailed, match=r"the gradients are not finite in epoch .* all steps are skipped"):
+        train(made("always"), written)
 
 
 @pytest.mark.slow

@@ -1,0 +1,118 @@
+"""Weights of a model that was trained before, to begin with: `train.init`."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract.config.train import Init
+from beamfeed.contract.dataset.initial import KEY, initial_model
+from beamfeed.contract.errors import UserError, near_miss
+
+Shape = tuple[int, ...]
+SHOWN = 12  # names in a message
+
+
+def warm_start(model: keras.Model, init: Init) -> int:
+    """Gives layers of a model the weights of another one.
+
+    Args:
+      model: built, with its first weights.
+      init: the section of the job.
+
+    Returns:
+      a number below 2**24 that stands for the values: alike on workers that read the same.
+
+    Raises:
+      UserError: if there is no such model, or its layers are not as these.
+    """
+    path = initial_model(init)
+    theirs = dict(weights_of(_load(path)))
+    ours = dict(weights_of(model))
+    chosen = choose(shapes_of(ours), shapes_of(theirs), init.layers, path)
+    digest = hashlib.sha256()
+    for name, other in chosen.items():
+        value = np.asarray(theirs[other])
+        digest.update(value.tobytes())
+        ours[name].assign(value)
+    return int.from_bytes(digest.digest()[:3], "big")
+
+
+def choose(
+    ours: Mapping[str, Shape], theirs: Mapping[str, Shape], layers: Sequence[str] | None, path: str
+) -> dict[str, str]:
+    """Which weight of theirs each of ours is to have, by name.
+
+    Those of the same name, of all layers or of those that are named. Models that are built alike fit whatever their
+    layers are called.
+
+    Raises:
+      UserError: if one has no counterpart of its shape.
+    """
+    if layers is None and list(ours.values()) == list(theirs.values()):
+        return dict(zip(ours, theirs, strict=True))
+    chosen = []
+    for pattern in ["*"] if layers is None else layers:
+        found = [name for name in ours if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*")]
+        if not found:
+            names = _layers(ours)
+            raise UserError(
+                f"{KEY}.layers: {pattern} names no layer (there: {_some(names)}){near_miss(pattern, names)}"
+            )
+        chosen += found
+    for name in chosen:
+        if theirs.get(name) != ours[name]:
+            there = f"is {list(theirs[name])}" if name in theirs else f"is missing (there: {_some(_layers(theirs))})"
+            hint = "" if layers else f"; {KEY}.layers names those that are to be taken"
+            raise UserError(f"{KEY}: {name} is {list(ours[name])} in this model, and in {path} it {there}{hint}")
+    return {name: name for name in chosen}
+
+
+def weights_of(layer: Any, within: str = "") -> Iterator[tuple[str, keras.Variable]]:
+    """The weights and statistics of a layer and of those in it, by the names of layers; seeds are none.
+
+    Names of layers are kept with a model, other than paths of its variables.
+    """
+    seen: dict[str, int] = {}
+    for variable in [*layer._trainable_variables, *layer._non_trainable_variables]:
+        if np.issubdtype(np.dtype(tf.as_dtype(variable.dtype).as_numpy_dtype), np.floating):
+            yield f"{within}{_once(variable.name, seen)}", variable
+    for inner in layer._flatten_layers(include_self=False, recursive=False):
+        yield from weights_of(inner, f"{within}{_once(inner.name, seen)}/")
+
+
+def shapes_of(weights: Mapping[str, keras.Variable]) -> dict[str, Shape]:
+    """Their shapes, by the same names."""
+    return {name: tuple(variable.shape) for name, variable in weights.items()}
+
+
+def _once(name: str, seen: dict[str, int]) -> str:
+    """The name, with a number if it was seen before."""
+    seen[name] = seen.get(name, 0) + 1
+    return name if seen[name] == 1 else f"{name}#{seen[name]}"
+
+
+def _layers(weights: Mapping[str, Any]) -> list[str]:
+    return list(dict.fromkeys(name.rpartition("/")[0] or name for name in weights))
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+
+
+def _load(path: str) -> keras.Model:
+    """The model in a file, local or gs://."""
+    with tempfile.TemporaryDirectory() as folder:
+        local = os.path.join(folder, "model.keras")
+        tf.io.gfile.copy(path, local)
+        try:
+            return keras.saving.load_model(local, compile=False)
+        except (ValueError, TypeError, OSError, KeyError, ImportError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+            raise UserError(f"{KEY}.from: {path} cannot be read: {reason}") from error
