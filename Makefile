@@ -13,7 +13,7 @@ help:
 	@echo "make test       the tests, on all cores"
 	@echo "make test-slow  the slow ones: killed workers, a bucket on this machine, wheels, pages that are run"
 	@echo "make test-long  those that take minutes, and more cases of the slow ones: by hand, before a release"
-	@echo "make torture    thousands of broken fleets against an oracle, and a hundred kills (hours; goes on where it was stopped; writes docs/reliability.md)"
+	@echo "make torture    thousands of broken fleets against an oracle, and two hundred kills (hours; goes on where it was stopped; writes docs/reliability.md)"
 	@echo "make bench      ours against the alternatives, SIZE=small (about 20 minutes) or SIZE=large (writes docs/benchmarks.md)"
 	@echo "make docs       the documentation as a site, with a page for every module, in out/docs (two minutes)"
 	@echo "make template   build the Dataflow template: PROJECT=... REGION=... BUCKET=... (docs/dataflow.md)"
@@ -61,6 +61,7 @@ KILLS ?= 100
 torture: $(READY)
 	$(BIN)/python -m tests.torture.run --fleets $(FLEETS) --jobs $(JOBS) --out out/torture.jsonl --docs docs/reliability.md
 	$(BIN)/python -m tests.torture.kills --kills $(KILLS) --docs docs/reliability.md
+	$(BIN)/python -m tests.torture.train_kills --kills $(KILLS) --docs docs/reliability.md
 
 # BASE=<commit> also times that tree against this one, in turn, and prints the ratios.
 SIZE ?= small
