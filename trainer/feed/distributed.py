@@ -1,10 +1,10 @@
 """The distributed batches of each split, as a job's feed section asks for them."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
 
-import tensorflow as tf
+import numpy as np
 
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.split import SplitName
@@ -13,6 +13,19 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.cluster.strategy import Cluster
 from beamfeed.trainer.feed.dataset import Tuning, load_dataset
 from beamfeed.trainer.feed.sharding import Distribution, eval_steps, windows_in
+
+
+class Evaluation(Protocol):
+    """Steps of evaluation, see `beamfeed.trainer.loop.evaluation.EvalSteps`."""
+
+    def begin(self) -> Any:
+        """The sums over nothing."""
+
+    def run(self, batches: Any, steps: int, sums: Any) -> Any:
+        """Adds so many batches to the sums; returns when that is done."""
+
+    def end(self, sums: Any) -> dict[str, np.ndarray]:
+        """The sums of all workers, `loss` and `windows` among them."""
 
 
 class Feed:
@@ -45,30 +58,35 @@ class Feed:
         return self._open("train", shuffle=feed.shuffle, seed=feed.seed, lanes=feed.lanes, start=(epoch, step))
 
     def evaluate(
-        self, run: Any, split: SplitName, zero: Mapping[str, Any], at_a_time: int, alive: Callable[[], None]
-    ) -> dict[str, Any] | None:
+        self,
+        evaluation: Evaluation,
+        split: SplitName,
+        at_a_time: int,
+        alive: Callable[[], None],
+        wait: Callable[[], None],
+    ) -> dict[str, np.ndarray] | None:
         """The sums over all windows of a split, each counted once, as NumPy arrays; None if it is empty.
 
         Args:
-          run: as `beamfeed.trainer.loop.steps.make_eval_steps` returns it.
+          evaluation: its steps.
           split: train, eval or test.
-          zero: the sums over nothing, `loss` and `windows` among them.
           at_a_time: steps in a call.
           alive: is called after each.
+          wait: is called before the other workers are waited for.
         """
         windows = windows_in(self._manifest, split)
         if windows == 0:
             return None
         if split not in self._padded:
             self._padded[split] = self._open(split, remainder="pad")
-        totals, left = dict(zero), eval_steps(windows, self._job.train.feed.batch_size)
+        found, left = evaluation.begin(), eval_steps(windows, self._job.train.feed.batch_size)
         while left:
             steps = min(left, at_a_time)
-            totals = run(self._padded[split], tf.constant(steps), totals)
-            totals["windows"].numpy()  # waits
+            found = evaluation.run(self._padded[split], steps, found)
             left -= steps
             alive()
-        sums = {name: total.numpy() for name, total in totals.items()}
+        wait()
+        sums = evaluation.end(found)
         loss, count = float(sums["loss"]), float(sums["windows"])
         if (count != windows and not self._job.train.feed.skip_corrupt) or count == 0:
             raise UserError(

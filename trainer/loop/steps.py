@@ -1,4 +1,4 @@
-"""The steps of training and of evaluation, many in one call, right under every strategy.
+"""The steps of training, many in one call, right under every strategy.
 
 Each replica sums its windows' losses over the size of the global batch, and the
 replicas' sums are added up: the loss and the gradients of the whole batch,
@@ -13,7 +13,7 @@ its share of the batch: a mean over the replica's windows adds up to that over a
 and what does not depend on the windows to itself.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -25,7 +25,6 @@ from beamfeed.trainer.tasks.objective import LOSS, Examples, Objective, Sums
 
 PACK_BYTES = 64 << 20  # of gradients that are copied into one vector; larger ones go as they are
 NORM, NORMS, WAITED = "norm", "norms", "waited"  # what training sums beside the objective
-WINDOWS = "windows"  # what evaluation sums beside it
 
 
 def zero_train(objective: Objective) -> Sums:
@@ -39,12 +38,6 @@ def zero_train(objective: Objective) -> Sums:
     return {name: tf.constant(zero, tf.float64) for name, zero in objective.zero().items()} | {
         name: tf.zeros([], tf.float64) for name in (NORM, NORMS, WAITED)
     }
-
-
-def zero_eval(objective: Objective) -> Sums:
-    """Sums over windows, float64: those of the objective, and `windows`."""
-    sums = {name: tf.constant(zero, tf.float64) for name, zero in objective.zero().items()}
-    return {**sums, WINDOWS: tf.zeros([], tf.float64)}
 
 
 def make_train_steps(
@@ -163,48 +156,6 @@ def add_parts(function: Callable[[Fields], Any], fields: Fields, parts: int) -> 
     return total
 
 
-def make_eval_steps(
-    strategy: tf.distribute.Strategy, model: keras.Model, objective: Objective
-) -> Callable[[Any, tf.Tensor, Sums], Sums]:
-    """Returns run(batches, steps, totals) -> totals, see `zero_eval`.
-
-    `batches` is a distributed iterator of dicts of the dataset's fields and weights `[batch]`, 0 for what was filled
-    in. That is cut off before anything is computed of it: not all models, losses and metrics heed weights. The model
-    must have been called once, so that it is known whether it adds losses.
-    """
-    adds = bool(model.losses)
-    zero = zero_eval(objective)
-
-    def replica_step(fields: Fields, present: tf.Tensor) -> tf.Tensor:
-        windows = tf.reduce_sum(present)
-        real = tf.argsort(present, direction="DESCENDING", stable=True)
-        real = real[: tf.maximum(tf.cast(windows, tf.int32), 1)]  # not none: not every layer takes that
-        fields = {name: tf.gather(values, real) for name, values in fields.items()}
-        examples = objective.examples(fields)
-        outputs = objective.outputs(model(examples.x, training=False))
-        sums = {
-            # Back in their places: the sum has the same rounding whatever was filled in.
-            name: tf.reduce_sum(
-                tf.math.multiply_no_nan(tf.scatter_nd(real[:, None], losses, tf.shape(present)), present)
-            )
-            for name, losses in objective.losses(examples, outputs).items()
-        }
-        if adds:
-            sums[LOSS] += tf.math.multiply_no_nan(added_losses(model), windows)
-        measured = objective.measure(examples, outputs, tf.gather(present, real))
-        packed = _pack({**sums, **measured, WINDOWS: windows}, zero)
-        return tf.where(windows > 0, packed, tf.zeros_like(packed))  # of nothing, whatever its one window gave
-
-    @tf.function
-    def run(batches: Any, steps: tf.Tensor, totals: Sums) -> Sums:
-        packed = _pack(totals, zero)
-        for _ in tf.range(steps):
-            packed += strategy.reduce("SUM", strategy.run(replica_step, args=next(batches)), axis=None)
-        return _unpack(packed, zero)
-
-    return run
-
-
 def added_losses(model: keras.Model) -> tf.Tensor:
     """The sum of what the model's layers added in its last call, and of its regularizers: a float32 scalar."""
     return tf.add_n([tf.reduce_sum(tf.cast(loss, tf.float32)) for loss in model.losses])
@@ -224,13 +175,3 @@ def all_reduce_sum(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 def _batch_of(examples: Examples) -> tf.Tensor:
     return tf.shape(tf.nest.flatten(examples.x)[0])[0]
-
-
-def _pack(sums: Mapping[str, tf.Tensor], like: Sums) -> tf.Tensor:
-    """One vector of float64, in the order of `like`."""
-    return tf.concat([tf.reshape(tf.cast(sums[name], tf.float64), [-1]) for name in like], 0)
-
-
-def _unpack(packed: tf.Tensor, like: Sums) -> Sums:
-    parts = tf.split(packed, [one.shape.num_elements() for one in like.values()])
-    return {name: tf.reshape(part, like[name].shape) for name, part in zip(like, parts, strict=True)}

@@ -35,6 +35,7 @@ from beamfeed.trainer.loop.checkpoint import (
     set_aside,
     variables_of,
 )
+from beamfeed.trainer.loop.evaluation import EvalSteps
 from beamfeed.trainer.loop.metrics import MetricsLog
 from beamfeed.trainer.loop.optimizer import averaged, keep_averages, make_optimizer
 from beamfeed.trainer.loop.plots import Pictures
@@ -43,7 +44,7 @@ from beamfeed.trainer.loop.replicas import spread_seeds
 from beamfeed.trainer.loop.results import describe_epoch
 from beamfeed.trainer.loop.start import Start
 from beamfeed.trainer.loop.state import TrainingState, until_evaluation
-from beamfeed.trainer.loop.steps import NORM, make_eval_steps, make_train_steps, zero_eval, zero_train
+from beamfeed.trainer.loop.steps import NORM, make_train_steps, zero_train
 from beamfeed.trainer.loop.warm_start import warm_start
 from beamfeed.trainer.loop.watch import find_watched
 from beamfeed.trainer.loop.workdir import note_done, remove_files
@@ -98,7 +99,7 @@ class Training:
             train.devices.xla,
             train.devices.accumulate,
         )
-        self._eval = make_eval_steps(cluster.strategy, self.model, self.objective)
+        self._eval = EvalSteps(cluster.strategy, self.model, self.objective)
         self._checkpoints = Checkpoints(self.names.checkpoints, train.checkpoint.keep)
         # Each checkpoint that is kept names the best weights of its time, and the next best are written before it is.
         self._best = Checkpoints(self.names.best, train.checkpoint.keep + 1)
@@ -271,13 +272,15 @@ class Training:
         else:
             self.watchdog.long("the first evaluation, which is compiled")
         self._evaluated.add(split)
-        zero = zero_eval(self.objective)
 
         def alive() -> None:
             self.watchdog.alive("evaluation", self._spent)
 
-        sums = self.feed.evaluate(self._eval, split, zero, self._at_a_time, alive)
-        return None if sums is None else self.objective.values(sums, sums["windows"])
+        def wait() -> None:
+            self.watchdog.long("waiting for the others to evaluate")
+
+        sums = self.feed.evaluate(self._eval, split, self._at_a_time, alive, wait)
+        return None if sums is None else self.objective.values(sums, float(sums["windows"]))
 
     def end(self, state: TrainingState, metrics: MetricsLog) -> TrainingState:
         """Evaluates the weights, or their averages, keeps them if they are the best, and tells of it."""

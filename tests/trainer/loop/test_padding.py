@@ -7,7 +7,7 @@ import tensorflow as tf
 from labelled import write_labelled
 
 from beamfeed.contract.config.task import Regress
-from beamfeed.trainer.loop.steps import make_eval_steps, zero_eval
+from beamfeed.trainer.loop.evaluation import EvalSteps
 from beamfeed.trainer.tasks.objective import Objective
 
 OWN = """
@@ -58,8 +58,8 @@ def test_padding_reaches_no_metric(tmp_path, monkeypatch):
             {"values": tf.TensorSpec([9, 8, 3]), "life": tf.TensorSpec([9])}, tf.TensorSpec([9])
         ),
     ))  # fmt: skip
-    run = make_eval_steps(tf.distribute.get_strategy(), model, objective)
-    sums = {name: one.numpy() for name, one in run(batches, tf.constant(len(parts)), zero_eval(objective)).items()}
+    steps = EvalSteps(tf.distribute.get_strategy(), model, objective)
+    sums = steps.end(steps.run(batches, 1, steps.run(batches, len(parts) - 1, steps.begin())))
     assert sums["windows"] == 21
     errors = np.abs(model(eval_split["values"]).numpy()[:, 0] - eval_split["life"])
     expected = {

@@ -1,0 +1,103 @@
+"""The steps of evaluation, many in one call, right under every strategy.
+
+Each replica adds up what it finds in its own windows; when all are read, the replicas' sums are added up, which is the
+one exchange of an evaluation.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.trainer.loop.steps import added_losses, all_reduce_sum
+from beamfeed.trainer.tasks.base import Fields
+from beamfeed.trainer.tasks.objective import LOSS, Objective, Sums
+
+WINDOWS = "windows"  # what is summed beside the objective
+
+
+def zero_eval(objective: Objective) -> Sums:
+    """Sums over windows, float64: those of the objective, and `windows`."""
+    sums = {name: tf.constant(zero, tf.float64) for name, zero in objective.zero().items()}
+    return {**sums, WINDOWS: tf.zeros([], tf.float64)}
+
+
+class EvalSteps:
+    """Steps of evaluation: `begin`, then `run` until all windows are read, then `end`.
+
+    Args:
+      strategy: under which the model was made.
+      model: of the objective's signature. It must have been called once, so that it is known whether it adds losses.
+      objective: what is learned.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy, model: keras.Model, objective: Objective):
+        self._strategy, self._model, self._objective = strategy, model, objective
+        self._adds = bool(model.losses)
+        self._zero = zero_eval(objective)
+
+    @tf.function
+    def begin(self) -> Any:
+        """The sums over nothing, one vector for each replica."""
+        return self._strategy.run(lambda: tf.identity(_pack(self._zero, self._zero)))
+
+    def run(self, batches: Any, steps: int, sums: Any) -> Any:
+        """Adds so many batches to the sums, and returns when that is done.
+
+        Args:
+          batches: distributed iterator of dicts of the dataset's fields and weights `[batch]`, 0 for what was filled
+            in. That is cut off before anything is computed of it: not all models, losses and metrics heed weights.
+          steps: how many.
+          sums: as `begin` or an earlier call returned them.
+        """
+        sums = self._run(batches, tf.constant(steps), sums)
+        for one in self._strategy.experimental_local_results(sums):
+            one.numpy()  # waits
+        return sums
+
+    def end(self, sums: Any) -> dict[str, np.ndarray]:
+        """The sums over the windows of all replicas. Every worker calls this."""
+        total = self._strategy.experimental_local_results(self._end(sums))[0]
+        return {name: one.numpy() for name, one in _unpack(total, self._zero).items()}
+
+    @tf.function
+    def _run(self, batches: Any, steps: tf.Tensor, sums: Any) -> Any:
+        for _ in tf.range(steps):
+            sums = self._strategy.run(self._add, args=(sums, *next(batches)))
+        return sums
+
+    @tf.function
+    def _end(self, sums: Any) -> Any:
+        return self._strategy.run(lambda one: all_reduce_sum([one])[0], args=(sums,))
+
+    def _add(self, sums: tf.Tensor, fields: Fields, present: tf.Tensor) -> tf.Tensor:
+        windows = tf.reduce_sum(present)
+        real = tf.argsort(present, direction="DESCENDING", stable=True)
+        real = real[: tf.maximum(tf.cast(windows, tf.int32), 1)]  # not none: not every layer takes that
+        fields = {name: tf.gather(values, real) for name, values in fields.items()}
+        examples = self._objective.examples(fields)
+        outputs = self._objective.outputs(self._model(examples.x, training=False))
+        found = {
+            # Back in their places: the sum has the same rounding whatever was filled in.
+            name: tf.reduce_sum(
+                tf.math.multiply_no_nan(tf.scatter_nd(real[:, None], losses, tf.shape(present)), present)
+            )
+            for name, losses in self._objective.losses(examples, outputs).items()
+        }
+        if self._adds:
+            found[LOSS] += tf.math.multiply_no_nan(added_losses(self._model), windows)
+        measured = self._objective.measure(examples, outputs, tf.gather(present, real))
+        packed = _pack({**found, **measured, WINDOWS: windows}, self._zero)
+        return sums + tf.where(windows > 0, packed, tf.zeros_like(packed))  # of nothing, whatever its window gave
+
+
+def _pack(sums: Mapping[str, tf.Tensor], like: Sums) -> tf.Tensor:
+    """One vector of float64, in the order of `like`."""
+    return tf.concat([tf.reshape(tf.cast(sums[name], tf.float64), [-1]) for name in like], 0)
+
+
+def _unpack(packed: tf.Tensor, like: Sums) -> Sums:
+    parts = tf.split(packed, [one.shape.num_elements() for one in like.values()])
+    return {name: tf.reshape(part, like[name].shape) for name, part in zip(like, parts, strict=True)}
