@@ -23,9 +23,10 @@ class Feed(Section):
         default="none",
         description="memory: reads the split into memory first. file: copies its shards to this machine first.",
     )
-    lanes: Annotated[int, Field(ge=1)] = Field(
-        default=16,
-        description="Places of the data that each batch is drawn from; more workers than lanes read some data twice.",
+    lanes: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="Places of the data that each batch is drawn from. Left out, 16, or with more workers at the start "
+        "of a run, as many as they are, up to a power of two: more workers than lanes read some data twice.",
     )
     skip_corrupt: bool = Field(default=False, description="Skip the damaged rest of a block instead of stopping.")
     seed: int = Field(default=7, description="Seed of the order of the windows.")

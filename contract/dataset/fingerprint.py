@@ -104,6 +104,8 @@ def run_fingerprint(train: Train, data: str) -> str:
     what = train.model_dump(mode="json", exclude=FREE)
     if what["optimizer"].get("ema") is None:  # as runs of before had none
         what["optimizer"].pop("ema", None)
+    if what["feed"]["lanes"] is None:  # what runs of before had
+        what["feed"]["lanes"] = 16
     if what["init"] is None:
         del what["init"]
     for goal in [what["task"], *what["task"].get("outputs", {}).values()]:

@@ -1,125 +1,151 @@
-"""Copies of shards on this machine, not compressed, for as long as the process lives.
+"""Copies of shards on this machine, not compressed, which all processes of a user here share.
 
-They lie in a folder of temporary files that goes away even when its owner was killed.
+They lie in a folder of temporary files that goes away with the last process that uses it, even when that was killed.
 """
 
 import atexit
 import fcntl
 import gzip
+import hashlib
 import os
 import shutil
+import stat
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
 
-import tensorflow as tf
-
+from beamfeed.contract import storage
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
 
 THREADS = 8
-PREFIX, LOCK = "beamfeed-scratch-", ".lock"
+PREFIX, LOCK = "beamfeed-copies-", ".lock"
 CHUNK_BYTES = 8 << 20
 
 _until_the_end = ExitStack()
+_folders: dict[str, str] = {}  # that this process holds, by name
 atexit.register(_until_the_end.close)
 
 
-def local_copies(paths: list[str], compression: str) -> list[str]:
-    """Copies the shards to a folder of temporary files and returns their paths there; once for each shard.
+def local_copies(dataset: str, shards: Sequence[FileStat], compression: str) -> list[str]:
+    """Copies shards to a folder of temporary files and returns their paths there; once for each on this machine.
+
+    Args:
+      dataset: names the folder.
+      shards: as they were listed; one that has changed since is another.
+      compression: of the shards.
 
     Raises:
       UserError: if there is no room for them, or a compressed one is damaged.
     """
-    folder = _folder()
-    targets = [os.path.join(folder, path.replace("://", "/").lstrip("/")) for path in paths]
+    name = hashlib.sha256(dataset.encode()).hexdigest()[:16]
     try:
+        folder = _folders.get(name) or _until_the_end.enter_context(shared_folder(name))
+        _folders[name] = folder
+        targets = [os.path.join(folder, _name(shard)) for shard in shards]
         with ThreadPoolExecutor(THREADS) as pool:
-            for _ in pool.map(_copy, paths, targets, [compression] * len(paths)):
+            for _ in pool.map(_copy, [shard.path for shard in shards], targets, [compression] * len(shards)):
                 pass
     except OSError as error:
         raise UserError(
-            f"{folder}: cannot hold copies of the shards: {error}; TMPDIR can name another folder"
+            f"{tempfile.gettempdir()}: cannot hold copies of the shards: {error}; TMPDIR can name another folder"
         ) from None
     return targets
 
 
+def _name(shard: FileStat) -> str:
+    """Of a copy: that of another state of the same file is another."""
+    return hashlib.sha256(f"{shard.path}\t{shard.size}\t{shard.mtime}".encode()).hexdigest()[:32]
+
+
 def _copy(source: str, target: str, compression: str) -> None:
-    if os.path.exists(target):
-        return
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    part = target + ".part"
-    with tf.io.gfile.GFile(source, "rb") as file, open(part, "wb") as out:
-        stream = gzip.GzipFile(fileobj=file) if compression == "gzip" else file
-        try:
-            while chunk := stream.read(CHUNK_BYTES):
-                out.write(chunk)
-        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-            raise UserError(f"{source}: damaged: {error}; preprocess again") from None
-    os.replace(part, target)
-
-
-@cache
-def _folder() -> str:
-    return _until_the_end.enter_context(scratch_folder())
+    with open(target + LOCK, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # while another process copies it, this one waits
+        if os.path.exists(target):
+            return
+        part = target + ".part"
+        with storage.open_input(source) as file, open(part, "wb") as out:
+            stream = gzip.GzipFile(fileobj=file) if compression == "gzip" else file
+            try:
+                while chunk := stream.read(CHUNK_BYTES):
+                    out.write(chunk)
+            except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+                raise UserError(f"{source}: damaged: {error}; preprocess again") from None
+        os.replace(part, target)
 
 
 def remove_copies() -> None:
-    """Removes all copies; what reads one reads on. A process that ends without Python's cleaning up calls this."""
+    """Leaves all folders; what reads a copy reads on. A process that ends without Python's cleaning up calls this."""
     _until_the_end.close()
-    _folder.cache_clear()
+    _folders.clear()
 
 
 @contextmanager
-def scratch_folder() -> Iterator[str]:
-    """An empty folder in the machine's folder of temporary files, removed at the end.
+def shared_folder(name: str) -> Iterator[str]:
+    """A folder in the machine's folder of temporary files, the same for all of this user's processes that name it.
 
-    A process that is killed cannot remove it. So each folder has a locked file
-    beside it; the kernel lifts the lock when the process is gone, however it went,
-    and whoever makes the next folder on this machine removes those without one.
+    Each of them holds a lock on a file beside it, which the kernel lifts when the process is gone, however it went.
+    Who leaves last removes both; those of processes that were killed are removed by whoever makes a folder next.
+
+    Raises:
+      OSError: if there can be none, or somebody else has made what has its name.
     """
     top = tempfile.gettempdir()
     remove_stale(top)
-    lock, folder = _claim(top)
+    folder = os.path.join(top, f"{PREFIX}{os.getuid()}-{name}")
+    lock = _join(folder)
     try:
         yield folder
     finally:
-        _remove(folder)
-        os.close(lock)
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        _remove_if_left(folder, lock)
 
 
 def remove_stale(top: str) -> None:
-    """Removes the folders whose owner is gone."""
+    """Removes the folders whose processes are all gone."""
     for name in os.listdir(top):
-        if not (name.startswith(PREFIX) and name.endswith(LOCK)):
-            continue
-        with suppress(OSError):  # another user's, or gone meanwhile
-            lock = os.open(os.path.join(top, name), os.O_RDWR)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(os.path.join(top, name.removesuffix(LOCK)))
-            finally:
-                os.close(lock)
+        if name.startswith(PREFIX) and name.endswith(LOCK):
+            path = os.path.join(top, name)
+            with suppress(OSError):  # another user's, or gone meanwhile
+                _remove_if_left(path.removesuffix(LOCK), os.open(path, os.O_RDWR | os.O_NOFOLLOW))
 
 
-def _claim(top: str) -> tuple[int, str]:
+def _join(folder: str) -> int:
+    """Makes the folder unless it is there; the lock that holds it."""
     while True:
-        lock, path = tempfile.mkstemp(prefix=PREFIX, suffix=LOCK, dir=top)
+        lock = os.open(folder + LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:  # taken for stale between the two calls
+            fcntl.flock(lock, fcntl.LOCK_SH)  # waits for one that removes it just now
+            if _is_at(lock, folder + LOCK):
+                with suppress(FileExistsError):
+                    os.mkdir(folder, 0o700)
+                for found in (os.lstat(folder), os.fstat(lock)):
+                    if found.st_uid != os.getuid() or stat.S_ISLNK(found.st_mode):
+                        raise PermissionError(f"{folder} belongs to another user")
+                return lock
+        except BaseException:
             os.close(lock)
-            continue
-        if os.fstat(lock).st_nlink:  # else it was removed between the two calls
-            folder = path.removesuffix(LOCK)
-            os.mkdir(folder, 0o700)
-            return lock, folder
+            raise
         os.close(lock)
 
 
-def _remove(folder: str) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    with suppress(FileNotFoundError):
-        os.unlink(folder + LOCK)
+def _remove_if_left(folder: str, lock: int) -> None:
+    """Removes the folder and its lock unless another process holds it; closes the lock."""
+    try:
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(lock, folder + LOCK):
+                shutil.rmtree(folder, ignore_errors=True)
+                os.unlink(folder + LOCK)
+    finally:
+        os.close(lock)
+
+
+def _is_at(lock: int, path: str) -> bool:
+    """Whether the file is still the one at this path."""
+    try:
+        return os.path.samestat(os.fstat(lock), os.lstat(path))
+    except FileNotFoundError:
+        return False

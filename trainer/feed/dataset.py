@@ -26,11 +26,12 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
 from beamfeed.trainer.feed.cache import local_copies
 from beamfeed.trainer.feed.fields import Wanted, choose_fields, data_fields, stored_bytes, window_bytes, windows_fitting
 from beamfeed.trainer.feed.reader import Memory, RowSource, Shards
 from beamfeed.trainer.feed.sampler import Index, Line, Order
-from beamfeed.trainer.feed.sharding import Distribution, Share, check_split, eval_steps, train_steps
+from beamfeed.trainer.feed.sharding import LANES, Distribution, Share, check_split, eval_steps, train_steps
 from beamfeed.trainer.feed.windowing import (
     Columns,
     Places,
@@ -42,7 +43,6 @@ from beamfeed.trainer.feed.windowing import (
 )
 
 LAST = np.iinfo(np.int64).max
-LANES = 16  # of each global batch; see beamfeed.trainer.feed.sampler
 LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20  # of rows in a round; some rounds are in memory at a time
 REMOTE_FACTOR = 8  # times as many blocks are read at a time from gs://, where each waits for an answer
 CHUNK_BYTES = 2 << 20  # of windows gathered at a time: calls for small batches would cost more than the copying
@@ -61,8 +61,9 @@ class Tuning:
 
     Attributes:
       cache: memory reads the whole split into memory first; file first copies its
-        shards to a folder of this machine's temporary files (TMPDIR), removed when
-        the process ends. Compressed shards are always copied, as they cannot be
+        shards to a folder of this machine's temporary files (TMPDIR) that its
+        processes share, removed when the last of them ends. Where the order is kept, these
+        are the shards that this worker's part is in. Compressed shards are always copied, as they cannot be
         read from the middle.
       open_blocks: read at a time.
       parallel: whether reading and gathering use several threads.
@@ -137,8 +138,8 @@ def load_dataset(
         `fields` but the keys (names, places and times). They do not change the order.
       shuffle: windows that are mixed at a time, drawn from `lanes` places of the
         split at once: at least this many, unless their rows take more than
-        64 MB in the records, and as many as take no more memory than this many would
-        by themselves. Blocks of records come in another order in each epoch. 0
+        64 MB in the records (with 32 lanes, twice that, and so on), and as many as take no more memory than this many
+        would by themselves. Blocks of records come in another order in each epoch. 0
         keeps the order (padded and with several workers, each has its own part).
       seed: of the order; `tf.random.set_seed` has no influence.
       epochs: how many epochs; None reads without end.
@@ -192,30 +193,34 @@ def load_dataset(
     wanted = choose_fields(manifest, fields)
     share = Share(batch_size, distribution)
     info = check_split(manifest, split, batch_size, whole=remainder == "drop")
-    _check_shards(manifest, path, split)
+    listed = _list_shards(manifest, path, split)
     index = Index.read(path, manifest, split)
-    paths = manifest.shard_paths(path, split)
-    if tuning.cache == "file" or manifest.compression != "none":
-        paths = local_copies(paths, manifest.compression)
     until = tuning.until if isinstance(tuning, CutOff) else "batches"
     steps = (train_steps if remainder == "drop" else eval_steps)(info.windows, batch_size)
     order = Order(
         index,
         share,
         steps,
-        round_steps=_round_windows(manifest, split, index, shuffle) // batch_size or 1,
+        round_steps=_round_windows(manifest, split, index, shuffle, lanes) // batch_size or 1,
         lanes=min(lanes, batch_size) if shuffle else distribution.workers if remainder == "pad" else 1,
         seed=seed if shuffle else None,
     )
+    blocks = order.blocks()
+    paths = [stat.path for stat in listed]
+    if tuning.cache == "file" or manifest.compression != "none":
+        read = np.unique(index.shard[blocks])
+        copies = local_copies(manifest.data_layout(path).root, [listed[shard] for shard in read], manifest.compression)
+        for shard, copy in zip(read, copies, strict=True):
+            paths[shard] = copy
     shards = Shards(
         paths,
         index,
         wanted,
-        open_blocks=tuning.open_blocks * (REMOTE_FACTOR if storage.is_remote(paths[0]) else 1),
+        open_blocks=tuning.open_blocks * (REMOTE_FACTOR if any(map(storage.is_remote, paths)) else 1),
         parallel=tuning.parallel,
         skip_corrupt=skip_corrupt,
     )
-    source: RowSource = Memory(shards, index) if tuning.cache == "memory" else shards
+    source: RowSource = Memory(shards, index, blocks) if tuning.cache == "memory" else shards
 
     @as_written
     def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:
@@ -263,12 +268,17 @@ def load_dataset(
     return batches.with_options(options)
 
 
-def _round_windows(manifest: Manifest, split: SplitName, index: Index, shuffle: int) -> int:
-    """How many windows are mixed at a time; the same whatever fields are wanted."""
+def _round_windows(manifest: Manifest, split: SplitName, index: Index, shuffle: int, lanes: int) -> int:
+    """How many windows are mixed at a time; the same whatever fields are wanted.
+
+    More of them with more lanes: what a lane gives to a round would else be little more than the blocks at its ends,
+    which are read again for the next.
+    """
     info, fields, size = manifest.splits[split], data_fields(manifest), int(index.bytes.sum())
     stored = stored_bytes(info, fields, size)
     least = max(shuffle * window_bytes(info, fields, manifest.windows.length, size), LEAST_BYTES)
-    return min(max(shuffle, windows_fitting(info, stored, least)), windows_fitting(info, stored, MOST_BYTES))
+    windows = min(max(shuffle, windows_fitting(info, stored, least)), windows_fitting(info, stored, MOST_BYTES))
+    return windows * max(1, lanes // LANES) if shuffle else windows
 
 
 def _cut(rounds: tf.data.Dataset, share: Share, wanted: Wanted, window: int, threads: int | None) -> tf.data.Dataset:
@@ -295,9 +305,12 @@ def _cut(rounds: tf.data.Dataset, share: Share, wanted: Wanted, window: int, thr
     return windows.rebatch(share.replica_sizes, drop_remainder=True)
 
 
-def _check_shards(manifest: Manifest, path: str, split: SplitName) -> None:
+def _list_shards(manifest: Manifest, path: str, split: SplitName) -> list[FileStat]:
+    """The shards of a split, in the manifest's order."""
     folder = manifest.data_layout(path).split(split)
-    found = {stat.path for stat in storage.match(folder, (layout.SHARD_SUFFIX,))}
-    for shard in manifest.shard_paths(path, split):
+    found = {stat.path: stat for stat in storage.match(folder, (layout.SHARD_SUFFIX,))}
+    shards = manifest.shard_paths(path, split)
+    for shard in shards:
         if shard not in found:
             raise UserError(f"{shard}: the manifest lists this shard, but it is missing; preprocess again")
+    return [found[shard] for shard in shards]

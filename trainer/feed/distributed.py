@@ -52,10 +52,10 @@ class Feed:
         self._kept = [] if kept is None else kept
         self._padded: dict[SplitName, Iterator[Any]] = {}
 
-    def train(self, epoch: int, step: int = 0) -> Iterator[Any]:
-        """Shuffled training batches without end, from this step of this epoch on."""
+    def train(self, epoch: int, step: int, lanes: int) -> Iterator[Any]:
+        """Shuffled training batches without end, from this step of this epoch on; see `lanes_of`."""
         feed = self._job.train.feed
-        return self._open("train", shuffle=feed.shuffle, seed=feed.seed, lanes=feed.lanes, start=(epoch, step))
+        return self._open("train", shuffle=feed.shuffle, seed=feed.seed, lanes=lanes, start=(epoch, step))
 
     def evaluate(
         self,

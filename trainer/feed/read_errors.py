@@ -1,6 +1,7 @@
 """What is wrong with a dataset that cannot be read, in one line."""
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +12,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.parsing import MISMATCH
 from beamfeed.trainer.feed.reader import open_shard
 
+LOOK_SECONDS = 60.0  # each worker looks for what is damaged; a large dataset takes hours to read
 _DIFFERS = re.compile(rf"{MISMATCH}(: field \w+)?")
 _OTHER_TYPE = re.compile(r"Key: ([\w.]+),.*Data types don't match")  # TensorFlow's words
 
@@ -25,7 +27,7 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
     try:
         yield
     except tf.errors.DataLossError:
-        path, reason = find_damage(manifest, output) or (output, "a shard is damaged")
+        path, reason = find_damage(manifest, output) or (output, "a shard, which 'beamfeed inspect --verify' names")
         raise UserError(f"{path}: damaged: {reason}; preprocess again, or set train.feed.skip_corrupt=true") from None
     except tf.errors.InvalidArgumentError as error:
         told = find_mismatch(error)
@@ -47,13 +49,15 @@ def find_mismatch(error: tf.errors.OpError) -> str | None:
     return None
 
 
-def find_damage(manifest: Manifest, output: str) -> tuple[str, str] | None:
-    """The first shard that cannot be read to its end, and why."""
+def find_damage(manifest: Manifest, output: str, seconds: float = LOOK_SECONDS) -> tuple[str, str] | None:
+    """The first shard that cannot be read to its end, and why; None if it is not found in so many seconds."""
+    end = time.monotonic() + seconds
     for split in manifest.splits:
         for path in manifest.shard_paths(output, split):
             try:
                 for _ in open_shard(path, manifest.compression).batch(256):
-                    pass
+                    if time.monotonic() > end:
+                        return None
             except tf.errors.DataLossError as error:
                 return path, _short(error)
     return None

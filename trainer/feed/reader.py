@@ -156,15 +156,21 @@ class Shards:
 
 
 class Memory:
-    """Holds all values of the shards, read once: those of other workers as well, as each epoch shares them out anew."""
+    """Holds all values of some blocks, read once: those of other workers as well, if each epoch shares them out anew.
 
-    def __init__(self, shards: Shards, index: Index):
+    Args:
+      shards: that are read.
+      index: of their blocks.
+      blocks: int64 `[blocks]`, the numbers of those that are wanted.
+    """
+
+    def __init__(self, shards: Shards, index: Index, blocks: np.ndarray):
         read = tf.function(shards.parsed, input_signature=[tf.TensorSpec([None], tf.int64)])
         pieces: dict[str, list[tf.Tensor]] = {}
         counts = []
-        groups = np.flatnonzero(np.diff(np.cumsum(index.bytes) // GROUP_BYTES, prepend=-1))
-        for blocks in np.split(np.arange(len(index.bytes)), groups[1:]):
-            columns, rows, there = read(blocks)
+        groups = np.flatnonzero(np.diff(np.cumsum(index.bytes[blocks]) // GROUP_BYTES, prepend=-1))
+        for group in np.split(blocks, groups[1:]):
+            columns, rows, there = read(group)
             for name, values in columns.items():
                 pieces.setdefault(name, []).append(values)
             counts.append((rows[:-1], there[:-1]))  # the last record is the empty one
@@ -172,7 +178,10 @@ class Memory:
         # Of one field after the other, so that no more than one is there twice.
         values = {name: tf.concat(pieces.pop(name), 0) for name in list(pieces)}
         parsed = Parsed(values, *(tf.concat(column, 0) for column in zip(*counts, strict=True)))
-        self._rows = shards.find(parsed, tf.range(len(index.bytes), dtype=tf.int64))
+        self._rows = shards.find(parsed, tf.constant(blocks))
+        self._places = np.full(len(index.bytes) + 1, -1)  # of each block, and of none
+        self._places[blocks] = np.arange(len(blocks))
 
     def rows(self, blocks: tf.Tensor, block: tf.Tensor) -> tuple[Rows, tf.Tensor]:
-        return self._rows, tf.where(block < 0, block, tf.gather(tf.concat([blocks, [0]], 0), tf.maximum(block, 0)))
+        places = tf.gather(tf.constant(self._places), tf.concat([blocks, [-1 % len(self._places)]], 0))
+        return self._rows, tf.where(block < 0, block, tf.gather(places, tf.maximum(block, 0)))

@@ -128,10 +128,11 @@ class Order:
         places = tf.concat([self._places(lane, begin, count, key) for lane in self._own_lanes()], axis=1)
         place = tf.reshape(places[skip:], [-1])
         there = place < line.first[-1]
-        place = tf.where(there, place, 0)
+        place = tf.where(there, place, self._filler())
         in_line = tf.searchsorted(line.first, place, side="right", out_type=tf.int64) - 1
         needed, block = tf.unique(in_line, out_idx=tf.int64)
-        return Round(tf.gather(line.order, needed), tf.where(there, block, -1), place - tf.gather(line.first, in_line))
+        window = tf.where(there, place - tf.gather(line.first, in_line), 0)
+        return Round(tf.gather(line.order, needed), tf.where(there, block, -1), window)
 
     def _places(self, lane: int, begin: tf.Tensor, count: tf.Tensor, key: tf.Tensor | None) -> tf.Tensor:
         """Where in the line this worker's windows of a lane and round are, int64 `[batches, rows]`."""
@@ -143,6 +144,24 @@ class Order:
             places = tf.random.experimental.stateless_shuffle(places, tf.random.fold_in(key, lane))
         mine = slice(max(share.first, top) - top, min(share.end, end) - top)
         return self.steps * top + begin * rows + tf.reshape(places, [-1, rows])[:, mine]
+
+    def blocks(self) -> np.ndarray:
+        """The numbers of the blocks that this worker may need, int64; where each epoch has another order, all."""
+        numbers = np.arange(len(self.index.windows))
+        if self.seed is not None:
+            return numbers
+        size, ends = self.share.batch_size, np.cumsum(self.index.windows)
+        starts, needed = ends - self.index.windows, np.zeros(len(numbers), bool)
+        for lane in self._own_lanes():
+            first, end = (self.steps * (edge * size // self.lanes) for edge in (lane, lane + 1))
+            first = min(first, self._filler())
+            needed |= (starts < max(end, first + 1)) & (ends > first)
+        return numbers[needed & (self.index.windows > 0)]
+
+    def _filler(self) -> int:
+        """A place in the line that stands for what is not there: one that this worker reads, if there is any."""
+        first = self.steps * (self._own_lanes()[0] * self.share.batch_size // self.lanes)
+        return min(first, int(self.index.windows.sum()) - 1)
 
     def _own_lanes(self) -> range:
         """The lanes that fill rows of this worker."""

@@ -17,6 +17,8 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.manifest import Manifest, SplitInfo
 from beamfeed.contract.errors import UserError
 
+LANES = 16  # of each global batch, unless there are more workers; see beamfeed.trainer.feed.sampler
+
 
 @dataclass(frozen=True)
 class Distribution:
@@ -93,6 +95,11 @@ def windows_in(manifest: Manifest, split: SplitName) -> int:
     """Windows of a split; 0 where the dataset does not have it."""
     info = manifest.splits.get(split)
     return info.windows if info else 0
+
+
+def lanes_of(wanted: int | None, workers: int) -> int:
+    """The lanes of a training run that begins with so many workers: so many that no two read the same data."""
+    return wanted or max(LANES, 1 << (workers - 1).bit_length())
 
 
 def train_steps(windows: int, batch_size: int) -> int:

@@ -24,6 +24,7 @@ class TrainingState(NamedTuple):
     measured: dict[str, Any] = {}  # noqa: RUF012 - there: the loss and metrics by name
     reference: float | None = None  # the score that early stopping compares with
     stale: int = 0  # evaluations since that score
+    lanes: int = 16  # of the feed; the order of the data depends on it
 
     @classmethod
     def of(cls, kept: Any) -> "TrainingState":
@@ -65,6 +66,7 @@ class TrainingState(NamedTuple):
             measured=dict(measured) if kept else self.measured,
             reference=score if better else self.reference,
             stale=0 if better else self.stale + 1,
+            lanes=self.lanes,
         )
 
 

@@ -93,7 +93,7 @@ def train_and_evaluate(
             if batches is None:
                 watchdog.long("opening the data")
                 at = state.next_epoch(training.steps)
-                batches = training.feed.train(at.epoch, at.done)
+                batches = training.feed.train(at.epoch, at.done, state.lanes)
             state = training.run(batches, state, metrics)
             state = training.end(state, metrics)
             training.save(state)  # last: what is newer than it is dropped on resuming

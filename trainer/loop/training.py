@@ -14,18 +14,20 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
-from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.layout import RunLayout, manifest_path
 from beamfeed.contract.dataset.manifest import Manifest, find_fingerprint
 from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.storage import FileStat
 from beamfeed.trainer import models
 from beamfeed.trainer.cluster.strategy import Cluster
 from beamfeed.trainer.cluster.together import Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.feed.distributed import Feed
-from beamfeed.trainer.feed.sharding import check_split, train_steps, windows_in
+from beamfeed.trainer.feed.sharding import check_split, lanes_of, train_steps, windows_in
 from beamfeed.trainer.loop.callbacks import Callbacks
 from beamfeed.trainer.loop.checkpoint import (
     Checkpoints,
@@ -105,6 +107,7 @@ class Training:
         self._best = Checkpoints(self.names.best, train.checkpoint.keep + 1)
         self.pictures = Pictures(job, manifest, self.objective)
         self._at_a_time, self._saved = 1, time.monotonic()
+        self._published: FileStat | None = None  # the manifest at the last look
         self._spent = 0.0  # seconds of the last call
         self._full = 0.0  # the same if it was of as many steps as may be, else 0
         self._evaluated: set[str] = set()
@@ -129,6 +132,11 @@ class Training:
             raise UserError(
                 f"{self.names.workdir}: the workers do not find the same checkpoint; is this a shared folder?"
             )
+        if (lanes := self.job.train.feed.lanes) not in (None, state.lanes):
+            raise UserError(
+                f"train.feed.lanes: is {lanes}, and the training run in {self.names.workdir} began with {state.lanes}; "
+                "leave it out, or start again with --restart"
+            )
         if self.cluster.worker.is_chief:
             for error in damaged:
                 print(f"{error}; going on from step {state.step}", file=sys.stderr)
@@ -152,7 +160,7 @@ class Training:
         """The state of a run that begins, with the weights that it begins with."""
         if (init := self.job.train.init) is not None and not self.cluster.all_same(warm_start(self.model, init)):
             raise UserError(f"train.init.from: {init.from_} is not the same on all workers; is this a shared folder?")
-        return TrainingState()
+        return TrainingState(lanes=lanes_of(self.job.train.feed.lanes, self.cluster.worker.count))
 
     def run(self, batches: Any, state: TrainingState, metrics: MetricsLog) -> TrainingState:
         """Runs the steps up to the next evaluation.
@@ -300,7 +308,7 @@ class Training:
                 metrics.write(self.model)
                 if metrics.picture_is_due():
                     metrics.pictures(state.step, self.pictures.draw(self.model))
-                note_new_data(self.job, self.manifest)
+                self._published = note_new_data(self.job, self.manifest, self._published)
 
             self.together("telling of it", tell)
         return state
@@ -330,11 +338,28 @@ def computing_in(precision: str) -> Iterator[None]:
         keras.config.set_dtype_policy(before)
 
 
-def note_new_data(job: TrainingJob, manifest: Manifest) -> None:
-    """Tells that the dataset was preprocessed anew; this training run goes on with what it began with."""
+def note_new_data(job: TrainingJob, manifest: Manifest, known: FileStat | None) -> FileStat | None:
+    """Tells that the dataset was preprocessed anew; this training run goes on with what it began with.
+
+    Args:
+      job: where the dataset is.
+      manifest: that it had.
+      known: what the file was at the last look, where that was the same manifest. A large one is not read again.
+
+    Returns:
+      `known` of the next look.
+    """
+    try:
+        now = storage.stat(manifest_path(job.output.path))
+    except OSError:
+        now = None
+    if now is not None and now == known:
+        return known
     if find_fingerprint(job.output.path) != manifest.fingerprint:
         print(
             f"{job.output.path}: was preprocessed anew while this training runs; it goes on with the data "
             "it began with, and cannot be started again on the new ones without --restart",
             file=sys.stderr,
         )
+        return None
+    return now

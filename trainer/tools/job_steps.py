@@ -13,6 +13,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer import models
 from beamfeed.trainer.cluster.strategy import Cluster, connect
 from beamfeed.trainer.feed.distributed import Feed
+from beamfeed.trainer.feed.sharding import lanes_of
 from beamfeed.trainer.loop.optimizer import make_optimizer
 from beamfeed.trainer.loop.steps import make_train_steps, zero_train
 from beamfeed.trainer.loop.training import computing_in, without_cudnn
@@ -67,5 +68,7 @@ def make_job_steps(job: TrainingJob, manifest: Manifest, kept: list[Any] | None 
         cluster.strategy, model, objective, optimizer, train.feed.batch_size, train.optimizer.clip_norm,
         train.devices.xla, train.devices.accumulate,
     )  # fmt: skip
-    batches = Feed(job, manifest, cluster, objective.fields(), kept).train(epoch=0)
+    batches = Feed(job, manifest, cluster, objective.fields(), kept).train(
+        epoch=0, step=0, lanes=lanes_of(train.feed.lanes, workers=1)
+    )
     return JobSteps(cluster, optimizer, batches, zero_train(objective), run)

@@ -64,6 +64,8 @@ def test_a_label_is_part_of_the_dataset_and_the_task_is_not():
         ("train.feed.batch_size=3", False),
         ("train.feed.shuffle=3", False),
         ("train.feed.seed=3", False),
+        ("train.feed.lanes=16", True),  # as it is left out; a run that began with more says so
+        ("train.feed.lanes=8", False),
         ("train.optimizer.learning_rate=0.5", True),
         ("train.optimizer.schedule={name: cosine, decay_steps: 9}", True),
         ("train.optimizer.weight_decay=0.1", True),

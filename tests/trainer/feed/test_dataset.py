@@ -3,6 +3,7 @@
 import os
 import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from beamfeed.contract.dataset.blocks import SCHEMA, read_blocks, write_blocks
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed import cache, dataset
+from beamfeed.trainer.feed.cache import remove_copies
 from beamfeed.trainer.feed.dataset import CutOff, Tuning, load_dataset
 from beamfeed.trainer.feed.read_errors import explained
 from beamfeed.trainer.feed.sharding import Distribution
@@ -194,6 +196,23 @@ def test_a_cache_gives_the_same_windows_and_reads_the_shards_once(written, cache
         np.testing.assert_array_equal(values, batch["values"])
         if remainder == "pad":
             np.testing.assert_array_equal(a[1], weights)
+
+
+@pytest.mark.parametrize(("cache", "compression"), [("memory", "none"), ("file", "none"), ("none", "gzip")])
+def test_a_worker_caches_the_shards_of_its_part_alone(helpers, tmp_path, cache, compression):
+    segments = {"eval": helpers.segments_of([40] * 8, 2)}
+    written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=4, shards=4, compression=compression)
+    options = {"split": "eval", "batch_size": 8, "remainder": "pad", "workers": 4}
+    expected = [read(written, worker=worker, **options) for worker in range(4)]
+    paths = [Path(path) for path in written.shards("eval")]
+    whole = [path.read_bytes() for path in paths]
+    for worker in range(4):
+        remove_copies()
+        for number, path in enumerate(paths):  # the part of a worker is in one shard
+            path.write_bytes(whole[number] if number == worker else b"")
+        for a, b in zip(expected[worker], read(written, worker=worker, cache=cache, **options), strict=True):
+            np.testing.assert_array_equal(a[0], b[0])
+            np.testing.assert_array_equal(a[1], b[1])
 
 
 @pytest.mark.parametrize("damage", ["cut off", "flipped", "of another kind"])

@@ -73,6 +73,32 @@ def test_every_window_once_whoever_reads_it(made, epoch, data):
     assert read(alone, epoch, begin) == whole[begin:]
     part = data.draw(st.sampled_from(parts))
     assert read(part, epoch, begin) == read(part, epoch)[begin:]
+    # And no block that it does not say that it may need.
+    assert opened(part, epoch) <= set(part.blocks().tolist())
+
+
+def opened(order: Order, epoch: int) -> set[int]:
+    """The blocks that are read in an epoch."""
+    number = tf.constant(epoch, tf.int64)
+    line = order.line(number)
+    rounds = [order.round(line, number, tf.constant(nth, tf.int64)) for nth in range(order.rounds)]
+    return {block for found in rounds for block in found.blocks.numpy().tolist()}
+
+
+@pytest.mark.parametrize(("workers", "batch", "counts"), [(1, 8, [5, 9]), (4, 64, [10] * 99), (7, 30, [3, 0, 40] * 9)])
+def test_without_shuffling_a_worker_may_need_what_it_reads_and_no_more(workers, batch, counts):
+    index, steps = make_index(counts), -(-sum(counts) // batch)
+    parts = [Order(index, Share(batch, Distribution(i, workers)), steps, 3, workers, None) for i in range(workers)]
+    for part in parts:
+        assert opened(part, 0) == set(part.blocks().tolist())
+    assert sum(len(part.blocks()) for part in parts) <= len(counts) + workers
+
+
+def test_workers_with_padding_alone_open_one_block():
+    index = make_index([4, 4])
+    parts = [Order(index, Share(10, Distribution(i, 5)), 1, 1, 5, None) for i in range(5)]
+    assert [part.blocks().tolist() for part in parts] == [[0], [0], [1], [1], [1]]
+    assert [sorted(opened(part, 0)) for part in parts] == [[0], [0], [1], [1], [1]]
 
 
 def test_without_a_seed_and_with_one_lane_the_order_is_kept():

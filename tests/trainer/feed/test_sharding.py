@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.feed.sharding import Distribution, Share, check_split
+from beamfeed.trainer.feed.sharding import Distribution, Share, check_split, lanes_of
 
 
 @given(st.integers(1, 8), st.integers(1, 4), st.integers(0, 200))
@@ -17,6 +17,11 @@ def test_shares_cover_the_batch_once_and_differ_by_a_row_at_most(workers, replic
     sizes = [size for share in shares for size in share.replica_sizes]
     assert all(sum(share.replica_sizes) == share.size for share in shares)
     assert max(sizes) - min(sizes) <= 1
+
+
+def test_lanes_are_for_all_workers_and_their_number_is_that_of_few_unless_it_must_be_more():
+    assert [lanes_of(None, workers) for workers in (1, 2, 16, 17, 64, 65)] == [16, 16, 16, 32, 64, 128]
+    assert lanes_of(3, 64) == 3
 
 
 def test_a_batch_smaller_than_the_devices_is_told():

@@ -1,0 +1,40 @@
+"""The arithmetic of docs/scale.md against the order that training has."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beamfeed.trainer.feed.sampler import Index, Order
+from beamfeed.trainer.feed.sharding import Distribution, Share
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))  # the scripts import each other as siblings
+feed_scale = importlib.import_module("feed_scale")
+
+
+@pytest.mark.parametrize(("workers", "lanes", "batch", "round_steps"), [(1, 4, 20, 3), (3, 7, 22, 2), (5, 3, 10, 4)])
+def test_bytes_and_requests_are_those_of_the_blocks_that_are_read(workers, lanes, batch, round_steps):
+    random = np.random.default_rng(3)
+    windows, size, requests = random.integers(1, 30, 60), random.integers(100, 999, 60), random.integers(1, 4, 60)
+    index = Index(np.zeros(60, np.int64), np.cumsum(size) - size, np.ones(60, np.int64), windows, size)
+    steps = int(windows.sum()) // batch
+    epoch = tf.constant(2, tf.int64)
+    expected = []
+    for worker in range(workers):
+        order = Order(index, Share(batch, Distribution(worker, workers)), steps, round_steps, lanes, seed=7)
+        line = order.line(epoch)
+        rounds = [order.round(line, epoch, tf.constant(n, tf.int64)).blocks.numpy() for n in range(order.rounds)]
+        expected.append([sum(int(column[blocks].sum()) for blocks in rounds) for column in (size, requests)])
+        dealt = line.order.numpy()
+    blocks = feed_scale.Blocks(windows[dealt], size[dealt], requests[dealt])
+    found = feed_scale.reads(blocks, batch, workers, lanes, round_steps)
+    # A block where two lanes of a worker meet is read once in a round, and counted twice here.
+    meets = lanes * order.rounds * size.max()
+    for worker, (total, asked) in enumerate(expected):
+        assert total <= found.bytes[worker] <= total + meets
+        assert asked <= found.requests[worker] <= asked + 4 * lanes * order.rounds
+    if lanes <= workers:
+        np.testing.assert_array_equal(np.array(expected), np.stack([found.bytes, found.requests], 1))
