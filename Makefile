@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-long torture bench docs lint format lock clean template template-run
+.PHONY: help setup demo test test-slow test-long test-gpu torture bench docs lint format lock clean template template-run
 
 help:
 	@echo "make demo       simulate a fleet, preprocess it, train on it with two workers (half a minute after the install)"
 	@echo "make test       the tests, on all cores"
 	@echo "make test-slow  the slow ones: killed workers, a bucket on this machine, wheels, pages that are run"
 	@echo "make test-long  those that take minutes, and more cases of the slow ones: by hand, before a release"
+	@echo "make test-gpu   on a machine with a GPU: against its processor, and how fast it is fed (writes docs/benchmarks.md)"
 	@echo "make torture    thousands of broken fleets against an oracle, and two hundred kills (hours; goes on where it was stopped; writes docs/reliability.md)"
 	@echo "make bench      ours against the alternatives, SIZE=small (about 20 minutes) or SIZE=large (writes docs/benchmarks.md)"
 	@echo "make docs       the documentation as a site, with a page for every module, in out/docs (two minutes)"
@@ -53,6 +54,21 @@ $(SLOW_READY): $(READY) requirements-slow.lock
 # One at a time: most are of several processes that wait for each other.
 test-long: $(SLOW_READY)
 	$(BIN)/python -m pytest -m long
+
+GPU_READY := $(VENV)/.gpu-ready
+
+test-gpu: $(READY)
+	@if command -v nvidia-smi >/dev/null; then $(MAKE) --no-print-directory on-gpu; \
+		else echo "make test-gpu: skipped, as this machine has no GPU (there is no nvidia-smi)"; fi
+
+.PHONY: on-gpu
+on-gpu: $(GPU_READY)
+	$(BIN)/python -m pytest tests/trainer/test_gpu.py
+	$(BIN)/python benchmarks/gpu.py --docs docs
+
+$(GPU_READY): $(READY) requirements-gpu.lock
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements-gpu.lock
+	touch $(GPU_READY)
 
 FLEETS ?= 2000
 JOBS ?= 2
@@ -140,6 +156,7 @@ lock: $(READY)
 	$(LOCK) --extra dev --constraint requirements-slow.lock --output-file requirements-dev.lock
 	$(LOCK) --constraint requirements-slow.lock --output-file requirements.lock
 	$(LOCK) --extra dev --extra bench --constraint requirements-slow.lock --output-file requirements-bench.lock
+	$(LOCK) --extra dev --extra gpu --constraint requirements-slow.lock --output-file requirements-gpu.lock
 	$(LOCK) --extra dev --extra docs --constraint requirements-slow.lock --output-file requirements-docs.lock
 
 clean:

@@ -50,6 +50,8 @@ DOCS = [
 
 # What `train.writers: [mlflow]` needs.
 MLFLOW = ["mlflow-skinny>=3.1,<4"]
+# CUDA, for training on GPUs.
+GPU = ["tensorflow[and-cuda]>=2.21,<2.22"]
 # What the slow tests run against.
 SLOW = ["mlflow>=3.1,<4"]
 
@@ -93,6 +95,6 @@ setup(
     package_dir={"beamfeed": "beamfeed", **PACKAGES},
     package_data={"beamfeed": ["py.typed"]},
     install_requires=CORE,
-    extras_require={"mlflow": MLFLOW, "dev": DEV, "bench": BENCH, "docs": DOCS, "slow": SLOW},
+    extras_require={"gpu": GPU, "mlflow": MLFLOW, "dev": DEV, "bench": BENCH, "docs": DOCS, "slow": SLOW},
     entry_points={"console_scripts": ["beamfeed=beamfeed.launcher.cli:main"]},
 )

@@ -12,6 +12,18 @@ FIT = "keras.Model.fit"
 MEMORY_AIM = 0.10  # growth of peak memory at ten times the data
 
 
+# Replaced by benchmarks/gpu.py.
+GPUS = [
+    "## On a GPU",
+    "",
+    "<!-- gpu: begin. Written by `make test-gpu`. -->",
+    "`make test-gpu` was never run: no machine with a GPU was at hand. It compares what a GPU computes with the "
+    "processor, and writes here how fast one is fed.",
+    "<!-- gpu: end -->",
+    "",
+]
+
+
 def ran(results: dict) -> dict[str, dict]:
     """The entries that have figures."""
     return {name: entry for name, entry in results.items() if "failed" not in entry and "skipped" not in entry}
@@ -370,6 +382,7 @@ def _lines(results: dict) -> Iterator[str]:
     if results.get("profile"):
         yield from profile_lines(results["profile"])
         yield ""
+    yield from GPUS
     yield from [
         "## How it is measured",
         "",
