@@ -82,18 +82,19 @@ for name in sys.argv[1].split(","):
 """
 
 
-def test_both_can_be_imported(python, place):
-    start, env = place
-    ours = "beamfeed.contract.config.load,beamfeed.launcher.cli,beamfeed.pipelines.preprocess,beamfeed.trainer.main"
-    run(python, "-c", CHECK, ",".join(USERS), f"{ours},beamfeed.transforms.rejects", cwd=start, env=env)
-
-
 SAMPLE = [("wheel", "on PYTHONPATH"), ("editable", "beside the job")]
 EVERYWHERE = [
     pytest.param(install, place, marks=() if (install, place) in SAMPLE else pytest.mark.long)
     for install in INSTALLS
     for place in PLACES
 ]
+
+
+@pytest.mark.parametrize(("python", "place"), EVERYWHERE, indirect=True)
+def test_both_can_be_imported(python, place):
+    start, env = place
+    ours = "beamfeed.contract.config.load,beamfeed.launcher.cli,beamfeed.pipelines.preprocess,beamfeed.trainer.main"
+    run(python, "-c", CHECK, ",".join(USERS), f"{ours},beamfeed.transforms.rejects", cwd=start, env=env)
 
 
 @pytest.mark.parametrize(("python", "place"), EVERYWHERE, indirect=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from fleets import make_table
+from sampling import sample
 from unprivileged import drop_privileges
 
 from beamfeed.contract.storage import lock
@@ -90,7 +91,7 @@ def log_of(line: str) -> Path:
 FAILS = ("limits.max_rejected_fraction=0", "launch.preprocess.workers=2")
 
 
-@pytest.mark.parametrize(("overrides", "code"), [(FAILS, 1), ((), 0)])
+@pytest.mark.parametrize(("overrides", "code"), sample([(FAILS, 1), ((), 0)], [(FAILS, 1)]))
 def test_nobody_reads(runs, fleet, overrides, code):
     reader, writer = os.pipe()
     os.close(reader)
@@ -107,7 +108,7 @@ def test_nobody_reads(runs, fleet, overrides, code):
         )
 
 
-@pytest.mark.parametrize("redirect", [">&- 2>&-", "2>/dev/full"])
+@pytest.mark.parametrize("redirect", sample([">&- 2>&-", "2>/dev/full"], ["2>/dev/full"]))
 def test_closed_and_full_ones(runs, fleet, redirect):
     assert runs.run(*FAILS, redirect=redirect)[0] == 1
     assert not (fleet.output / "manifest.json").exists()
@@ -135,7 +136,7 @@ def small_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", sample([1, 2], [2]))
 def test_files_that_may_not_grow(runs, fleet, workers):
     fleet.write("large.parquet", make_table(20_000))
     code, error = runs.run("output.shards=1", f"launch.preprocess.workers={workers}", prepare=small_files)
@@ -147,7 +148,7 @@ def test_files_that_may_not_grow(runs, fleet, workers):
     assert_no_lock(fleet)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", sample([1, 2], [1]))
 def test_a_full_disk(runs, fleet, workers, tmp_path):
     fleet.write("large.parquet", make_table(40_000))
     fleet.output.mkdir()
@@ -180,7 +181,7 @@ def test_without_a_folder_for_temporary_files(runs, fleet, tmp_path):
     assert not (fleet.folder / "again").exists()
 
 
-@pytest.mark.parametrize("place", ["closed/data", "closed"])
+@pytest.mark.parametrize("place", sample(["closed/data", "closed"], ["closed/data"]))
 def test_an_output_that_may_not_be_written_is_a_mistake(runs, fleet, place):
     (fleet.folder / "closed").mkdir(mode=0o500)
     code, error = runs.run(f"output.path={fleet.folder}/{place}", prepare=drop_privileges)
@@ -197,7 +198,7 @@ def test_an_output_that_may_not_be_read(runs, fleet):
     assert f"Permission denied: '{fleet.output}" in error
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", sample([1, 2], [2]))
 def test_a_permission_that_is_lost_half_way(runs, fleet, workers):
     process = runs.start(f"launch.preprocess.workers={workers}", prepare=drop_privileges)
     runs.wait_for("data-*/tmp/files.jsonl", process)
@@ -219,14 +220,17 @@ LOCKED, LISTED, WRITING = "lock.json", "data-*/tmp/files.jsonl", "data-*/tmp/tra
 
 @pytest.mark.parametrize(
     ("sent", "reached", "workers"),
-    [
-        (signal.SIGINT, LOCKED, 1),  # while TensorFlow is loaded, which holds stderr back
-        (signal.SIGINT, LISTED, 2),
-        (signal.SIGINT, WRITING, 1),
-        (signal.SIGTERM, LISTED, 1),
-        (signal.SIGTERM, WRITING, 2),
-        (signal.SIGHUP, WRITING, 2),
-    ],
+    sample(
+        [
+            (signal.SIGINT, LOCKED, 1),  # while TensorFlow is loaded, which holds stderr back
+            (signal.SIGINT, LISTED, 2),
+            (signal.SIGINT, WRITING, 1),
+            (signal.SIGTERM, LISTED, 1),
+            (signal.SIGTERM, WRITING, 2),
+            (signal.SIGHUP, WRITING, 2),
+        ],
+        [(signal.SIGINT, LOCKED, 1), (signal.SIGTERM, WRITING, 2), (signal.SIGHUP, WRITING, 2)],
+    ),
 )
 def test_a_signal(runs, fleet, sent, reached, workers):
     for i in range(8):

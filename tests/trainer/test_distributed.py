@@ -96,9 +96,14 @@ def test_two_devices_train_as_one(compare):
 
 def test_two_workers_train_as_one_and_resume(compare, start_workers, tmp_path):
     job_file, same = compare
-    feed = {"batch_size": 9, "shuffle": 32}  # several workers read in a fixed order without being told to
-    finish([run(["-m", "beamfeed.trainer.main", "--job", job_file("one", feed=feed)])])
-    arguments = ["--job", job_file("two", feed=feed)]
+    train = {
+        "feed": {"batch_size": 11, "shuffle": 32},  # 5 and 6 windows; 6 steps in an epoch
+        "evaluate_every": 3,
+        "optimizer": {"name": "adamw", "learning_rate": 0.01, "ema": 0.9, "clip_norm": 1.0},
+        "devices": {"accumulate": 2},
+    }
+    finish([run(["-m", "beamfeed.trainer.main", "--job", job_file("one", **train)])])
+    arguments = ["--job", job_file("two", **train)]
     finish(start_workers([[*arguments, "--set", "train.epochs=1"]] * 2))
     (_, chief), (out, other) = finish(start_workers([arguments] * 2))
     same("one", "two")

@@ -47,6 +47,7 @@ LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20  # of rows in a round; some rounds 
 REMOTE_FACTOR = 8  # times as many blocks are read at a time from gs://, where each waits for an answer
 CHUNK_BYTES = 2 << 20  # of windows gathered at a time: calls for small batches would cost more than the copying
 PREFETCH_BYTES = 8 << 20  # of batches made ready, but at least two; tf.data's own choice grows to hundreds of MB
+PREFETCH_BATCHES = 64  # at most: thousands of tiny ones would be read for minutes, and many epochs of a small split
 # No function of the feed has Python's control flow on tensors: to look for it takes seconds at the start of each run.
 as_written = tf.autograph.experimental.do_not_convert
 
@@ -261,7 +262,8 @@ def load_dataset(
     batches = batches.apply(tf.data.experimental.assert_cardinality(size))
     if tuning.prefetch:
         replica = max(share.replica_sizes) * window
-        batches = batches.prefetch(max(2 * distribution.replicas, PREFETCH_BYTES // replica))
+        ready = min(PREFETCH_BYTES // replica, PREFETCH_BATCHES * distribution.replicas)
+        batches = batches.prefetch(max(2 * distribution.replicas, ready))
     options = tf.data.Options()
     options.deterministic = True
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
