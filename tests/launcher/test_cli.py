@@ -240,6 +240,30 @@ def test_preprocess_runs_one_stage(job_path, monkeypatch, capfd):
     assert "training" not in capfd.readouterr().out
 
 
+@pytest.mark.parametrize("more", [["--restart"], ["--from-step", "3"], ["--profile-steps", "1-2"]])
+def test_what_does_not_go_with_looking_for_a_learning_rate(job_path, more, capsys):
+    assert cli.main(["train", job_path, "--find-lr", *more]) == 2
+    assert (
+        capsys.readouterr().err
+        == f"beamfeed: {more[0]}: does not go with --find-lr, which trains nothing that is kept\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("train.writers=[mlflow]", "train.writers: mlflow needs the address of a tracking server"),
+        ("train.init={from: nowhere}", "train.init.from: nowhere is neither the train.workdir of a finished run nor"),
+    ],
+)
+def test_what_training_needs_is_told_before_anything_runs(job_path, override, told, monkeypatch, capfd):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    stand_in(monkeypatch, preprocess="print('preparing')", train="print('training')")
+    assert cli.main(["run", job_path, "--set", override]) == 2
+    out, err = capfd.readouterr()
+    assert (out, err.startswith(f"beamfeed: {told}"), err.count("\n")) == ("", True, 1)
+
+
 def test_inspect_passes_its_arguments_on(monkeypatch):
     started = []
     monkeypatch.setattr(commands, "run_together", lambda name, processes: started.append(processes) or 0)

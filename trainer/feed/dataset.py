@@ -206,10 +206,9 @@ def load_dataset(
         lanes=min(lanes, batch_size) if shuffle else distribution.workers if remainder == "pad" else 1,
         seed=seed if shuffle else None,
     )
-    blocks = order.blocks()
     paths = [stat.path for stat in listed]
     if tuning.cache == "file" or manifest.compression != "none":
-        read = np.unique(index.shard[blocks])
+        read = np.unique(index.shard[order.blocks()])
         copies = local_copies(manifest.data_layout(path).root, [listed[shard] for shard in read], manifest.compression)
         for shard, copy in zip(read, copies, strict=True):
             paths[shard] = copy
@@ -221,7 +220,7 @@ def load_dataset(
         parallel=tuning.parallel,
         skip_corrupt=skip_corrupt,
     )
-    source: RowSource = Memory(shards, index, blocks) if tuning.cache == "memory" else shards
+    source: RowSource = Memory(shards, index, order.blocks()) if tuning.cache == "memory" else shards
 
     @as_written
     def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:

@@ -127,12 +127,19 @@ def describe_changes(before: Any, now: Any, key: str = "train") -> list[str]:
     """Each key that two sections of jobs differ in, but for where the run is: `train.epochs: was 2, is now 3`."""
     if isinstance(before, dict) and isinstance(now, dict):
         keys = [name for name in dict.fromkeys([*now, *before]) if f"{key}.{name}" != "train.workdir"]
-        return [line for name in keys for line in describe_changes(before.get(name), now.get(name), f"{key}.{name}")]
+        # `from_` and the like are words of Python.
+        return [
+            line
+            for name in keys
+            for line in describe_changes(before.get(name), now.get(name), f"{key}.{name.rstrip('_')}")
+        ]
     return [] if before == now else [f"{key}: was {_shown(before)}, is now {_shown(now)}"]
 
 
 def _shown(value: Any) -> str:
     """A value as a job file has it."""
+    if isinstance(value, dict):
+        value = {name.rstrip("_"): one for name, one in value.items()}
     return "not set" if value is None else value if isinstance(value, str) else json.dumps(value).replace('"', "")
 
 

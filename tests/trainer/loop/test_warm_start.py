@@ -12,6 +12,7 @@ from keras import layers
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.loop.warm_start import choose, shapes_of, weights_of
+from beamfeed.trainer.loop.workdir import describe_changes
 from beamfeed.trainer.main import main
 
 HERE = {"encoder/gru/kernel": (3, 4), "encoder/latent/kernel": (4, 2), "head/kernel": (2, 5)}
@@ -115,6 +116,13 @@ def test_it_begins_with_the_weights_and_goes_on_without_them(job, run, tmp_path)
     code, told = run(more, "--restart")
     assert (code, "is neither the train.workdir of a finished run" in told) == (2, True)
     assert os.path.exists(RunLayout(tuned.train.workdir).complete)  # nothing was removed
+
+
+def test_another_place_is_told_by_the_words_of_the_job():
+    assert describe_changes({"init": None}, {"init": {"from_": "a", "layers": None}}) == [
+        "train.init: was not set, is now {from: a, layers: null}"
+    ]
+    assert describe_changes({"init": {"from_": "a"}}, {"init": {"from_": "b"}}) == ["train.init.from: was a, is now b"]
 
 
 @pytest.mark.parametrize(
