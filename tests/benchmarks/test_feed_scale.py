@@ -36,5 +36,8 @@ def test_bytes_and_requests_are_those_of_the_blocks_that_are_read(workers, lanes
     for worker, (total, asked) in enumerate(expected):
         assert total <= found.bytes[worker] <= total + meets
         assert asked <= found.requests[worker] <= asked + 4 * lanes * order.rounds
-    if lanes <= workers:
-        np.testing.assert_array_equal(np.array(expected), np.stack([found.bytes, found.requests], 1))
+        if (
+            len(Order(index, Share(batch, Distribution(worker, workers)), steps, round_steps, lanes, 7)._own_lanes())
+            == 1
+        ):
+            assert (total, asked) == (found.bytes[worker], found.requests[worker])
