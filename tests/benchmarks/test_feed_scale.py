@@ -15,7 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))  # t
 feed_scale = importlib.import_module("feed_scale")
 
 
-@pytest.mark.parametrize(("workers", "lanes", "batch", "round_steps"), [(1, 4, 20, 3), (3, 7, 22, 2), (5, 3, 10, 4)])
+@pytest.mark.parametrize(
+    ("workers", "lanes", "batch", "round_steps"), [(1, 4, 20, 3), (3, 7, 22, 2), (5, 3, 10, 4), (4, 4, 20, 3)]
+)
 def test_bytes_and_requests_are_those_of_the_blocks_that_are_read(workers, lanes, batch, round_steps):
     random = np.random.default_rng(3)
     windows, size, requests = random.integers(1, 30, 60), random.integers(100, 999, 60), random.integers(1, 4, 60)
@@ -34,10 +36,9 @@ def test_bytes_and_requests_are_those_of_the_blocks_that_are_read(workers, lanes
     # A block where two lanes of a worker meet is read once in a round, and counted twice here.
     meets = lanes * order.rounds * size.max()
     for worker, (total, asked) in enumerate(expected):
-        assert total <= found.bytes[worker] <= total + meets
-        assert asked <= found.requests[worker] <= asked + 4 * lanes * order.rounds
-        if (
-            len(Order(index, Share(batch, Distribution(worker, workers)), steps, round_steps, lanes, 7)._own_lanes())
-            == 1
-        ):
+        assert total <= found.bytes[worker]
+        assert asked <= found.requests[worker]
+        if lanes >= workers:
+            assert found.bytes[worker] <= total + meets
+        if lanes == workers:  # else a worker reads of several, or a part of one
             assert (total, asked) == (found.bytes[worker], found.requests[worker])
