@@ -16,7 +16,7 @@ from beamfeed.transforms.records.blocks import BLOCKS_PER_SHARD
 
 SHARDS, SHARD_BYTES = 135_920, 132_430_000  # of 18 TB, see docs/scale.md
 WINDOW_STORED = 16 * 8 * 4  # bytes that a window adds to the rows before it: 16 rows of 8 float32
-ROUND_BYTES = 64 << 20  # of rows in a round with 16 lanes
+ROUND_BYTES = 32 << 20  # of rows in a round with 16 lanes, where train.feed.shuffle is 10,000
 CHUNK_BYTES = 1 << 20  # that TensorFlow requests of gs:// at a time
 BATCH = 8192
 """Windows in a global batch: 16 for each of 64 x 8 GPUs."""

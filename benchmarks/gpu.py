@@ -29,8 +29,15 @@ def device() -> str:
     if shutil.which("nvidia-smi") is None:
         return ""
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-    names = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.splitlines()
-    return f"{len(names)} x {names[0]}" if names else ""
+    listed = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    names = [] if listed.returncode else listed.stdout.splitlines()
+    return f"{len(names)} x {names[0]}" if names and used() else ""
+
+
+def used() -> bool:
+    """Whether TensorFlow finds one: without all of CUDA it computes on the processor, and says nothing."""
+    program = "import sys, tensorflow as tf; sys.exit(not tf.config.list_physical_devices('GPU'))"
+    return subprocess.run([sys.executable, "-c", program], stderr=subprocess.DEVNULL).returncode == 0
 
 
 def profile(data: Path, overrides: list[str], out: Path, seconds: float) -> dict:
@@ -70,6 +77,8 @@ def main() -> None:
                 f"{one['batch_size'] / steps['fed']:,.0f} | {one['stages'][-1]['windows_per_second']:,.0f} |"
             )
     print("\n".join(lines))
+    if arguments.docs and not found:
+        raise SystemExit("TensorFlow finds no GPU here: docs are left as they are")
     if arguments.docs:
         path = arguments.docs / "benchmarks.md"
         page, count = MARKS.subn(lambda marks: marks[1] + "\n".join(lines) + "\n" + marks[2], path.read_text())

@@ -26,7 +26,7 @@ class Feed(Section):
     lanes: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
         description="Places of the data that each batch is drawn from. Left out, 16, or with more workers at the start "
-        "of a run, as many as they are, up to a power of two: more workers than lanes read some data twice.",
+        "of a run, as many as they are; more workers than lanes read some data twice.",
     )
     skip_corrupt: bool = Field(default=False, description="Skip the damaged rest of a block instead of stopping.")
     seed: int = Field(default=7, description="Seed of the order of the windows.")

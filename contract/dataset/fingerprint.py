@@ -106,6 +106,8 @@ def run_fingerprint(train: Train, data: str) -> str:
         what["optimizer"].pop("ema", None)
     if what["feed"]["lanes"] is None:  # what runs of before had
         what["feed"]["lanes"] = 16
+    elif what["feed"]["lanes"] >= 32:  # a round was as large as with 16
+        what["feed"]["lanes"] = f"{what['feed']['lanes']} of larger rounds"
     if what["init"] is None:
         del what["init"]
     for goal in [what["task"], *what["task"].get("outputs", {}).values()]:

@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from beamfeed.trainer.feed import dataset
 from beamfeed.trainer.feed.sampler import Index, Order
 from beamfeed.trainer.feed.sharding import Distribution, Share
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))  # the scripts import each other as siblings
 feed_scale = importlib.import_module("feed_scale")
+
+
+def test_a_round_is_that_of_training():
+    assert feed_scale.ROUND_BYTES == dataset.LEAST_BYTES
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ class Run:
         self._path = folder / f"{name}.yaml"
         train = {
             "feed": {"batch_size": 32, "shuffle": 200}, "epochs": 10, "checkpoint": {"every_steps": 20},
-            "worker_timeout": "20s", "workdir": str(self.workdir), **section,
+            "worker_timeout": "20s", "join_timeout": "30s", "workdir": str(self.workdir), **section,
         }  # fmt: skip
         self._path.write_text(yaml.safe_dump({**data, "train": train}))
 
@@ -201,12 +201,13 @@ def kill_again_and_again(
             kill(victims)
             for process in group:  # the others see it and end by themselves, or had ended
                 code = process.wait(END_S)
-                if code not in (0, LOST, -signal.SIGKILL):
+                if (128 - code if code < 0 else code) not in (0, LOST, 128 + signal.SIGKILL):
                     problems.append(f"kill {number}: a worker ended with {code}: {run.told(group.index(process))}")
         except subprocess.TimeoutExpired:
             problems.append(f"kill {number}: another worker does not end")
         finally:
             kill(group)
+        over = over or (run.workdir / "complete.json").exists()
         if over or number == kills - 1:
             told = finish(run)
             if not told and (found := left_by(run.workdir)) != wanted:

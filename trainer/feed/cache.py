@@ -16,8 +16,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 
+import pyarrow as pa
+
 from beamfeed.contract import storage
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.storage import FileStat
 
 THREADS = 8
@@ -39,6 +41,7 @@ def local_copies(dataset: str, shards: Sequence[FileStat], compression: str) -> 
 
     Raises:
       UserError: if there is no room for them, or a compressed one is damaged.
+      JobFailed: if one cannot be read.
     """
     name = hashlib.sha256(dataset.encode()).hexdigest()[:16]
     try:
@@ -66,14 +69,24 @@ def _copy(source: str, target: str, compression: str) -> None:
         if os.path.exists(target):
             return
         part = target + ".part"
-        with storage.open_input(source) as file, open(part, "wb") as out:
-            stream = gzip.GzipFile(fileobj=file) if compression == "gzip" else file
-            try:
-                while chunk := stream.read(CHUNK_BYTES):
-                    out.write(chunk)
-            except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-                raise UserError(f"{source}: damaged: {error}; preprocess again") from None
+        with open(part, "wb") as out:
+            for chunk in _chunks(source, compression):
+                out.write(chunk)
         os.replace(part, target)
+
+
+def _chunks(source: str, compression: str) -> Iterator[bytes]:
+    try:
+        with storage.open_input(source) as file:
+            # What unpacks reads 8 KB at a time, each of which would be a request of its own.
+            ahead = pa.BufferedInputStream(file, CHUNK_BYTES)
+            stream = gzip.GzipFile(fileobj=ahead) if compression == "gzip" else ahead
+            while chunk := stream.read(CHUNK_BYTES):
+                yield chunk
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise UserError(f"{source}: damaged: {error}; preprocess again") from None
+    except OSError as error:  # of where it is, not of the copy
+        raise JobFailed(f"{source}: cannot be read: {error}") from error
 
 
 def remove_copies() -> None:

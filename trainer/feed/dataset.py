@@ -202,21 +202,23 @@ def load_dataset(
         index,
         share,
         steps,
-        round_steps=_round_windows(manifest, split, index, shuffle, lanes) // batch_size or 1,
+        round_steps=_round_windows(manifest, split, index, shuffle, min(lanes, batch_size)) // batch_size or 1,
         lanes=min(lanes, batch_size) if shuffle else distribution.workers if remainder == "pad" else 1,
         seed=seed if shuffle else None,
     )
     paths = [stat.path for stat in listed]
+    is_remote = storage.is_remote(path)
     if tuning.cache == "file" or manifest.compression != "none":
         read = np.unique(index.shard[order.blocks()])
         copies = local_copies(manifest.data_layout(path).root, [listed[shard] for shard in read], manifest.compression)
         for shard, copy in zip(read, copies, strict=True):
             paths[shard] = copy
+        is_remote = False
     shards = Shards(
         paths,
         index,
         wanted,
-        open_blocks=tuning.open_blocks * (REMOTE_FACTOR if any(map(storage.is_remote, paths)) else 1),
+        open_blocks=tuning.open_blocks * (REMOTE_FACTOR if is_remote else 1),
         parallel=tuning.parallel,
         skip_corrupt=skip_corrupt,
     )

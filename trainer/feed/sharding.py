@@ -98,8 +98,12 @@ def windows_in(manifest: Manifest, split: SplitName) -> int:
 
 
 def lanes_of(wanted: int | None, workers: int) -> int:
-    """The lanes of a training run that begins with so many workers: so many that no two read the same data."""
-    return wanted or max(LANES, 1 << (workers - 1).bit_length())
+    """The lanes of a training run that begins with so many workers: where they are many, one for each.
+
+    With 16 or fewer workers there are 16 lanes, so that the order of windows is the same for all these numbers; those
+    that do not divide 16 read some lanes twice.
+    """
+    return wanted or max(LANES, workers)
 
 
 def train_steps(windows: int, batch_size: int) -> int:

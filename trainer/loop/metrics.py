@@ -67,7 +67,7 @@ class MetricsLog:
         last = state.step - (state.since > 0)
         self.epochs: list[Epoch] = [line for line in _read(names.metrics) if line["step"] <= last]
         self._total = train.epochs
-        self._writers = [WRITERS[name](names, job) for name in train.writers] if is_chief else []
+        self._writers = [WRITERS[name](names, job, state.step) for name in train.writers] if is_chief else []
         self._callbacks = callbacks
         self._drawn = -PICTURE_SECONDS
         total = train.epochs * steps if train.max_steps is None else min(train.epochs * steps, train.max_steps)

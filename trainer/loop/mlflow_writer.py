@@ -10,7 +10,8 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,47 +45,40 @@ class MLflow:
       UserError: if a new run cannot be made on the server.
     """
 
-    def __init__(self, names: RunLayout, job: TrainingJob):
-        for name, value in SETTINGS.items():
-            os.environ.setdefault(name, value)
-        import mlflow
+    def __init__(self, names: RunLayout, job: TrainingJob, step: int):
         from mlflow.entities import Metric, Param
 
         self._path, self._job, self._metric, self._param = names.mlflow, job, Metric, Param
-        self._client = mlflow.MlflowClient(address(os.environ))
+        self._client = _client()
         self._run = ""
+        self._begins = step
         self._sent: set[int] = set()  # the steps of evaluations that the server has
         self._next = 0.0  # when a value of steps may be sent
-        self._warned = False
-        try:
-            known = json.loads(storage.read_text(self._path))["run_id"]
-        except FileNotFoundError:
-            known = ""
+        self._failed: dict[str, float] = {}  # when to try what did not go through again
+        known = _known(self._path)
         if not known:
-            try:
+            with _reached():
                 self._create()
-            except Exception as error:
-                raise UserError(f"train.writers: mlflow: {_told(error)}") from error
         else:
-            self._try(lambda: self._go_on(known))
+            self._try("evaluations", lambda: self._go_on(known))
 
     def steps(self, step: int, values: Mapping[str, float]) -> None:
         if time.monotonic() < self._next or not self._run:
             return
         self._next = time.monotonic() + STEP_SECONDS
-        self._try(lambda: self._log({f"steps/{name}": value for name, value in values.items()}, step))
+        self._try("steps", lambda: self._log({f"steps/{name}": value for name, value in values.items()}, step))
 
     def evaluation(self, lines: list[dict[str, Any]]) -> None:
         def send() -> None:
             if not self._run:
-                self._go_on(json.loads(storage.read_text(self._path))["run_id"])
+                self._go_on(_known(self._path))
             for line in lines:
                 if line["step"] not in self._sent:
                     numbers = {name: value for name, value in line.items() if name != "step" and value is not None}
                     self._log(numbers, line["step"])
                     self._sent.add(line["step"])
 
-        self._try(send)
+        self._try("evaluations", send)
 
     def pictures(self, step: int, pngs: Mapping[str, bytes]) -> None:
         def send() -> None:
@@ -95,11 +89,11 @@ class MLflow:
                     self._client.log_artifact(self._run, str(path), "pictures")
 
         if self._run:
-            self._try(send)
+            self._try("pictures", send)
 
     def close(self, finished: bool) -> None:
         if self._run:
-            self._try(lambda: self._client.set_terminated(self._run, "FINISHED" if finished else "FAILED"))
+            self._try("the end", lambda: self._client.set_terminated(self._run, "FINISHED" if finished else "FAILED"))
 
     def _create(self) -> None:
         """A new run on the server, noted in the working folder."""
@@ -129,7 +123,8 @@ class MLflow:
             self._create()
             return
         self._client.update_run(known, "RUNNING")
-        self._sent = {metric.step for metric in self._client.get_metric_history(known, "epoch")}
+        there = {metric.step for metric in self._client.get_metric_history(known, "epoch")}
+        self._sent = {step for step in there if step <= self._begins}  # it may have gone back to a step before others
         self._run = known
 
     def _log(self, values: Mapping[str, float], step: int) -> None:
@@ -138,16 +133,51 @@ class MLflow:
         for at in range(0, len(metrics), AT_A_TIME["metrics"]):
             self._client.log_batch(self._run, metrics=metrics[at : at + AT_A_TIME["metrics"]])
 
-    def _try(self, send: Callable[[], None]) -> None:
+    def _try(self, what: str, send: Callable[[], None]) -> None:
+        """Sends something unless that failed a moment ago; the first failure of its kind is told."""
+        if time.monotonic() < self._failed.get(what, 0.0):
+            return
         try:
             send()
-            self._warned = False
         except Exception as error:  # whatever it is: metrics.jsonl has all of it
-            self._next = time.monotonic() + TRY_AGAIN_SECONDS
-            if not self._warned:
-                told = f"mlflow: {_told(error)}; going on without it, evaluations are sent later"
-                tqdm.write(told, file=sys.stderr)
-            self._warned = True
+            if what not in self._failed:
+                tqdm.write(f"mlflow: {what}: {_told(error)}; going on, it is tried again later", file=sys.stderr)
+            self._failed[what] = time.monotonic() + TRY_AGAIN_SECONDS
+
+
+def check_server(names: RunLayout, anew: bool) -> None:
+    """Asks the server for a word, where a training run begins: before anything of an earlier one is removed.
+
+    Raises:
+      UserError: if it does not answer.
+    """
+    if anew or not _known(names.mlflow):
+        with _reached():
+            _client().search_experiments(max_results=1)
+
+
+def _client() -> Any:
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    import mlflow
+
+    return mlflow.MlflowClient(address(os.environ))
+
+
+def _known(path: str) -> str:
+    """The run that the working folder names; empty where it names none."""
+    try:
+        return json.loads(storage.read_text(path))["run_id"]
+    except FileNotFoundError:
+        return ""
+
+
+@contextmanager
+def _reached() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise UserError(f"train.writers: mlflow: {_told(error)}") from error
 
 
 def flat(section: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -157,10 +187,10 @@ def flat(section: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         if isinstance(value, Mapping):
             found |= flat(value, f"{prefix}{key}.")
         elif value is not None:
-            found[prefix + key] = value if isinstance(value, str) else json.dumps(value)
+            found[re.sub(r"[^\w.\- :/]", "_", prefix + key)] = value if isinstance(value, str) else json.dumps(value)
     return found
 
 
 def _told(error: Exception) -> str:
-    """Its first line, without a name and a password in an address."""
-    return re.sub(r"//[^/@\s]+@", "//", str(error).partition("\n")[0])
+    """Its first line, without what may be secret in an address."""
+    return re.sub(r"\?\S*", "", re.sub(r"//\S*@", "//", str(error).partition("\n")[0]))

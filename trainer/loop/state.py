@@ -24,7 +24,7 @@ class TrainingState(NamedTuple):
     measured: dict[str, Any] = {}  # noqa: RUF012 - there: the loss and metrics by name
     reference: float | None = None  # the score that early stopping compares with
     stale: int = 0  # evaluations since that score
-    lanes: int = 16  # of the feed; the order of the data depends on it
+    lanes: int = 0  # of the feed, as the order of the data depends on it; a run of before does not say
 
     @classmethod
     def of(cls, kept: Any) -> "TrainingState":

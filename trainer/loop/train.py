@@ -10,10 +10,12 @@ from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.fingerprint import run_fingerprint
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult
+from beamfeed.contract.tracking import MLFLOW
 from beamfeed.trainer.cluster.strategy import Cluster
 from beamfeed.trainer.cluster.watchdog import Watchdog
 from beamfeed.trainer.feed.read_errors import explained
 from beamfeed.trainer.loop.metrics import Epoch, MetricsLog
+from beamfeed.trainer.loop.mlflow_writer import check_server
 from beamfeed.trainer.loop.results import describe_run
 from beamfeed.trainer.loop.start import Start
 from beamfeed.trainer.loop.state import is_over, until_evaluation
@@ -72,6 +74,8 @@ def train_and_evaluate(
         training = stack.enter_context(closing(Training(job, manifest, cluster, watchdog, start)))
 
         def make_ready() -> None:
+            if MLFLOW in train.writers:
+                check_server(training.names, start.restart)
             for change in claim(
                 job, manifest, start.restart, start.once
             ):  # not before the model could be made of the job

@@ -27,7 +27,7 @@ from beamfeed.trainer.cluster.strategy import Cluster
 from beamfeed.trainer.cluster.together import Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.feed.distributed import Feed
-from beamfeed.trainer.feed.sharding import check_split, lanes_of, train_steps, windows_in
+from beamfeed.trainer.feed.sharding import LANES, check_split, lanes_of, train_steps, windows_in
 from beamfeed.trainer.loop.callbacks import Callbacks
 from beamfeed.trainer.loop.checkpoint import (
     Checkpoints,
@@ -132,6 +132,7 @@ class Training:
             raise UserError(
                 f"{self.names.workdir}: the workers do not find the same checkpoint; is this a shared folder?"
             )
+        state = state if state.lanes else state._replace(lanes=self.job.train.feed.lanes or LANES)
         if (lanes := self.job.train.feed.lanes) not in (None, state.lanes):
             raise UserError(
                 f"train.feed.lanes: is {lanes}, and the training run in {self.names.workdir} began with {state.lanes}; "

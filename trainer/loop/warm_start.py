@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -55,7 +56,7 @@ def choose(
     Raises:
       UserError: if one has no counterpart of its shape.
     """
-    if layers is None and list(ours.values()) == list(theirs.values()):
+    if layers is None and list(ours.values()) == list(theirs.values()) and set(ours) != set(theirs):
         return dict(zip(ours, theirs, strict=True))
     chosen = []
     for pattern in ["*"] if layers is None else layers:
@@ -77,19 +78,26 @@ def choose(
 def weights_of(layer: Any, within: str = "") -> Iterator[tuple[str, keras.Variable]]:
     """The weights and statistics of a layer and of those in it, by the names of layers; seeds are none.
 
-    Names of layers are kept with a model, other than paths of its variables.
+    Names of layers are kept with a model, other than paths of its variables. Of those that Keras has numbered, the
+    numbers count all layers of the process: here they count those beside each other.
     """
     seen: dict[str, int] = {}
     for variable in [*layer._trainable_variables, *layer._non_trainable_variables]:
         if np.issubdtype(np.dtype(tf.as_dtype(variable.dtype).as_numpy_dtype), np.floating):
             yield f"{within}{_once(variable.name, seen)}", variable
     for inner in layer._flatten_layers(include_self=False, recursive=False):
-        yield from weights_of(inner, f"{within}{_once(inner.name, seen)}/")
+        yield from weights_of(inner, f"{within}{_once(_unnumbered(inner), seen)}/")
 
 
 def shapes_of(weights: Mapping[str, keras.Variable]) -> dict[str, Shape]:
     """Their shapes, by the same names."""
     return {name: tuple(variable.shape) for name, variable in weights.items()}
+
+
+def _unnumbered(layer: Any) -> str:
+    """Its name; where Keras made that, `gru_3`, without the number."""
+    kind = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(layer).__name__).lower()
+    return kind if re.fullmatch(rf"{re.escape(kind)}(_\d+)?", layer.name) else layer.name
 
 
 def _once(name: str, seen: dict[str, int]) -> str:
@@ -110,9 +118,9 @@ def _load(path: str) -> keras.Model:
     """The model in a file, local or gs://."""
     with tempfile.TemporaryDirectory() as folder:
         local = os.path.join(folder, "model.keras")
-        tf.io.gfile.copy(path, local)
         try:
+            tf.io.gfile.copy(path, local)
             return keras.saving.load_model(local, compile=False)
-        except (ValueError, TypeError, OSError, KeyError, ImportError) as error:
+        except (ValueError, TypeError, OSError, KeyError, ImportError, tf.errors.OpError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
             raise UserError(f"{KEY}.from: {path} cannot be read: {reason}") from error

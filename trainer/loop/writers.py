@@ -32,7 +32,7 @@ class Writer(Protocol):
 class TensorBoard:
     """The folder `tensorboard`: scalars of calls under `steps/`, of evaluations by their names, and pictures."""
 
-    def __init__(self, names: RunLayout, job: TrainingJob):
+    def __init__(self, names: RunLayout, job: TrainingJob, step: int):
         self._writer = tf.summary.create_file_writer(names.tensorboard)
 
     def steps(self, step: int, values: Mapping[str, float]) -> None:
@@ -60,7 +60,7 @@ class TensorBoard:
 class Csv:
     """The file metrics.csv: a line for each evaluation, a column for each name; empty where there is no number."""
 
-    def __init__(self, names: RunLayout, job: TrainingJob):
+    def __init__(self, names: RunLayout, job: TrainingJob, step: int):
         self._path = names.metrics_csv
 
     def steps(self, step: int, values: Mapping[str, float]) -> None:
@@ -81,7 +81,7 @@ class Csv:
         pass
 
 
-WRITERS: dict[str, Callable[[RunLayout, TrainingJob], Writer]] = {
+WRITERS: dict[str, Callable[[RunLayout, TrainingJob, int], Writer]] = {
     "tensorboard": TensorBoard,
     "csv": Csv,
     "mlflow": MLflow,

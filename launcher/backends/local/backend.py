@@ -30,6 +30,14 @@ STARTS = ("--restart", "--from-step")  # options that say where a training run s
 ENDED_BY_SIGNAL = 128  # exit codes from here on: the process did not fail, something ended it
 
 
+def _is_chief() -> bool:
+    """Whether the environment leaves it to this machine to write what a training run leaves; also where it is wrong."""
+    try:
+        return read_worker_info(os.environ).is_chief
+    except UserError:
+        return True
+
+
 class LocalBackend:
     """Every worker is a process here; they find each other on free ports."""
 
@@ -38,7 +46,7 @@ class LocalBackend:
 
     def check(self, job: Job, name: str) -> None:
         """Raises UserError where the environment lacks what the job needs, or says otherwise who trains together."""
-        if name == TRAIN and job.train is not None:
+        if name == TRAIN and job.train is not None and _is_chief():
             check_writers(job.train.writers, os.environ)
             check_init(job.train)
         if name == TRAIN and job.launch.train.workers > 1 and (told := workers_told()):

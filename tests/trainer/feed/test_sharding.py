@@ -20,7 +20,7 @@ def test_shares_cover_the_batch_once_and_differ_by_a_row_at_most(workers, replic
 
 
 def test_lanes_are_for_all_workers_and_their_number_is_that_of_few_unless_it_must_be_more():
-    assert [lanes_of(None, workers) for workers in (1, 2, 16, 17, 64, 65)] == [16, 16, 16, 32, 64, 128]
+    assert [lanes_of(None, workers) for workers in (1, 2, 16, 17, 64, 65)] == [16, 16, 16, 17, 64, 65]
     assert lanes_of(3, 64) == 3
 
 

@@ -33,6 +33,11 @@ def test_models_that_are_built_alike_need_no_names():
     assert choose(HERE, renamed, None, "m") == dict(zip(HERE, renamed, strict=True))
 
 
+def test_names_come_before_places():
+    branches = {"a/kernel": (3, 4), "b/kernel": (3, 4)}
+    assert choose(branches, dict(reversed(branches.items())), None, "m") == {name: name for name in branches}
+
+
 @pytest.mark.parametrize(
     ("theirs", "chosen", "message"),
     [
@@ -69,7 +74,8 @@ def test_names_stay_when_a_model_is_kept(tmp_path):
     assert {id(variable) for variable in found.values()} == {
         id(variable) for variable in model.variables if "float" in str(variable.dtype)
     }
-    made()  # names that Keras counts go on
+    assert "encoder/batch_normalization/gamma" in found
+    assert shapes_of(dict(weights_of(made()))) == shapes_of(found)  # names that Keras counts have gone on
     model.save(tmp_path / "m.keras")
     assert shapes_of(dict(weights_of(keras.saving.load_model(tmp_path / "m.keras")))) == shapes_of(found)
 

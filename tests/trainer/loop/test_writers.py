@@ -17,7 +17,7 @@ LINES = [
 
 @pytest.mark.parametrize("name", ["tensorboard", "csv"])  # mlflow: test_mlflow_writer.py
 def test_each_takes_all_that_is_told(tmp_path, job, name):
-    writer = WRITERS[name](RunLayout(str(tmp_path)), job())
+    writer = WRITERS[name](RunLayout(str(tmp_path)), job(), 0)
     writer.steps(3, {"loss": 0.7})
     writer.evaluation(LINES[:1])
     writer.evaluation(LINES)
@@ -27,7 +27,7 @@ def test_each_takes_all_that_is_told(tmp_path, job, name):
 
 
 def test_a_table(tmp_path, job):
-    writer = WRITERS["csv"](RunLayout(str(tmp_path)), job())
+    writer = WRITERS["csv"](RunLayout(str(tmp_path)), job(), 0)
     writer.evaluation(LINES[:1])
     writer.evaluation(LINES)
     with open(tmp_path / "metrics.csv", newline="") as file:
@@ -38,7 +38,7 @@ def test_a_table(tmp_path, job):
 
 
 def test_tensorboard(tmp_path, job):
-    writer = WRITERS["tensorboard"](RunLayout(str(tmp_path)), job())
+    writer = WRITERS["tensorboard"](RunLayout(str(tmp_path)), job(), 0)
     writer.steps(3, {"loss": 0.7})
     writer.evaluation(LINES)
     writer.close(finished=True)
