@@ -96,8 +96,9 @@ def shapes_of(weights: Mapping[str, keras.Variable]) -> dict[str, Shape]:
 
 def _unnumbered(layer: Any) -> str:
     """Its name; where Keras made that, `gru_3`, without the number."""
-    kind = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(layer).__name__).lower()
-    return kind if re.fullmatch(rf"{re.escape(kind)}(_\d+)?", layer.name) else layer.name
+    name, kind = re.sub(r"_\d+$", "", layer.name), type(layer).__name__.lower()
+    made = name.replace("_", "") in (kind, f"forward{kind}", f"backward{kind}")  # the parts of a Bidirectional
+    return name if made else layer.name
 
 
 def _once(name: str, seen: dict[str, int]) -> str:
