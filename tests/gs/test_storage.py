@@ -2,6 +2,7 @@
 
 import json
 import textwrap
+import zlib
 
 import pytest
 
@@ -234,6 +235,27 @@ def test_packed_text_is_read_in_large_pieces(gs):
     assert found == "x: double"
     assert len(packed) > 3 << 20
     assert gs.counts().requests["read"] <= 4
+
+
+def test_a_packed_shard_is_copied_in_large_pieces(gs):
+    import gzip
+    import os
+
+    content = os.urandom(12 << 20)
+    gs.store.put(gs.bucket, "part.tfrecord", gzip.compress(content, 1))
+    found = run(
+        gs,
+        f"""
+        import zlib
+        from beamfeed.contract.storage import stat
+        from beamfeed.trainer.feed.cache import local_copies
+        (path,) = local_copies("data", [stat("{gs.url("part.tfrecord")}")], "gzip")
+        with open(path, "rb") as file:
+            return zlib.crc32(file.read())
+        """,
+    )
+    assert found == zlib.crc32(content)
+    assert gs.counts().requests["read"] <= 3
 
 
 def test_no_file_is_rejected_for_a_bucket_that_does_not_answer(gs):
