@@ -48,18 +48,18 @@ def tables(tmp_path_factory):
 
 @pytest.fixture
 def train(tmp_path):
-    """Trains a job on some devices, given as CUDA names them, and returns the lines of metrics.jsonl."""
+    """Trains a job on some devices, named as CUDA does, and returns the lines of metrics.jsonl."""
 
-    def run(job, devices, name, **section):
+    def run(job, visible, name, **section):
         made = {**job, "train": {**job["train"], **section, "workdir": str(tmp_path / name)}}
         path = tmp_path / f"{name}.yaml"
         path.write_text(yaml.safe_dump(made))
         # Products of matrices in TF32 would differ in the third digit.
-        environ = {**os.environ, "CUDA_VISIBLE_DEVICES": devices, "NVIDIA_TF32_OVERRIDE": "0"}
+        environ = {**os.environ, "CUDA_VISIBLE_DEVICES": visible, "NVIDIA_TF32_OVERRIDE": "0"}
         command = [sys.executable, "-m", "beamfeed.trainer.main", "--job", str(path)]
         result = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=600)
         assert result.returncode == 0, result.stderr[-3000:]
-        used = 0 if devices == NONE else devices.count(",") + 1
+        used = 0 if visible == NONE else visible.count(",") + 1
         assert f"1 worker, {used} GPU" in result.stderr if used else "GPU" not in result.stderr  # what TensorFlow found
         with open(RunLayout(str(tmp_path / name)).metrics) as file:
             return [json.loads(line) for line in file]
