@@ -53,6 +53,7 @@ class MLflow:
         self._run = ""
         self._begins = step
         self._sent: set[int] = set()  # the steps of evaluations that the server has
+        self._lines: list[dict[str, Any]] = []  # all evaluations so far
         self._next = 0.0  # when a value of steps may be sent
         self._failed: dict[str, float] = {}  # when to try what did not go through again
         known = _known(self._path)
@@ -69,6 +70,8 @@ class MLflow:
         self._try("steps", lambda: self._log({f"steps/{name}": value for name, value in values.items()}, step))
 
     def evaluation(self, lines: list[dict[str, Any]]) -> None:
+        self._lines = lines
+
         def send() -> None:
             if not self._run:
                 self._go_on(_known(self._path))
@@ -92,6 +95,8 @@ class MLflow:
             self._try("pictures", send)
 
     def close(self, finished: bool) -> None:
+        self._failed = dict.fromkeys(self._failed, 0.0)  # the last time to send what failed a moment ago
+        self.evaluation(self._lines)
         if self._run:
             self._try("the end", lambda: self._client.set_terminated(self._run, "FINISHED" if finished else "FAILED"))
 

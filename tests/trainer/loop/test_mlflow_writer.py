@@ -120,7 +120,11 @@ def test_a_run_does_not_end_with_the_server_and_catches_up(job, client, server, 
     again.evaluation(lines[:3])
     assert capsys.readouterr().err.count("mlflow: evaluations: ") == 2  # once for each start
     server.start()
-    again.evaluation(lines)
+    monkeypatch.setattr(mlflow_writer, "TRY_AGAIN_SECONDS", 1000.0)
+    again.evaluation(lines[:3])
+    server.stop()
+    again.evaluation(lines)  # fails, and is tried again at the end
+    server.start()
     again.close(finished=True)
     (run,) = runs_of(client, made)
     assert history(client, run, "loss") == {one["step"]: one["loss"] for one in lines}
