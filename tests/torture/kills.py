@@ -121,13 +121,18 @@ PLANS = [
 ]  # fmt: skip
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Returns 0 if all runs ended in the same bytes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parse(argv: list[str] | None, told: str | None) -> argparse.Namespace:
+    """The command line of programs that kill."""
+    parser = argparse.ArgumentParser(description=told, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--docs", help="write what was measured into this page")
-    arguments = parser.parse_args(argv)
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Returns 0 if all runs ended in the same bytes."""
+    arguments = parse(argv, __doc__)
     problems = []
     for number, plan in enumerate(PLANS):
         with tempfile.TemporaryDirectory(prefix="kills-") as folder:

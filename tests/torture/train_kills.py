@@ -7,7 +7,6 @@ Five kinds of model, each with one worker and with two.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from .kills import parse
 from .one import ROOT
 from .report import write_section
 
@@ -85,7 +85,7 @@ def prepare(folder: Path) -> dict[str, Any]:
         },
         "windows": {"length": 16, "stride": 4},
         "label": {"name": "worn", "column": "worn", "classes": [0, 1]},
-        "split": {"by": "asset", "eval": 0.2, "test": 0.1},
+        "split": {"by": "asset", "train": 0.7, "eval": 0.2, "test": 0.1},
         "output": {"path": str(folder / "data"), "shards": 3},
     }  # fmt: skip
     path = folder / "data.yaml"
@@ -222,11 +222,7 @@ def kill_again_and_again(
 
 def main(argv: list[str] | None = None) -> int:
     """Returns 0 if all runs ended in the same bytes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--docs", help="write what was measured into this page")
-    arguments = parser.parse_args(argv)
+    arguments = parse(argv, __doc__)
     cases = [(name, workers) for name in SECTIONS for workers in (1, 2)]
     problems = []
     with tempfile.TemporaryDirectory(prefix="train-kills-") as folder:
