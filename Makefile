@@ -79,12 +79,13 @@ torture: $(READY)
 	$(BIN)/python -m tests.torture.kills --kills $(KILLS) --docs docs/reliability.md
 	$(BIN)/python -m tests.torture.train_kills --kills $(KILLS) --docs docs/reliability.md
 
-# BASE=<commit> also times that tree against this one, in turn, and prints the ratios.
+# BASE=<commit> also times that tree against this one, in turn, and prints the ratios. PARTS="tables train" measures
+# these alone and keeps the others of an earlier run.
 SIZE ?= small
 BENCH_READY := $(VENV)/.bench-ready
 
 bench: $(BENCH_READY)
-	$(BIN)/python benchmarks/run.py --size $(SIZE) --out out/bench $(if $(filter large,$(SIZE)),--docs docs)
+	$(BIN)/python benchmarks/run.py --size $(SIZE) --out out/bench $(if $(filter large,$(SIZE)),--docs docs) $(if $(PARTS),--parts $(PARTS))
 	$(if $(BASE),$(BIN)/python benchmarks/against.py --base $(BASE) --out out/bench/against.json)
 
 $(BENCH_READY): $(READY) requirements-bench.lock

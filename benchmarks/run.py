@@ -2,6 +2,7 @@
 
     python benchmarks/run.py --size small --out out/bench
     python benchmarks/run.py --size large --out out/bench --docs docs
+    python benchmarks/run.py --size large --out out/bench --docs docs --parts tables train
 
 Preprocessing against the alternatives, our growth with rows and with assets, feeding
 (`feed.py`), training (`train.py`), and `beamfeed profile` on the demo's data. Each
@@ -17,9 +18,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import shapes
@@ -238,40 +240,61 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def parts(bench: Bench, size: Size, name: str, out: Path, scratch: Path) -> dict[str, Callable[[], Any]]:
+    """What measures each part of the results."""
+    return {
+        "start_up": bench.start_up,
+        "preprocess": lambda: [bench.compare(*case) for case in size.cases],
+        "growth": lambda: {
+            "rows": bench.grow(size.one_asset, "rows", size.repeats),
+            "assets": bench.grow(size.many_assets, "assets", size.repeats),
+        },
+        "files": lambda: bench.many_files(size.files),
+        "shapes": lambda: shapes.compare(shapes.SIZES[name], size.repeats, shapes.BEFORE, say),
+        "tables": lambda: tables.compare(name, scratch),
+        "feed": lambda: bench.feed(*size.feed),
+        "train": lambda: bench.train(*size.train, size.repeats),
+        "profile": lambda: bench.profile(out / "profile.png"),
+    }
+
+
+PARTS = ("start_up", "preprocess", "growth", "files", "shapes", "tables", "feed", "train", "profile")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--out", type=Path, default=Path("out/bench"), help="results.json and the report go here")
     parser.add_argument("--docs", type=Path, help="a folder to write the report to as well, such as docs")
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=PARTS,
+        help="measure these alone; the others are those of results.json, written by an earlier run",
+    )  # fmt: skip
     args = parser.parse_args()
-    size = SIZES[args.size]
     args.out.mkdir(parents=True, exist_ok=True)
     workers = os.cpu_count() or 1
-    machine = describe()
-    with tempfile.TemporaryDirectory(dir=args.out) as scratch:
-        bench = Bench(Path(scratch).resolve(), workers)
-        results = {
-            "command": f"make bench SIZE={args.size}",
-            "size": args.size,
-            "windows": {"length": LENGTH, "stride": STRIDE},
-            "workers": workers,
-            "machine": machine,
-            "alternatives": {a.name: a.what for a in ALTERNATIVES},
-            "start_up": bench.start_up(),
-            "preprocess": [bench.compare(*case) for case in size.cases],
-            "growth": {
-                "rows": bench.grow(size.one_asset, "rows", size.repeats),
-                "assets": bench.grow(size.many_assets, "assets", size.repeats),
-            },
-            "files": bench.many_files(size.files),
-            "shapes": shapes.compare(shapes.SIZES[args.size], size.repeats, shapes.BEFORE, say),
-            "tables": tables.compare(args.size, Path(scratch).resolve()),
-            "feed": bench.feed(*size.feed),
-            "train": bench.train(*size.train, size.repeats),
-            "profile": bench.profile(args.out / "profile.png"),
-        }
     path = args.out / "results.json"
-    path.write_text(json.dumps(results, indent=1) + "\n")
+    results = json.loads(path.read_text()) if path.exists() and set(args.parts) != set(PARTS) else {}
+    if results.get("size", args.size) != args.size:
+        parser.error(f"{path} is of --size {results['size']}: its parts do not go with those of --size {args.size}")
+    results |= {
+        "command": f"make bench SIZE={args.size}",
+        "size": args.size,
+        "windows": {"length": LENGTH, "stride": STRIDE},
+        "workers": workers,
+        "machine": describe(),
+        "alternatives": {a.name: a.what for a in ALTERNATIVES},
+    }
+    with tempfile.TemporaryDirectory(dir=args.out) as folder:
+        scratch = Path(folder).resolve()
+        measures = parts(Bench(scratch, workers), SIZES[args.size], args.size, args.out, scratch)
+        for name in PARTS:
+            if name in args.parts:
+                results[name] = measures[name]()
+                path.write_text(json.dumps(results, indent=1) + "\n")  # what was measured outlives what fails later
+    if missing := [name for name in PARTS if name not in results]:
+        say(f"no report: not yet measured are {', '.join(missing)} (--parts)")
+        return
     for folder in filter(None, (args.out, args.docs)):
         command = [sys.executable, str(HERE / "report.py"), "--results", str(path), "--out", str(folder)]
         subprocess.run(command, check=True)
