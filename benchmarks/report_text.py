@@ -269,6 +269,17 @@ def tables_lines(found: dict) -> Iterator[str]:
         [[f"{one['rows']:,}", number(one["seconds"]), number(one["peak_rss_mb"])] for one in growth],
     )
     yield ""
+    base = next(one for one in found["records"] if one["rows"] is None)
+    yield from ("Rows of a record (`output.rows_per_record`), on the smallest of these tables:", "")
+    yield from table(
+        ["rows of a record", "seconds", "MB", "fed rows/s", "vs default"],
+        [
+            [f"{one['rows']:,}" if one["rows"] else "**default**, about 64 KB", number(one["seconds"]),
+             number(one["bytes"] / 1e6), number(one["fed"]), times(one["fed"], base["fed"])]
+            for one in found["records"]
+        ],
+    )  # fmt: skip
+    yield ""
 
 
 def feed_baseline(entries: dict[str, dict]) -> str | None:

@@ -95,6 +95,10 @@ def results(tmp_path):
             "feed": {"ours": 2_600_000.0, "plain": 12_000.0},
             "feed_ratio": 217.4,
             "growth": [{"rows": 500_000, "seconds": 15.5, "peak_rss_mb": 1140.0}],
+            "records": [
+                {"rows": 1, "seconds": 40.0, "bytes": 90e6, "fed": 130_000.0},
+                {"rows": None, "seconds": 15.0, "bytes": 60e6, "fed": 2_600_000.0},
+            ],
         },
         "profile": {"command": "beamfeed profile data", "text": "stage  windows/s\nparse  12", "png": str(png)},
         "train": {
@@ -165,6 +169,8 @@ def test_rows_of_tables_are_compared_with_the_plain_way(results):
     assert "| **beamfeed** | 160,000 | 14 | 1,171 | 2,600,000 |" in text
     assert "| ratio | 26.6x |  |  | 217x |" in text
     assert "| 500,000 | 16 | 1,140 |" in text
+    assert "| 1 | 40 | 90 | 130,000 | 0.05x |" in text
+    assert "| **default**, about 64 KB | 15 | 60 | 2,600,000 | 1.0x |" in text
 
 
 def test_growth_that_failed_has_no_line(results, tmp_path):
