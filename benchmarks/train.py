@@ -21,8 +21,13 @@ import feed_data
 import yaml
 
 HERE = Path(__file__).resolve().parent
-FIT, ONE, TWO = "keras.Model.fit", "beamfeed, one worker", "beamfeed, two workers"
-NAMES = (FIT, ONE, TWO)
+FIT = "keras.Model.fit"
+OURS = {  # the workers, and whether steps are compiled by XLA
+    "beamfeed, one worker": (1, False),
+    "beamfeed, two workers": (2, False),
+    "beamfeed, one worker, xla": (1, True),
+    "beamfeed, two workers, xla": (2, True),
+}
 MODELS = {  # one of long steps, one of short ones
     "A recurrent autoencoder: GRU of 32 units, 8 latent numbers": {
         "name": "recurrent_autoencoder", "cell": "gru", "units": [32], "latent": 8
@@ -52,10 +57,10 @@ def write_job(folder: Path, sizes: feed_data.Sizes, model: dict[str, object], ba
     return path
 
 
-def train_ours(job: Path, folder: Path, workers: int) -> float:
+def train_ours(job: Path, folder: Path, workers: int, xla: bool) -> float:
     """Windows per second, by the trainer's own metrics."""
     command = [sys.executable, "-m", "beamfeed.launcher.cli", "train", str(job), "--restart"]
-    sets = ["--set", f"launch.train.workers={workers}"]
+    sets = ["--set", f"launch.train.workers={workers}", "--set", f"train.devices.xla={str(xla).lower()}"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
     subprocess.run([*command, *sets], check=True, capture_output=True, env=environment)
     lines = (folder / "model" / "metrics.jsonl").read_text().splitlines()
@@ -98,7 +103,7 @@ def turn(name: str, job: Path, folder: Path) -> float:
     if name == FIT:
         command = [sys.executable, __file__, "--fit", str(job)]
         return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
-    return train_ours(job, folder, 1 if name == ONE else 2)
+    return train_ours(job, folder, *OURS[name])
 
 
 def main() -> None:
@@ -129,15 +134,15 @@ def main() -> None:
 
 def compare(job: Path, folder: Path, args: argparse.Namespace) -> dict[str, dict[str, float]]:
     """The median rates of each, in turn."""
-    found: dict[str, list[float]] = {name: [] for name in NAMES}
+    found: dict[str, list[float]] = {name: [] for name in (FIT, *OURS)}
     for i in range(args.repeats):
-        for name in NAMES:
+        for name in (FIT, *OURS):
             found[name].append(turn(name, job, folder))
             print(f"train: {i + 1}/{args.repeats} {name}: {found[name][-1]:,.0f} windows/s", file=sys.stderr)
     medians = {name: statistics.median(rates) for name, rates in found.items()}
     for name, rate in medians.items():
         steps = rate / args.batch
-        print(f"{name:24} {rate:10,.0f} windows/s {steps:8,.0f} steps/s {rate / medians[FIT]:6.2f}x fit")
+        print(f"{name:26} {rate:10,.0f} windows/s {steps:8,.0f} steps/s {rate / medians[FIT]:6.2f}x fit")
     return {name: {"windows_per_second": rate, "steps_per_second": rate / args.batch} for name, rate in medians.items()}
 
 
