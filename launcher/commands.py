@@ -9,8 +9,10 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher.display import Display, choose
 from beamfeed.launcher.job import job_model
-from beamfeed.launcher.plan import load_for_plan, make_plan
+from beamfeed.launcher.outcome import outcome
+from beamfeed.launcher.plan import Plan, load_for_plan, make_plan
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.run import cancel_job, describe_plan, run_plan
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
@@ -37,16 +39,20 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         print(describe_plan(plan))
         return 0
-    code, seconds = run_plan(plan)
-    if code:
-        return code
+    with choose(args.quiet, args.json) as display:
+        code, seconds = run_plan(plan, display)
+        if code == 0:
+            _summarize(args, plan, seconds, display)
+    return code
+
+
+def _summarize(args: argparse.Namespace, plan: Plan, seconds: dict[str, float], display: Display) -> None:
     job = plan.job
     manifest = find_manifest(job.output.path) if PREPROCESS in args.stages else None
     train = job.train if TRAIN in args.stages else None
     result = read_result(train.workdir) if train else None
     floor = read_result(RunLayout(train.workdir).floor) if train and train.floor else None
-    print(summary(job, manifest, result, seconds, floor))
-    return 0
+    display.summary(summary(job, manifest, result, seconds, floor), outcome(job, manifest, result, seconds))
 
 
 def list_checkpoints(args: argparse.Namespace) -> int:

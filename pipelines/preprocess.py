@@ -130,10 +130,10 @@ def preprocess(
         import tensorflow as tf
         import tensorflow_transform.beam as tft_beam
 
+        from beamfeed.contract.progress import Progress
         from beamfeed.pipelines.build import PreprocessPipeline, write_listing
         from beamfeed.pipelines.options import JobOptions
         from beamfeed.pipelines.runner import choose_runner, is_dataflow, is_local, wait_for
-        from beamfeed.transforms.progress import Progress
         from beamfeed.transforms.sources import make_source
 
         # Preprocessing needs no GPU, and must not take its memory from a trainer.
