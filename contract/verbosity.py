@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import MutableMapping
+from typing import TextIO
 
 VARIABLE = "BEAMFEED_VERBOSITY"
 QUIET, VERBOSE = "quiet", "verbose"  # its values; anything else is in between
@@ -31,7 +32,12 @@ def log_level() -> int:
     return logging.ERROR if is_quiet() else logging.INFO if is_verbose() else logging.WARNING
 
 
-def note(line: str) -> None:
-    """Tells something that is no error, in a line on stderr."""
+def set_up_logging() -> None:
+    """Shows messages of this level on stderr; to be called first, by programs."""
+    logging.basicConfig(level=log_level(), format=FORMAT)
+
+
+def note(line: str, stream: TextIO | None = None) -> None:
+    """Tells something that is no error, in a line on stderr, or `stream`."""
     if not is_quiet():
-        print(line, file=sys.stderr, flush=True)
+        print(line, file=stream or sys.stderr, flush=True)

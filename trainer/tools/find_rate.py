@@ -6,7 +6,6 @@ loss is smoothed as moving averages of Adam are: exponentially, and corrected fo
 """
 
 import argparse
-import logging
 import math
 import os
 import sys
@@ -21,6 +20,7 @@ from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.verbosity import set_up_logging
 from beamfeed.trainer import figures
 from beamfeed.trainer.feed.remote import set_reads
 from beamfeed.trainer.feed.sharding import check_split
@@ -152,7 +152,7 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
     """Returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     set_reads(os.environ)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    set_up_logging()
     program = "python -m beamfeed.trainer.tools.find_rate"
     parser = argparse.ArgumentParser(prog=program, description="Tries learning rates.")
     parser.add_argument("--job", required=True, help="job file, local or gs://")
