@@ -1,8 +1,12 @@
 """What stands on the screen of a real terminal while a run goes on, and after it, with stand-ins for the stages."""
 
+import json
 import re
+import signal
+import subprocess
 import sys
 from contextlib import ExitStack
+from datetime import datetime
 
 import pytest
 from terminals import Terminal, finish_all
@@ -130,3 +134,175 @@ def check_areas(terminal):
     for shown in terminal.screens:
         assert [line.startswith("run: ") for line in shown[:-1]].count(True) == 0, shown
         assert [bool(re.search("[━─]{6}", line)) for line in shown[:-2]].count(True) == 0, shown
+
+
+TALKING = """
+progress.total("write", 100)
+for at in range(20):
+    progress.add("write", assets=1)
+    os.write(1, b"half of ")
+    time.sleep(0.03)
+    os.write(1, b"a line\\n")
+    os.write(2, b"\\r 50 %\\r100 % of a bar of its own\\n" if at == 7 else b"")
+    time.sleep(0.03)
+print("x" * 100)
+sys.stdout.write("the last words have no end")
+"""
+
+
+def test_what_a_stage_prints_stands_above_in_whole_lines():
+    with start(TALKING) as terminal:
+        lines = terminal.finish()
+    assert lines[1:24] == [
+        *8 * ["half of a line"],
+        "100 % of a bar of its own",
+        *12 * ["half of a line"],
+        "x" * 80,
+        "x" * 20,
+    ]
+    assert lines[24] == "the last words have no end"
+    assert seen(terminal, r"^preprocess: write  ━*─+ +\d+ %")
+    check_areas(terminal)
+
+
+WAITING = """
+progress.total("write", 100)
+progress.add("write", assets=30)
+print("waits", flush=True)
+wait_for(os.environ["GO"])
+progress.add("write", assets=70)
+"""
+
+
+@pytest.mark.parametrize("sizes", [[(200, 24), (60, 24), (120, 24)], [(200, 24), (61, 24)], [(80, 3), (80, 24)]])
+def test_a_terminal_that_is_resized(tmp_path, sizes):
+    (columns, rows), *others = sizes
+    with start(WAITING, columns=columns, rows=rows, env={"GO": str(tmp_path / "go")}) as terminal:
+        terminal.until("preprocess: write")
+        for columns, rows in others:
+            terminal.resize(columns, rows)
+            begun = len(terminal.screens)
+            while len(terminal.screens) < begun + 6:
+                assert terminal.read()
+            check_areas(terminal)
+            assert any("preprocess: write" in line for line in terminal.lines())
+            assert all(len(line) < columns for line in terminal.lines())
+        (tmp_path / "go").touch()
+        lines = terminal.finish()
+    assert terminal.code == 0
+    assert without_times(lines)[-4:] == [
+        "waits",
+        "preprocess: write: 100 assets in ",
+        "preprocess: done in ",
+        "dataset  out/data",
+    ]
+
+
+def test_a_terminal_that_can_do_no_more_gets_lines():
+    with start(STEPS, env={"TERM": "dumb"}) as terminal:
+        lines = terminal.finish()
+    assert [re.sub(r"^\d\d:\d\d:\d\d ", "TIME ", line) for line in without_times(lines)] == [
+        "TIME preprocess: is to be done",
+        "TIME preprocess: scan: 4 files in ",
+        "TIME preprocess: write: 12 assets, 240,000 rows in ",
+        "TIME preprocess: done in ",
+        "dataset  out/data",
+    ]
+    assert b"\x1b" not in terminal.raw
+
+
+@pytest.mark.parametrize("env", [{}, {"NO_COLOR": "1"}])
+def test_colours(env):
+    with start(STEPS, env={"TERM": "xterm-256color", **env}) as terminal:
+        terminal.finish()
+    coloured = re.findall(rb"\x1b\[(?:\d+;)*[349]\d(?:;\d+)*m", terminal.raw)
+    assert bool(coloured) is not bool(env)
+    assert seen(terminal, r"^preprocess: write  ━+─+")
+
+
+FAILING = """
+progress.total("write", 100)
+progress.add("write", assets=30)
+time.sleep(0.6)
+print("job failed: the disk is full", file=sys.stderr)
+sys.exit(1)
+"""
+KILLED = FAILING.replace("sys.exit(1)", "os.kill(os.getpid(), 9)")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected", "told"),
+    [(FAILING, 1, []), (KILLED, 128 + 9, ["beamfeed: preprocess was ended by SIGKILL"])],
+)
+def test_a_stage_that_fails(code, expected, told):
+    with start(code, TRAINING) as terminal:
+        lines = terminal.finish()
+    assert terminal.code == expected
+    assert lines == ["preprocess: is to be done", "job failed: the disk is full", *told]
+    check_areas(terminal)
+
+
+def test_ctrl_c(tmp_path):
+    with start(WAITING, env={"GO": str(tmp_path / "go")}) as terminal:
+        terminal.until("waits")
+        terminal.until("preprocess: write")
+        terminal.type(b"\x03")
+        lines = terminal.finish()
+    assert terminal.code == 130
+    assert lines == ["preprocess: is to be done", "waits", "beamfeed: interrupted"]
+
+
+def test_a_terminal_that_is_closed_ends_the_run(tmp_path):
+    with start(WAITING, env={"GO": str(tmp_path / "go")}) as terminal:
+        terminal.until("preprocess: write")
+        terminal.process.send_signal(signal.SIGHUP)
+        lines = terminal.finish()
+    assert terminal.code == 128 + signal.SIGHUP
+    assert lines == ["preprocess: is to be done", "waits"]
+
+
+def test_quiet(tmp_path):
+    with start(STEPS, options=["--quiet"]) as terminal:
+        assert terminal.finish() == []
+    with start(FAILING, options=["-q"]) as terminal:
+        assert terminal.finish() == ["job failed: the disk is full"]
+
+
+def test_json():
+    command = [sys.executable, "-c", RUN, STAGE + STEPS, STAGE + TRAINING, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == 3 * ["epoch 1/5  step 100  loss 0.123456"]
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all(datetime.fromisoformat(event["time"]).tzinfo for event in events)
+    told = [
+        " ".join(str(event[key]) for key in ("event", "stage", "step", "state", "phase") if key in event)
+        for event in events
+    ]
+    assert [line for line in told if not line.startswith(("progress", "phase train evaluating"))] == [
+        "stage preprocess begins",
+        "step preprocess scan begins",
+        "step preprocess scan done",
+        "step preprocess write begins",
+        "step preprocess write done",
+        "stage preprocess done",
+        "stage train begins",
+        "step train train begins",
+        "step train train done",
+        "phase train exporting",
+        "stage train done",
+        "summary",
+    ]
+    written = next(event for event in events if event.get("step") == "write" and event.get("state") == "done")
+    assert [written[key] for key in ("done", "total", "unit")] == [240_000, 240_000, "rows"]
+    assert {*events[-1]} == {"event", "time", "job"}
+    keys = ["event", "time", "stage", "step", "done", "total", "unit", "per_second", "seconds_left"]
+    assert all([*event] == keys for event in events if event["event"] == "progress")
+
+
+def test_a_mistake_is_an_event_too():
+    command = [sys.executable, "-m", "beamfeed.launcher.cli", "run", "nowhere.yaml", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    (event,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (event["event"], event["code"], event["message"]) == ("error", 2, "nowhere.yaml: there is no such job file")
+    assert done.stderr == "beamfeed: nowhere.yaml: there is no such job file\n"
