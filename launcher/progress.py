@@ -87,10 +87,10 @@ class Step:
         self.total_rows = event.get("total_rows") or self.total_rows
         self.assets += event.get("assets", 0)
         self.rows += event.get("rows", 0)
-        if not self._samples:
-            self._samples.append((self.started, self._from))
-        self._samples.append((now, self.measure()[0]))
-        while self._samples[0][0] < now - RATE_SECONDS and len(self._samples) > 2:
+        # From the first that was done on: it has the start-up in it, such as what is compiled.
+        if (done := self.measure()[0]) > self._from:
+            self._samples.append((now, done))
+        while len(self._samples) > 2 and self._samples[0][0] < now - RATE_SECONDS:
             self._samples.popleft()
         if self.done() and self.ended is None:
             self.ended = now

@@ -36,7 +36,8 @@ class Telling(Display):
 
     def show(self, stage: StageProgress) -> None:
         for step in list(stage.steps.values()):
-            if step.ended is not None and (stage.name, step.name) not in self._told:
+            # A training run has lines of its own, for each evaluation.
+            if step.at is None and step.ended is not None and (stage.name, step.name) not in self._told:
                 self._told.add((stage.name, step.name))
                 self._tell(ended_line(stage.name, step, self.width()))
 
