@@ -29,9 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         failure = failure_of(error)
         _complain(failure.message)
         if args.json:
-            from beamfeed.launcher.display.json_lines import event
+            from beamfeed.contract.events import tell_event
 
-            event("error", message=failure.message, code=failure.code)
+            tell_event("error", message=failure.message, code=failure.code)
             return streams.flushed(failure.code)
         return failure.code
     except KeyboardInterrupt:

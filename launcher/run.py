@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import backends
@@ -74,6 +75,20 @@ def cancel_job(job_path: str, overrides: Sequence[str] = (), max_assets: int | N
     for submission in running:
         submission.cancel()
     return len(running)
+
+
+def plan_values(plan: Plan) -> dict[str, Any]:
+    """What `--dry-run --json` tells."""
+    stages = [
+        {
+            "stage": stage.name,
+            "complete": stage.complete,
+            "reason": stage.reason,
+            "commands": backends()[stage.backend].describe(stage),
+        }
+        for stage in plan.stages
+    ]
+    return {"job": plan.job.name, "path": plan.job_path, "stages": stages}
 
 
 def describe_plan(plan: Plan) -> str:

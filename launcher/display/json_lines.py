@@ -1,12 +1,11 @@
 """`--json`: an object a line on stdout, for programs. docs/terminal.md says what its keys mean; they stay."""
 
-import json
 import sys
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
+from beamfeed.contract.events import tell_event
 from beamfeed.launcher.display.base import Display
 from beamfeed.launcher.processes import Output
 from beamfeed.launcher.progress import StageProgress, Step
@@ -24,23 +23,23 @@ class JsonLines(Display):
         self._ended: set[tuple[str, str]] = set()
 
     def skipped(self, stage: str, reason: str) -> None:
-        event("stage", stage=stage, state="complete", reason=reason)
+        tell_event("stage", stage=stage, state="complete", reason=reason)
 
     def begins(self, stage: StageProgress, reason: str) -> None:
-        event("stage", stage=stage.name, state="begins", reason=reason)
+        tell_event("stage", stage=stage.name, state="begins", reason=reason)
         self._phase = stage.phase
 
     def show(self, stage: StageProgress) -> None:
         for step in list(stage.steps.values()):
             self._step(stage.name, step)
         if stage.phase and stage.phase != self._phase:
-            event("phase", stage=stage.name, phase=stage.phase)
+            tell_event("phase", stage=stage.name, phase=stage.phase)
         self._phase = stage.phase
         now, going = time.monotonic(), stage.step()
         if going is not None and going.ended is None and now - self._last >= EVERY_SECONDS:
             self._last = now
             rate, left = going.rate(), going.seconds_left(now)
-            event(
+            tell_event(
                 "progress",
                 **_counts(stage.name, going),
                 per_second=None if rate is None else round(rate, 3),
@@ -52,13 +51,13 @@ class JsonLines(Display):
             step.ended = step.ended or stage.started + seconds
             self._step(stage.name, step)
         state = "failed" if code else "done"
-        event("stage", stage=stage.name, state=state, code=code, seconds=round(seconds, 3))
+        tell_event("stage", stage=stage.name, state=state, code=code, seconds=round(seconds, 3))
 
     def say(self, line: str) -> None:
-        event("note", text=line)
+        tell_event("note", text=line)
 
     def summary(self, text: str, values: Mapping[str, Any]) -> None:
-        event("summary", **values)
+        tell_event("summary", **values)
 
     def output(self) -> Output:
         output = Output()
@@ -69,16 +68,10 @@ class JsonLines(Display):
         name = (stage, step.name)
         if name not in self._begun:
             self._begun.add(name)
-            event("step", stage=stage, step=step.name, state="begins")
+            tell_event("step", stage=stage, step=step.name, state="begins")
         if step.ended is not None and name not in self._ended:
             self._ended.add(name)
-            event("step", **_counts(stage, step), state="done", seconds=round(step.ended - step.started, 3))
-
-
-def event(kind: str, **values: Any) -> None:
-    """Writes one object, in one line."""
-    told = {"event": kind, "time": datetime.now(UTC).isoformat(timespec="milliseconds"), **values}
-    print(json.dumps(told), flush=True)
+            tell_event("step", **_counts(stage, step), state="done", seconds=round(step.ended - step.started, 3))
 
 
 def _counts(stage: str, step: Step) -> dict[str, Any]:
