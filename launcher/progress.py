@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SUFFIX = ".jsonl"
-POLL_SECONDS = 0.3
+POLL_SECONDS = 0.1
 RATE_SECONDS = 30.0  # a rate is that of so long a time
 KEYS = {
     **dict.fromkeys(("assets", "rows", "total_assets", "total_rows", "done", "total"), int),

@@ -19,7 +19,7 @@ from terminals import Terminal
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS, ROWS = 80, 24
-COMMAND = "beamfeed run examples/fleet.yaml"
+HOME = Path(tempfile.gettempdir(), "demo")  # as some of it is told; must not be there yet
 NAMES = {"brown": "yellow", "default": "default"}  # pyte's for those of rich
 
 
@@ -40,22 +40,21 @@ def picture(screen, title):
         console = Console(
             record=True, width=screen.columns, file=nowhere, force_terminal=True, color_system="truecolor"
         )
-        console.print(Segments(styled(screen)), end="")
+        console.print(Segments(Segment.simplify(styled(screen))), end="")
     svg = console.export_svg(title=title, unique_id=re.sub(r"\W+", "-", title))
     return re.sub(r"\s*@font-face \{.*?\}\n", "\n", svg, flags=re.DOTALL)
 
 
-def begin(folder, *options):
+def begin(job):
     """The command, as somebody types it."""
     terminal = Terminal(
-        [sys.executable, "-m", "beamfeed.launcher.cli", *COMMAND.split()[1:], *options],
+        [sys.executable, "-m", "beamfeed.launcher.cli", "run", job],
         COLUMNS,
         ROWS,
         {"PYTHONPATH": str(ROOT)},
-        folder,
+        HOME,
     )
-    shown = " ".join([COMMAND, *options])
-    terminal.stream.feed(f"\x1b[1m$ {shown}\x1b[0m\r\n".encode())
+    terminal.stream.feed(f"\x1b[1m$ beamfeed run {job}\x1b[0m\r\n".encode())
     return terminal
 
 
@@ -69,23 +68,30 @@ def until(terminal, *patterns):
 def main(out):
     """Writes the three pictures."""
     going = r"^train  ━+─+ .* left$"
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT / "examples", Path(folder, "examples"))
-        subprocess.run([sys.executable, "examples/make_fleet.py", "--out", "out/fleet"], cwd=folder, check=True)
-        with begin(folder) as run:
+    HOME.mkdir()
+    try:
+        text = (ROOT / "examples" / "fleet.yaml").read_text()
+        (HOME / "fleet.yaml").write_text(text)
+        strict = text.replace("out/demo", "out/strict") + "\nlimits: {max_rejected_fraction: 0}\n"
+        (HOME / "strict.yaml").write_text(strict)
+        make = [sys.executable, str(ROOT / "examples" / "make_fleet.py"), "--out", "out/fleet"]
+        subprocess.run(make, cwd=HOME, check=True)
+        with begin("fleet.yaml") as run:
             until(run, "^epoch 3/8", going)
             Path(out, "terminal-run.svg").write_text(picture(run.screen, "beamfeed run"))
             run.type(b"\x03")
             while run.read(1.0):
                 pass
-        with begin(folder) as again:
+        with begin("fleet.yaml") as again:
             until(again, "^epoch 6/8", going)
             Path(out, "terminal-resumed.svg").write_text(picture(again.screen, "beamfeed run, again"))
-        Path(folder, "out/fleet/pump-99.parquet").write_bytes(b"PAR1 a copy that was cut off")
-        with begin(folder, "--set", "output.path=out/again", "--set", "limits.max_rejected_fraction=0") as failed:
+        (HOME / "out/fleet/pump-99.parquet").write_bytes(b"PAR1 a copy that was cut off")
+        with begin("strict.yaml") as failed:
             while failed.read(1.0):
                 pass
             Path(out, "terminal-failed.svg").write_text(picture(failed.screen, "beamfeed run, with a broken file"))
+    finally:
+        shutil.rmtree(HOME)
 
 
 if __name__ == "__main__":
