@@ -1,10 +1,14 @@
 """What stands on the screen of a real terminal while a run goes on, and after it, with stand-ins for the stages."""
 
 import json
+import os
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
 from datetime import datetime
 
@@ -14,6 +18,7 @@ from terminals import Terminal, finish_all
 # A run of two stages. What the first one says and does is the code of the test.
 RUN = """
 import sys
+import time
 from beamfeed.contract.config.load import parse_job
 from beamfeed.launcher import cli, commands
 from beamfeed.launcher.display import choose
@@ -305,3 +310,48 @@ def test_a_mistake_is_an_event_too():
     (event,) = [json.loads(line) for line in done.stdout.splitlines()]
     assert (event["event"], event["code"], event["message"]) == ("error", 2, "nowhere.yaml: there is no such job file")
     assert done.stderr == "beamfeed: nowhere.yaml: there is no such job file\n"
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+def test_a_terminal_that_breaks_lines_when_it_gets_narrower(tmp_path, root):
+    tmux = ["tmux", "-S", str(tmp_path / "socket"), "-f", os.devnull]
+    script, go = tmp_path / "run.py", tmp_path / "go"
+    script.write_text(f"import os, sys\nsys.argv = ['', {STAGE + WAITING!r}, '']\n{RUN}")
+    env = {"PYTHONPATH": str(root), "GO": str(go)}
+
+    def shown():
+        lines = subprocess.run(
+            [*tmux, "capture-pane", "-p", "-S", "-"], capture_output=True, text=True
+        ).stdout.splitlines()
+        return [line for line in lines if line]
+
+    def until(wanted):
+        end = time.monotonic() + 60
+        while not re.search(wanted, "\n".join(shown()), re.MULTILINE):
+            assert time.monotonic() < end, shown()
+            time.sleep(0.1)
+
+    command = shlex.join([sys.executable, str(script)])
+    options = [part for name, value in env.items() for part in ("-e", f"{name}={value}")]
+    subprocess.run([*tmux, "new-session", "-d", "-x", "100", "-y", "20", *options, f"{command}; sleep 60"], check=True)
+    try:
+        until("━{9}─{21}   30 %  30/100 assets$")
+        subprocess.run([*tmux, "resize-window", "-x", "50"], check=True)
+        until("━{2}─{6}   30 %  30/100 assets$")
+        assert [line.partition("  ")[0] for line in shown()[:3]] == [
+            "preprocess: is to be done",
+            "waits",
+            "preprocess: write",
+        ]
+        assert [line[:4] for line in shown()[3:]] == ["run:"]
+        go.touch()
+        until("^dataset")
+        assert without_times(shown()) == [
+            "preprocess: is to be done",
+            "waits",
+            "preprocess: write: 100 assets in ",
+            "preprocess: done in ",
+            "dataset  out/data",
+        ]
+    finally:
+        subprocess.run([*tmux, "kill-server"])
