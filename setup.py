@@ -21,7 +21,6 @@ CORE = [
     "tensorflow>=2.21,<2.22",
     "tensorflow-transform>=1.21,<1.22",
     "tfx-bsl>=1.21,<1.22",
-    "tqdm>=4.66,<5",
 ]
 DEV = [
     "build>=1.2,<2",

@@ -1,6 +1,7 @@
 """The `beamfeed` command. What it does is loaded when it is asked for, so that its help is quick."""
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from typing import Any, NoReturn
 
 from beamfeed.contract import streams
 from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError, failure_of, near_miss
+from beamfeed.contract.verbosity import set_verbosity
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 
 INTERRUPTED = 130
@@ -18,6 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     streams.take_over()
     args = parse_args(sys.argv[1:] if argv is None else argv)
     _end_on_signals()
+    set_verbosity(os.environ, args.quiet, args.verbose)
     try:
         from beamfeed.launcher import commands
 
@@ -25,6 +28,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (UserError, JobFailed, OSError) as error:  # of the machine: a full disk, a folder that may not be read
         failure = failure_of(error)
         _complain(failure.message)
+        if args.json:
+            from beamfeed.contract.events import tell_event
+
+            tell_event("error", message=failure.message, code=failure.code)
+            return streams.flushed(failure.code)
         return failure.code
     except KeyboardInterrupt:
         print("beamfeed: interrupted", file=sys.stderr)
@@ -196,7 +204,17 @@ def _command(commands: Any, name: str, call: str, about: str, example: str) -> a
         name, help=about, description=about[0].upper() + about[1:] + ".", epilog=f"example: {example}"
     )
     command.set_defaults(call=call, parser=command)
+    _common_options(command)
     return command
+
+
+def _common_options(command: argparse.ArgumentParser) -> None:
+    """What every command understands, alike."""
+    told = command.add_argument_group("what is told")
+    much = told.add_mutually_exclusive_group()
+    much.add_argument("-q", "--quiet", action="store_true", help="tell only errors, and the answer that was asked for")
+    much.add_argument("-v", "--verbose", action="store_true", help="tell also what is logged (level INFO)")
+    told.add_argument("--json", action="store_true", help="tell it to programs: a JSON object a line, on stdout")
 
 
 def _positive(text: str) -> int:

@@ -9,10 +9,14 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.events import tell_event
+from beamfeed.contract.verbosity import note
+from beamfeed.launcher.display import Display, choose
 from beamfeed.launcher.job import job_model
-from beamfeed.launcher.plan import load_for_plan, make_plan
+from beamfeed.launcher.outcome import outcome
+from beamfeed.launcher.plan import Plan, load_for_plan, make_plan
 from beamfeed.launcher.processes import Process, run_together
-from beamfeed.launcher.run import cancel_job, describe_plan, run_plan
+from beamfeed.launcher.run import cancel_job, describe_plan, plan_values, run_plan
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 from beamfeed.launcher.summary import summary
 
@@ -35,18 +39,25 @@ def run(args: argparse.Namespace) -> int:
         once=getattr(args, "once", None),
     )
     if args.dry_run:
-        print(describe_plan(plan))
+        if args.json:
+            tell_event("plan", **plan_values(plan))
+        else:
+            print(describe_plan(plan))
         return 0
-    code, seconds = run_plan(plan)
-    if code:
-        return code
+    with choose(args.quiet, args.json) as display:
+        code, seconds = run_plan(plan, display)
+        if code == 0:
+            _summarize(args, plan, seconds, display)
+    return code
+
+
+def _summarize(args: argparse.Namespace, plan: Plan, seconds: dict[str, float], display: Display) -> None:
     job = plan.job
     manifest = find_manifest(job.output.path) if PREPROCESS in args.stages else None
     train = job.train if TRAIN in args.stages else None
     result = read_result(train.workdir) if train else None
     floor = read_result(RunLayout(train.workdir).floor) if train and train.floor else None
-    print(summary(job, manifest, result, seconds, floor))
-    return 0
+    display.summary(summary(job, manifest, result, seconds, floor), outcome(job, manifest, result, seconds))
 
 
 def list_checkpoints(args: argparse.Namespace) -> int:
@@ -54,7 +65,8 @@ def list_checkpoints(args: argparse.Namespace) -> int:
     job, _ = load_for_plan(args.job, args.set, args.max_assets)
     if job.train is None:
         raise UserError(f"{args.job}: train: is missing")
-    command = (sys.executable, "-m", "beamfeed.trainer.tools.list_checkpoints", job.train.workdir)
+    more = ("--json",) if args.json else ()
+    command = (sys.executable, "-m", "beamfeed.trainer.tools.list_checkpoints", job.train.workdir, *more)
     return run_together("list", [Process(command, {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
 
@@ -71,6 +83,8 @@ def find_learning_rate(args: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "beamfeed.trainer.tools.find_rate", "--job", args.job]
     for override in overrides:
         command += ["--set", override]
+    if args.json:
+        command += ["--json"]
     if args.dry_run:
         print(shlex.join(command))
         return 0
@@ -79,8 +93,11 @@ def find_learning_rate(args: argparse.Namespace) -> int:
 
 def cancel(args: argparse.Namespace) -> int:
     """Stops what a job runs in a cloud."""
-    if not cancel_job(args.job, args.set, args.max_assets):
-        print("beamfeed: no cloud job of this job file is running", file=sys.stderr)
+    runs = cancel_job(args.job, args.set, args.max_assets)
+    if args.json:
+        tell_event("cancel", runs=runs)
+    elif not runs:
+        note("beamfeed: no cloud job of this job file is running")
     return 0
 
 
@@ -109,5 +126,6 @@ def profile(args: argparse.Namespace) -> int:
 def schema(args: argparse.Namespace) -> int:
     """Prints the JSON Schema of a job file."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    print(json.dumps({**dialect, **job_model().model_json_schema(by_alias=True)}, indent=2))
+    whole = {**dialect, **job_model().model_json_schema(by_alias=True)}
+    print(json.dumps(whole, indent=None if args.json else 2))
     return 0

@@ -33,6 +33,21 @@ class Process:
     log: str | None = None  # None: to the terminal
 
 
+class Output:
+    """Where the chief of a group writes what belongs on the terminal: this process's own stdout and stderr.
+
+    Attributes:
+      stdout: the descriptor; None for that of this process.
+      stderr: likewise.
+    """
+
+    stdout: int | None = None
+    stderr: int | None = None
+
+    def finish(self) -> None:
+        """All who write there have ended: what they wrote is shown when this returns."""
+
+
 class Running:
     """A started process in a group of its own."""
 
@@ -73,25 +88,28 @@ def run_together(
     processes: Sequence[Process],
     watch: AbstractContextManager[None] | None = None,
     grace: float = GRACE_SECONDS,
+    output: Output | None = None,
 ) -> int:
     """Runs all processes to their end and returns the exit code of the first that failed, or 0.
 
-    The first process is the chief: its output goes to the terminal. Of another
+    The first process is the chief: its output goes to the terminal, or to `output`. Of another
     one that fails, the end of its log is shown on stderr. `watch` is entered
     while they run. Whoever ends this by an exception, such as that of Ctrl-C, gives
     them `grace` seconds to end by themselves.
     """
-    with _started(name, processes, grace) as running:
+    output = output or Output()
+    with _started(name, processes, grace, output) as running:
         with watch or contextlib.nullcontext():
             first = _wait(running)
-        return 0 if first is None else _settle(running, first)
+        return 0 if first is None else _settle(running, first, output)
 
 
-def _settle(running: Sequence[Running], first: Running) -> int:
+def _settle(running: Sequence[Running], first: Running, output: Output) -> int:
     """Ends a group of which `first` has failed, tells what failed, and returns the exit code."""
     _wait_for_all(running, SETTLE_SECONDS)
     failed = [first, *(one for one in running if one.code and one is not first)]
     end_all(running)
+    output.finish()  # the chief's own words come first
     # All workers find a mistake of the user's; the chief has told it on the terminal.
     mistaken = [one for one in running if one in failed and one.code == USER_MISTAKE]
     if mistaken:
@@ -121,7 +139,7 @@ def end_all(running: Sequence[Running], grace: float = GRACE_SECONDS) -> None:
 
 
 @contextlib.contextmanager
-def _started(name: str, processes: Sequence[Process], grace: float) -> Iterator[list[Running]]:
+def _started(name: str, processes: Sequence[Process], grace: float, output: Output) -> Iterator[list[Running]]:
     """Starts the processes; whatever is left of them at the end is ended, with `grace` to do so by themselves."""
     running: list[Running] = []
     before_exec = _death_signal()
@@ -133,8 +151,8 @@ def _started(name: str, processes: Sequence[Process], grace: float) -> Iterator[
                     process.command,
                     env={**os.environ, **process.env},
                     stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT if log else None,
+                    stdout=log or output.stdout,
+                    stderr=subprocess.STDOUT if log else output.stderr,
                     start_new_session=True,  # Ctrl-C reaches the launcher alone, which ends its children in order
                     preexec_fn=before_exec,
                 )
@@ -146,10 +164,13 @@ def _started(name: str, processes: Sequence[Process], grace: float) -> Iterator[
             running.append(Running(title, process, popen, log))
         yield running
     finally:
-        end_all(running, grace)
-        for one in running:
-            if one.log:
-                one.log.close()
+        try:
+            end_all(running, grace)
+        finally:
+            output.finish()
+            for one in running:
+                if one.log:
+                    one.log.close()
 
 
 def _open_log(path: str | None) -> IO[bytes] | None:

@@ -1,25 +1,24 @@
-"""Shows how far preprocessing has come.
-
-Its workers append JSON lines to files of their own in one folder:
-{"stage": "write", "assets": 1, "rows": 20000} for what was done since the last
-line, {"stage": "write", "total_assets": 12, "total_rows": 240000} when known.
-A thread here reads what is new and draws it.
-"""
+"""How far a stage is: what its processes appended to files of a folder, see `beamfeed.contract.progress`."""
 
 import json
 import os
-import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol, TextIO
+from dataclasses import dataclass, field
+from typing import Any
 
 SUFFIX = ".jsonl"
-POLL_SECONDS = 0.3
-KEYS = ("assets", "rows", "total_assets", "total_rows")
+POLL_SECONDS = 0.1
+RATE_SECONDS = 30.0  # a rate is that of so long a time
+KEYS = {
+    **dict.fromkeys(("assets", "rows", "total_assets", "total_rows", "done", "total"), int),
+    **dict.fromkeys(("stage", "phase", "unit", "note"), str),
+}
 COUNTED = {"scan": "files", "verify": "shards"}  # what "assets" counts in steps that handle something else
+LAST = ("write", "train")  # steps after which little is left to do of their stage
 
 
 class ProgressReader:
@@ -51,136 +50,142 @@ def parse_event(line: bytes) -> dict[str, Any] | None:
         event = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(event, dict) or not isinstance(event.get("stage"), str):
+    if not isinstance(event, dict) or ("stage" in event) == ("phase" in event):
         return None
-    return event if all(isinstance(event.get(key, 0), int) for key in KEYS) else None
+    return event if all(isinstance(event[key], kind) for key, kind in KEYS.items() if key in event) else None
 
 
 @dataclass
 class Step:
-    """What is known of one step of the preprocessing (scan, validate, write, verify)."""
+    """What is known of one step of a stage, such as scan, validate, write, verify; or train."""
 
     name: str
     assets: int = 0
     rows: int = 0
     total_assets: int | None = None
     total_rows: int | None = None
+    at: int | None = None  # of those that say where they are, and not what is new
+    total: int | None = None
+    unit: str = ""
+    note: str = ""
     started: float = 0.0
     ended: float | None = None
+    _from: int = 0  # what was done before
+    _samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     @property
     def counted(self) -> str:
         return COUNTED.get(self.name, "assets")
 
     def add(self, event: dict[str, Any], now: float) -> None:
+        if "done" in event:
+            if self.at is None:
+                self._from = event["done"]
+            self.at, self.total = event["done"], event.get("total") or self.total
+            self.unit, self.note = event.get("unit", self.unit), event.get("note", self.note)
         self.total_assets = event.get("total_assets") or self.total_assets  # 0: not known
         self.total_rows = event.get("total_rows") or self.total_rows
         self.assets += event.get("assets", 0)
         self.rows += event.get("rows", 0)
+        # From the first that was done on: it has the start-up in it, such as what is compiled.
+        if (done := self.measure()[0]) > self._from:
+            self._samples.append((now, done))
+        while len(self._samples) > 2 and self._samples[0][0] < now - RATE_SECONDS:
+            self._samples.popleft()
         if self.done() and self.ended is None:
             self.ended = now
 
     def done(self) -> bool:
         """Whether all that was announced has been done. A worker that tried twice may have counted more."""
-        totals = [(self.assets, self.total_assets), (self.rows, self.total_rows)]
+        totals = [(self.assets, self.total_assets), (self.rows, self.total_rows), (self.at or 0, self.total)]
         known = [(count, total) for count, total in totals if total is not None]
         return bool(known) and all(count >= total for count, total in known)
 
     def measure(self) -> tuple[int, int | None, str]:
         """What a bar shows: how much, of how much, of what. Rows where they are counted, else assets."""
+        if self.at is not None:
+            return _at_most(self.at, self.total), self.total, self.unit
         if self.total_rows is not None or (self.rows and self.total_assets is None):
             return _at_most(self.rows, self.total_rows), self.total_rows, "rows"
         return _at_most(self.assets, self.total_assets), self.total_assets, self.counted
 
-    def summary(self) -> str:
-        """The step in one line, such as 'write: 12 assets, 240,000 rows in 3.1 s (77,419 rows/s)'."""
-        counts = [f"{_at_most(self.assets, self.total_assets):,} {self.counted}"]
-        if self.rows:
-            counts.append(f"{_at_most(self.rows, self.total_rows):,} rows")
-        seconds = (self.ended or self.started) - self.started
-        rate = f" ({self.rows / seconds:,.0f} rows/s)" if self.rows and seconds >= 0.1 else ""
-        return f"{self.name}: {', '.join(counts)} in {seconds:.1f} s{rate}"
+    def rate(self) -> float | None:
+        """How much of what is measured is done in a second, of late; None where that cannot be said yet."""
+        if not self._samples:
+            return None
+        (first, before), (last, after) = self._samples[0], self._samples[-1]
+        # Of less than a second it would be a matter of luck.
+        return (after - before) / (last - first) if last - first >= 1.0 and after > before else None
+
+    def seconds_left(self, now: float) -> float | None:
+        """Until all is done, at this rate; None where that is not known."""
+        done, total, _ = self.measure()
+        rate = self.rate()
+        if total is None or rate is None or self.ended is not None:
+            return None
+        return max(0.0, (total - done) / rate - (now - self._samples[-1][0]))
+
+    def counts(self) -> list[tuple[int, str]]:
+        """What was done, and of what."""
+        if self.at is not None:
+            return [(self.at - self._from, self.unit)]
+        assets = (_at_most(self.assets, self.total_assets), self.counted)
+        return [assets, (_at_most(self.rows, self.total_rows), "rows")] if self.rows else [assets]
+
+
+@dataclass
+class StageProgress:
+    """What is known of a stage that runs.
+
+    Attributes:
+      name: of the stage.
+      started: when, by `time.monotonic`.
+      number: of the stage, from 1, among `of` that are run.
+      steps: by name, in the order in which they began.
+      phase: what is going on that is not counted, empty where a step is.
+      now: the name of the step that was told of last.
+    """
+
+    name: str
+    started: float
+    number: int = 1
+    of: int = 1
+    steps: dict[str, Step] = field(default_factory=dict)
+    phase: str = "starting"
+    now: str = ""
+
+    def add(self, event: dict[str, Any], now: float) -> None:
+        """Takes an event in."""
+        if "phase" in event:
+            self.phase = event["phase"]
+            return
+        self.phase, self.now = "", event["stage"]
+        self.steps.setdefault(self.now, Step(self.now, started=now)).add(event, now)
+
+    def step(self) -> Step | None:
+        """The step to show: that which was told of last, or one before it that still goes on."""
+        going = [step for step in self.steps.values() if step.ended is None]
+        if self.now and self.steps[self.now] in going:
+            return self.steps[self.now]
+        return going[-1] if going else self.steps.get(self.now)
+
+    def run_left(self, now: float) -> float | None:
+        """Seconds until the end of the run; None where much may come after the step that goes on."""
+        step = self.step()
+        if step is None or step.name not in LAST or self.number < self.of:
+            return None
+        return step.seconds_left(now)
 
 
 def _at_most(count: int, total: int | None) -> int:
     return count if total is None else min(count, total)
 
 
-class Display(Protocol):
-    """Where progress is drawn."""
-
-    def show(self, steps: Sequence[Step]) -> None:
-        """Draws the steps as they are now."""
-
-    def close(self, steps: Sequence[Step]) -> None:
-        """Draws them for the last time."""
-
-
-class Bars:
-    """A bar for each step, on a terminal."""
-
-    def __init__(self, stream: TextIO):
-        self._stream = stream
-        self._bars: dict[str, Any] = {}
-
-    def show(self, steps: Sequence[Step]) -> None:
-        for step in steps:
-            count, total, unit = step.measure()
-            bar = self._bars.get(step.name) or self._new_bar(step.name)
-            if bar.disable:  # closed: it stays as it was drawn last
-                continue
-            bar.n, bar.total, bar.unit, bar.unit_scale = count, total, f" {unit}", unit == "rows"
-            if unit == "rows" and (step.assets or step.total_assets):
-                of = "" if step.total_assets is None else f"/{step.total_assets}"
-                bar.set_postfix_str(f"{_at_most(step.assets, step.total_assets)}{of} {step.counted}", refresh=False)
-            bar.refresh()
-            if step.ended is not None:
-                bar.close()
-
-    def close(self, steps: Sequence[Step]) -> None:
-        self.show(steps)
-        for bar in self._bars.values():
-            bar.close()
-
-    def _new_bar(self, name: str) -> Any:
-        from tqdm import tqdm
-
-        self._bars[name] = tqdm(
-            desc=f"{name:<8}",
-            file=self._stream,
-            dynamic_ncols=True,
-            delay=0.001,  # nothing is drawn before there is something to show
-        )
-        return self._bars[name]
-
-
-class Lines:
-    """A plain line for each step when it has ended: for logs."""
-
-    def __init__(self, stream: TextIO):
-        self._stream = stream
-        self._told: set[str] = set()
-
-    def show(self, steps: Sequence[Step]) -> None:
-        self._tell(step for step in steps if step.ended is not None)
-
-    def close(self, steps: Sequence[Step]) -> None:
-        self._tell(steps)
-
-    def _tell(self, steps: Iterable[Step]) -> None:
-        for step in steps:
-            if step.name not in self._told:
-                self._told.add(step.name)
-                print(step.summary(), file=self._stream, flush=True)
-
-
 @contextmanager
-def watching(folder: str, stream: TextIO | None = None) -> Iterator[None]:
-    """Shows what arrives in `folder` while the block runs."""
-    stream = stream or sys.stderr
-    display: Display = Bars(stream) if stream.isatty() else Lines(stream)
+def watching(folder: str, progress: StageProgress, show: Callable[[StageProgress], None]) -> Iterator[None]:
+    """Takes in what arrives in `folder` while the block runs, and shows it, from a thread of its own."""
     stop = threading.Event()
-    thread = threading.Thread(target=_follow, args=(ProgressReader(folder), display, stop), daemon=True)
+    thread = threading.Thread(target=_follow, args=(ProgressReader(folder), progress, show, stop), daemon=True)
     thread.start()
     try:
         yield
@@ -189,17 +194,13 @@ def watching(folder: str, stream: TextIO | None = None) -> Iterator[None]:
         thread.join()
 
 
-def _follow(reader: ProgressReader, display: Display, stop: threading.Event) -> None:
-    steps: dict[str, Step] = {}
+def _follow(
+    reader: ProgressReader, progress: StageProgress, show: Callable[[StageProgress], None], stop: threading.Event
+) -> None:
     stopping = False
     while not stopping:
         stopping = stop.wait(POLL_SECONDS)  # read once more after the end
         now = time.monotonic()
         for event in reader.read():
-            step = steps.setdefault(event["stage"], Step(event["stage"], started=now))
-            step.add(event, now)
-        if stopping:
-            for step in steps.values():
-                step.ended = step.ended or now
-        display.show(list(steps.values()))
-    display.close(list(steps.values()))
+            progress.add(event, now)
+        show(progress)

@@ -1,17 +1,23 @@
 """Runs the stages of a plan, one after the other, each on its backend."""
 
-import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import backends
+from beamfeed.launcher.display import Display, Lines, choose
 from beamfeed.launcher.plan import Plan, load_for_plan
+from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
 
 
-def run_plan(plan: Plan) -> tuple[int, dict[str, float]]:
+def run_plan(plan: Plan, display: Display | None = None) -> tuple[int, dict[str, float]]:
     """Runs the stages that are not complete.
+
+    Args:
+      plan: the stages.
+      display: shows how far they are; entered by the caller. Without one, that which fits stderr.
 
     Returns:
       the exit code of the first stage that failed, or 0; and the seconds that each stage took.
@@ -19,28 +25,35 @@ def run_plan(plan: Plan) -> tuple[int, dict[str, float]]:
     Raises:
       UserError: if a backend cannot take a stage on.
     """
+    if display is None:
+        with choose() as display:
+            return run_plan(plan, display)
     seconds: dict[str, float] = {}
+    to_do = [stage for stage in plan.stages if not stage.complete]
     for stage in plan.stages:
         if stage.complete:
-            _say(f"{stage.name}: complete, nothing to do: {stage.reason}")
+            display.skipped(stage.name, stage.reason)
             continue
-        _say(f"{stage.name}: {stage.reason}")
-        began = time.monotonic()
-        code = run_stage(stage)
+        progress = StageProgress(stage.name, time.monotonic(), to_do.index(stage) + 1, len(to_do))
+        display.begins(progress, stage.reason)
+        code = run_stage(stage, display, progress)
+        took = time.monotonic() - progress.started
+        display.ends(progress, code, took)
         if code and stage.name == FLOOR:
-            _say(f"{stage.name}: ended with exit code {code}; the model is trained without it")
+            display.say(f"{stage.name}: ended with exit code {code}; the model is trained without it")
             continue
         if code:
             return code, seconds
-        seconds[stage.name] = time.monotonic() - began
+        seconds[stage.name] = took
     return 0, seconds
 
 
-def run_stage(stage: Stage) -> int:
-    """Runs a stage to its end and returns its exit code."""
-    submission = backends()[stage.backend].submit(stage)
+def run_stage(stage: Stage, display: Display | None = None, progress: StageProgress | None = None) -> int:
+    """Runs a stage to its end and returns its exit code; `display` shows the progress, by default in plain lines."""
+    display, progress = display or Lines(), progress or StageProgress(stage.name, time.monotonic())
+    submission = backends()[stage.backend].submit(stage, display)
     try:
-        return submission.follow()
+        return submission.follow(progress)
     except (KeyboardInterrupt, SystemExit, UserError):
         submission.leave()
         raise
@@ -64,6 +77,20 @@ def cancel_job(job_path: str, overrides: Sequence[str] = (), max_assets: int | N
     return len(running)
 
 
+def plan_values(plan: Plan) -> dict[str, Any]:
+    """What `--dry-run --json` tells."""
+    stages = [
+        {
+            "stage": stage.name,
+            "complete": stage.complete,
+            "reason": stage.reason,
+            "commands": backends()[stage.backend].describe(stage),
+        }
+        for stage in plan.stages
+    ]
+    return {"job": plan.job.name, "path": plan.job_path, "stages": stages}
+
+
 def describe_plan(plan: Plan) -> str:
     """What `--dry-run` prints: each stage, whether it is complete and why, and its commands."""
     lines = [f"job {plan.job.name} ({plan.job_path})"]
@@ -72,7 +99,3 @@ def describe_plan(plan: Plan) -> str:
         lines += ["", f"{stage.name}: {state}: {stage.reason}"]
         lines += [f"  {command}" for command in backends()[stage.backend].describe(stage)]
     return "\n".join(lines)
-
-
-def _say(line: str) -> None:
-    print(f"beamfeed: {line}", file=sys.stderr, flush=True)

@@ -18,10 +18,10 @@ import apache_beam as beam
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.fleet import ChooseNames, DecideFleet, Fleet
 from beamfeed.transforms.notes import SumUp
-from beamfeed.transforms.progress import Progress
 from beamfeed.transforms.publish import Publish
 from beamfeed.transforms.records.shard_plan import ShardPlan, Sized, plan_shards
 from beamfeed.transforms.records.tfrecord import WriteToTFRecord, Written

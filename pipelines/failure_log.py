@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 
+from beamfeed.contract.verbosity import is_verbose, log_level
+
 MOST = 4 << 20  # characters that are kept: the last ones
 ITS_END = 4000  # bytes
 
@@ -54,8 +56,9 @@ class FailureLog(io.TextIOBase):
         """Takes what is printed to stderr, and logged from a level on, while the block runs, from whatever thread."""
         root = logging.getLogger()
         before = root.level, root.handlers
-        root.setLevel(level)
-        root.handlers = [logging.StreamHandler(self)]
+        shown = [logging.StreamHandler(sys.stderr)] if is_verbose() else []
+        root.setLevel(min(level, log_level()))
+        root.handlers = [logging.StreamHandler(self), *shown]
         try:
             with redirect_stderr(self):
                 yield

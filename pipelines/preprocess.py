@@ -29,6 +29,7 @@ from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError, failure
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
+from beamfeed.contract.verbosity import note
 from beamfeed.pipelines.failure_log import FailureLog, tell
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -84,7 +85,7 @@ def is_done(job: Job, fingerprint: str) -> bool:
         with suppress(UserError), lock.hold(lock_path(job.output.path)):  # held by another run: nothing is touched
             for path in leftovers(job.output.path, manifest):
                 storage.remove_tree(path)
-    print(f"{job.output.path} is complete: the same job on the same input. Nothing to do.")
+    note(f"{job.output.path} is complete: the same job on the same input. Nothing to do.", sys.stdout)
     return True
 
 
@@ -130,10 +131,10 @@ def preprocess(
         import tensorflow as tf
         import tensorflow_transform.beam as tft_beam
 
+        from beamfeed.contract.progress import Progress
         from beamfeed.pipelines.build import PreprocessPipeline, write_listing
         from beamfeed.pipelines.options import JobOptions
         from beamfeed.pipelines.runner import choose_runner, is_dataflow, is_local, wait_for
-        from beamfeed.transforms.progress import Progress
         from beamfeed.transforms.sources import make_source
 
         # Preprocessing needs no GPU, and must not take its memory from a trainer.
@@ -141,7 +142,7 @@ def preprocess(
 
     source, files = make_source(job, files)
     for remark in source.remarks:
-        print(remark, flush=True)
+        note(remark, sys.stdout)
     layout = DataLayout.of(job.output.path, fingerprint)
     progress = Progress(options.view_as(JobOptions).progress_dir)
     progress.total("scan", len(files))

@@ -26,7 +26,9 @@ from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.progress import Progress
 from beamfeed.contract.tracking import check_writers
+from beamfeed.contract.verbosity import is_quiet, note, set_up_logging
 from beamfeed.trainer.cluster.rendezvous import Missing, resolve
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
 from beamfeed.trainer.feed.remote import set_reads
@@ -54,6 +56,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--once", default="", metavar="NAME", help="a start of this name that was done is not done again: just go on"
     )
     parser.add_argument("--profile-steps", metavar="A-B", help="record these steps by TensorFlow's profiler")
+    parser.add_argument("--progress-dir", help=argparse.SUPPRESS)  # the launcher's
     return parser.parse_args(argv)
 
 
@@ -89,6 +92,7 @@ def train(
     set_reads(os.environ)
     patience = seconds_of(job.train.join_timeout)
     worker = resolve(worker, patience)
+    start = start or Start()
     watchdog = Watchdog(worker.addresses, worker.index, seconds_of(job.train.worker_timeout))
     with watchdog.watching(), ExitStack() as stack:
         if worker.is_chief:
@@ -112,12 +116,13 @@ def train(
             from beamfeed.trainer.loop.train import train_and_evaluate
 
             stack.callback(remove_copies)
-            check_run(cluster, job, manifest, start.profile if start else None)
+            check_run(cluster, job, manifest, start.profile)
             watchdog.long("getting ready")
             watchdog.save_on_sigterm()
             outcome = train_and_evaluate(job, manifest, cluster, watchdog, start)
             if worker.is_chief:
                 watchdog.alone("export")
+                start.progress.phase("exporting")
                 with explained(manifest, job.output.path):
                     export_run(job, manifest, outcome)
             else:
@@ -157,11 +162,11 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
       argv: the arguments; those of the process by default.
       kept: what is to live until the process ends, see `beamfeed.trainer.feed.distributed.Feed`.
     """
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    set_up_logging()
     arguments = parse(argv)
     try:
         job, manifest, worker = check(arguments)
-        if worker.is_chief:
+        if worker.is_chief and not is_quiet():
             logging.getLogger("beamfeed.trainer.cluster.strategy").setLevel(logging.INFO)
         done = was_done(job.train.workdir, arguments.once)
         check_init(job.train, arguments.restart and not done)
@@ -169,12 +174,13 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         found = None if restart else find_finished(job, manifest)
         if found is not None and from_step is None:
             for change in changes_of(job) if worker.is_chief else ():
-                print(change, file=sys.stderr)
+                note(change)
             how = "stopped early after" if found.stopped_early else "ran"
-            print(f"{job.train.workdir}: nothing to do, the training run {how} {describe_length(found)}")
+            note(f"{job.train.workdir}: nothing to do, the training run {how} {describe_length(found)}", sys.stdout)
             return 0
         profile = parse_steps(arguments.profile_steps) if arguments.profile_steps else None
-        start = Start(restart, from_step, arguments.once, profile, [] if kept is None else kept)
+        progress = Progress(arguments.progress_dir if worker.is_chief else None)
+        start = Start(restart, from_step, arguments.once, profile, [] if kept is None else kept, progress)
         result = train(job, manifest, worker, start)
     except UserError as error:
         print(error, file=sys.stderr)
@@ -193,7 +199,7 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         print(f"worker {worker.index}: lost another worker: {error}; started again, all go on", file=sys.stderr)
         return LOST
     if worker.is_chief:
-        print(f"{job.train.workdir}: {describe_result(result)}")
+        note(f"{job.train.workdir}: {describe_result(result)}", sys.stdout)
     return 0
 
 

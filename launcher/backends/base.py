@@ -5,14 +5,16 @@ from typing import ClassVar, Protocol
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
+from beamfeed.launcher.display import Display
+from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.stage import Stage
 
 
 class Submission(Protocol):
     """A stage that a backend has taken on."""
 
-    def follow(self) -> int:
-        """Waits for the end, tells on stderr what happens, and returns the exit code.
+    def follow(self, progress: StageProgress) -> int:
+        """Waits for the end, tells what happens, puts what is known of it into `progress`, and returns the exit code.
 
         0 done, 1 failed, 2 a mistake of the user's.
 
@@ -54,8 +56,13 @@ class Backend(Protocol):
     def describe(self, stage: Stage) -> list[str]:
         """The shell commands that `submit` would start, without starting them."""
 
-    def submit(self, stage: Stage) -> Submission:
-        """Takes the stage on: starts it, finds it running, or starts it when it is followed."""
+    def submit(self, stage: Stage, display: Display) -> Submission:
+        """Takes the stage on: starts it, finds it running, or starts it when it is followed.
+
+        Args:
+          stage: what to run.
+          display: shows the progress; gives the place where processes write.
+        """
 
     def find(self, stage: Stage) -> Submission | None:
         """The run that writes to the place of this stage, if it outlives its launcher; else None."""

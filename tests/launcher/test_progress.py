@@ -1,14 +1,12 @@
-"""The progress of preprocessing: reading what the workers append, and drawing it."""
+"""The progress of preprocessing: reading what the workers append, and telling of it."""
 
-import io
 import json
+import re
+import time
 
-from beamfeed.launcher.progress import Bars, Lines, ProgressReader, Step, parse_event, watching
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
+from beamfeed.launcher.display import Lines
+from beamfeed.launcher.display.words import ended_line
+from beamfeed.launcher.progress import ProgressReader, StageProgress, Step, parse_event, watching
 
 
 def append(path, *events, end="\n"):
@@ -51,7 +49,8 @@ def test_a_step_is_done_when_all_that_was_announced_is():
     step.add({"assets": 2, "rows": 15}, 5.0)  # a part was tried twice
     assert step.ended == 5.0
     assert step.measure() == (20, 20, "rows")
-    assert step.summary().startswith("write: 2 assets, 20 rows in 4.0 s")
+    assert ended_line("preprocess", step) == "preprocess: write: 2 assets, 20 rows in 4.0 s (6 rows/s)"
+    assert ended_line("preprocess", step, width=50) == "preprocess: write: 2 assets, 20 rows in 4.0 s"
 
 
 def test_a_step_without_rows_counts_assets():
@@ -59,45 +58,84 @@ def test_a_step_without_rows_counts_assets():
     step.add({"total_assets": 4, "total_rows": 0}, 1.0)
     step.add({"assets": 3}, 2.0)
     assert step.measure() == (3, 4, "files")
-    assert step.summary() == "scan: 3 files in 0.0 s"
+    assert step.counts() == [(3, "files")]
 
 
-def test_a_log_gets_one_line_for_each_step():
-    stream = io.StringIO()
-    display = Lines(stream)
-    steps = [Step("scan", started=1.0), Step("write", started=2.0)]
-    display.show(steps)
-    assert stream.getvalue() == ""
-    steps[0].add({"assets": 2, "total_assets": 2}, 2.0)
-    display.show(steps)
-    display.show(steps)
-    steps[1].add({"assets": 1, "rows": 5}, 3.0)
-    display.close(steps)
-    lines = stream.getvalue().splitlines()
-    assert [line.split(":")[0] for line in lines] == ["scan", "write"]
+def test_a_log_gets_one_line_for_each_step(capsys):
+    display, stage = Lines(), StageProgress("preprocess", 1.0)
+    stage.add({"stage": "scan", "total_assets": 2}, 1.0)
+    stage.add({"stage": "write", "assets": 1}, 2.0)
+    display.show(stage)
+    assert capsys.readouterr().err == ""
+    stage.add({"stage": "scan", "assets": 2}, 2.5)
+    display.show(stage)
+    display.show(stage)
+    stage.add({"stage": "write", "assets": 1, "rows": 5}, 3.0)
+    display.ends(stage, 0, 4.0)
+    assert re.sub(r"\d\d:\d\d:\d\d ", "TIME ", capsys.readouterr().err).splitlines() == [
+        "TIME preprocess: scan: 2 files in 1.5 s",
+        "TIME preprocess: write: 2 assets, 5 rows in 3.0 s (2 rows/s)",
+        "TIME preprocess: done in 4.0 s",
+    ]
 
 
-def test_a_terminal_gets_a_bar_for_each_step():
-    stream = Terminal()
-    display = Bars(stream)
-    step = Step("write", started=1.0)
-    step.add({"total_assets": 4, "total_rows": 40_000}, 1.0)
-    step.add({"assets": 1, "rows": 10_000}, 2.0)
-    display.show([step])
-    drawn = stream.getvalue()
-    assert "write" in drawn
-    assert "25%" in drawn
-    assert "1/4 assets" in drawn
-    step.add({"assets": 3, "rows": 30_000}, 3.0)
-    display.close([step])
-    assert "100%" in stream.getvalue()
+def test_a_log_is_told_of_long_steps_now_and_then(capsys, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    display, stage = Lines(), StageProgress("train", 100.0)
+    display.begins(stage, "no finished training run in out")
+    for clock[0] in range(101, 200):
+        stage.add(
+            {"stage": "train", "done": 10 * clock[0] - 1000, "total": 2000, "unit": "steps", "note": "x"}, clock[0]
+        )
+        display.show(stage)
+    stage.add({"phase": "exporting"}, 200.0)
+    display.show(stage)
+    display.show(stage)
+    assert [line.partition(" ")[2] for line in capsys.readouterr().err.splitlines()] == [
+        "train: no finished training run in out",
+        "train: 300 of 2,000 steps (15 %), 10 steps/s, x, 2:50 left",
+        "train: 600 of 2,000 steps (30 %), 10 steps/s, x, 2:20 left",
+        "train: 900 of 2,000 steps (45 %), 10 steps/s, x, 1:50 left",
+        "train: exporting",
+    ]
 
 
-def test_watching_draws_what_came_last(tmp_path):
-    stream = io.StringIO()
-    with watching(str(tmp_path), stream):
+def test_a_stage_that_fails_tells_no_more(capsys):
+    display, stage = Lines(), StageProgress("preprocess", 1.0)
+    stage.add({"stage": "write", "assets": 1}, 2.0)
+    display.ends(stage, 1, 4.0)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_run_that_goes_on_counts_from_there():
+    step = Step("train", started=1.0)
+    for at, now in ((100, 1.0), (101, 30.0), (121, 32.0)):
+        step.add({"done": at, "total": 200, "unit": "steps"}, now)
+    # What the first one took is not like the others: something was compiled.
+    assert (step.rate(), step.seconds_left(32.0), step.counts()) == (10.0, 7.9, [(21, "steps")])
+    assert step.seconds_left(34.0) == 5.9  # nothing was told since, and time goes on
+
+
+def test_what_is_left_of_a_run_is_told_where_it_is_known():
+    def left(step, number):
+        stage = StageProgress("a", 1.0, number, 2)
+        stage.add({"stage": step, "total_assets": 10}, 1.0)
+        stage.add({"stage": step, "assets": 1}, 4.0)
+        stage.add({"stage": step, "assets": 4}, 8.0)
+        return stage.run_left(8.0)
+
+    assert left("write", 1) is None  # another stage follows
+    assert left("scan", 2) is None  # other steps do
+    assert left("write", 2) == 5.0
+
+
+def test_watching_shows_what_came_last(tmp_path):
+    stage, shown = StageProgress("preprocess", 1.0), []
+    with watching(str(tmp_path), stage, lambda stage: shown.append(stage.phase)):
         append(tmp_path / "a.jsonl", {"stage": "scan", "assets": 2, "total_assets": 2})
         append(tmp_path / "a.jsonl", {"stage": "verify", "assets": 2, "rows": 30})
-    text = stream.getvalue()
-    assert "scan: 2 files" in text
-    assert "verify: 2 shards, 30 rows" in text
+        append(tmp_path / "a.jsonl", {"phase": "publishing"})
+    assert stage.steps["scan"].ended is not None
+    assert stage.steps["verify"].counts() == [(2, "shards"), (30, "rows")]
+    assert shown[-1] == "publishing"

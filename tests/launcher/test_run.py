@@ -38,4 +38,4 @@ def test_a_floor_that_fails_does_not_stop_the_model(tmp_path, capsys):
     plan, ran = plan_of(tmp_path, {FLOOR: 2, TRAIN: 0})
     code, seconds = run_plan(plan)
     assert (code, list(seconds), ran.read_text()) == (0, [TRAIN], "floor train ")
-    assert "beamfeed: floor: ended with exit code 2; the model is trained without it" in capsys.readouterr().err
+    assert "floor: ended with exit code 2; the model is trained without it" in capsys.readouterr().err

@@ -28,9 +28,9 @@ from beamfeed.contract.dataset.blocks import read_blocks
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import read_manifest
+from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
 from beamfeed.pipelines.build import PreprocessPipeline, write_listing
-from beamfeed.transforms.progress import Progress
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources import make_source
 from beamfeed.transforms.sources.base import Asset, Piece, Report, Source, Unit, Work

@@ -1,18 +1,18 @@
 """What a training run tells of itself: metrics.jsonl, the terminal, writers and callbacks. Told by the chief alone."""
 
 import json
-import sys
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import keras
-from tqdm import tqdm
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.result import TrainResult
+from beamfeed.contract.progress import Progress
+from beamfeed.contract.verbosity import note
 from beamfeed.trainer.loop.callbacks import Callbacks
 from beamfeed.trainer.loop.optimizer import learning_rate
 from beamfeed.trainer.loop.state import TrainingState
@@ -48,6 +48,7 @@ class MetricsLog:
       steps: of an epoch.
       callbacks: the user's own.
       is_chief: whether to write and to print.
+      progress: is told where the whole run is.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class MetricsLog:
         steps: int,
         callbacks: Callbacks,
         is_chief: bool,
+        progress: Progress,
     ):
         self._names, train = names, job.train
         self._measured = measured
@@ -70,10 +72,10 @@ class MetricsLog:
         self._writers = [WRITERS[name](names, job, state.step) for name in train.writers] if is_chief else []
         self._callbacks = callbacks
         self._drawn = -PICTURE_SECONDS
-        total = train.epochs * steps if train.max_steps is None else min(train.epochs * steps, train.max_steps)
-        hidden = not (is_chief and sys.stderr.isatty())
         # Of the whole run, so that it says how long that takes.
-        self._bar = tqdm(total=total, initial=state.step, unit="step", leave=False, file=sys.stderr, disable=hidden)
+        self._steps = train.epochs * steps if train.max_steps is None else min(train.epochs * steps, train.max_steps)
+        self._progress = progress
+        self._reached(state)
 
     def step(
         self, before: TrainingState, after: TrainingState, batch: int, optimizer: keras.optimizers.Optimizer
@@ -93,9 +95,7 @@ class MetricsLog:
         for writer in self._writers:
             writer.steps(after.step, values)
         self._callbacks.on_steps(after.step, values)
-        self._bar.set_description(f"epoch {after.epoch + 1}/{self._total}", refresh=False)
-        self._bar.set_postfix_str(f"loss {loss / steps:.5f}, {rate:,.0f} windows/s", refresh=False)
-        self._bar.update(steps)
+        self._reached(after, f", loss {loss / steps:.5f}")
 
     def add(self, line: Epoch) -> None:
         """Adds an epoch."""
@@ -108,7 +108,7 @@ class MetricsLog:
         storage.write_text(self._names.metrics, text)
         for writer in self._writers:
             writer.evaluation(self.epochs)
-        tqdm.write(describe(self.epochs[-1], self._measured, self._total), file=sys.stderr)
+        note(describe(self.epochs[-1], self._measured, self._total))
         self._callbacks.on_evaluation(self.epochs[-1], model)
 
     def end(self, result: TrainResult) -> None:
@@ -124,9 +124,12 @@ class MetricsLog:
         for writer in self._writers:
             writer.pictures(step, pngs)
 
+    def _reached(self, state: TrainingState, more: str = "") -> None:
+        epoch = min(state.epoch + 1, self._total)
+        self._progress.reached("train", state.step, self._steps, "steps", f"epoch {epoch}/{self._total}{more}")
+
     def close(self, finished: bool) -> None:
         """The last call; `finished` if the run came to its end."""
-        self._bar.close()
         for writer in self._writers:
             writer.close(finished)
 

@@ -7,7 +7,6 @@ run does not end for it. What it missed is sent with the next evaluation.
 import json
 import os
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,13 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.tracking import address
+from beamfeed.contract.verbosity import note
 
 STEP_SECONDS = 10.0  # from one value of steps to the next
 TRY_AGAIN_SECONDS = 60.0
@@ -146,7 +144,7 @@ class MLflow:
             send()
         except Exception as error:  # whatever it is: metrics.jsonl has all of it
             if what not in self._failed:
-                tqdm.write(f"mlflow: {what}: {_told(error)}; going on, it is tried again later", file=sys.stderr)
+                note(f"mlflow: {what}: {_told(error)}; going on, it is tried again later")
             self._failed[what] = time.monotonic() + TRY_AGAIN_SECONDS
 
 

@@ -1,10 +1,11 @@
 """TensorFlow's own profile of some steps, for TensorBoard: `beamfeed train JOB --profile-steps 100-110`."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import tensorflow as tf
+
+from beamfeed.contract.verbosity import note
 
 NONE = 2**62
 
@@ -52,7 +53,7 @@ class StepProfile:
             self._running = False
             tf.profiler.experimental.stop()
             told = f"holds a profile of the steps {self._first} to {self._recorded}"
-            print(f"{self._folder}: {told}", file=sys.stderr)
+            note(f"{self._folder}: {told}")
         elif self._first != NONE and not self._recorded:
             told = f"the steps {self._first} to {self._last} were not run by this start, so there is no profile of them"
-            print(f"{self._folder}: {told}", file=sys.stderr)
+            note(f"{self._folder}: {told}")

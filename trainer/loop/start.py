@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class Start:
       from_step: go back to the checkpoint of this step.
       once: names this start; see `beamfeed.trainer.loop.workdir.was_done`.
       profile: the first and the last step that TensorFlow's profiler records.
+      progress: where the chief reports how far it is.
       kept: what is to live until the process ends is put into it; see `beamfeed.trainer.feed.distributed.Feed`.
     """
 
@@ -24,6 +26,7 @@ class Start:
     once: str = ""
     profile: tuple[int, int] | None = None
     kept: list[Any] = field(default_factory=list, repr=False)
+    progress: Progress = field(default_factory=Progress)
 
 
 def parse_steps(text: str) -> tuple[int, int]:

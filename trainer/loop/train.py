@@ -1,6 +1,5 @@
 """From a dataset to trained weights: the distributed training loop."""
 
-import sys
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from beamfeed.contract.dataset.fingerprint import run_fingerprint
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.tracking import MLFLOW
+from beamfeed.contract.verbosity import note
 from beamfeed.trainer.cluster.strategy import Cluster
 from beamfeed.trainer.cluster.watchdog import Watchdog
 from beamfeed.trainer.feed.read_errors import explained
@@ -79,14 +79,21 @@ def train_and_evaluate(
             for change in claim(
                 job, manifest, start.restart, start.once
             ):  # not before the model could be made of the job
-                print(change, file=sys.stderr)
+                note(change)
 
         training.together("getting ready", make_ready)
         watchdog.long("reading the last checkpoint")
         state = training.restore(start.from_step, start.once)
         measured = training.objective.names()
         metrics = MetricsLog(
-            training.names, state, measured, job, training.steps, training.callbacks, cluster.worker.is_chief
+            training.names,
+            state,
+            measured,
+            job,
+            training.steps,
+            training.callbacks,
+            cluster.worker.is_chief,
+            start.progress,
         )
         stack.push(lambda kind, *_: metrics.close(finished=kind is None))
         batches = None

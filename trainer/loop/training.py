@@ -113,6 +113,7 @@ class Training:
         self._evaluated: set[str] = set()
         self.together = Together(cluster, watchdog)
         self.callbacks = Callbacks(train.callbacks if cluster.worker.is_chief else ())
+        self._progress = start.progress
         self._profile = StepProfile(start.profile if cluster.worker.is_chief else None, self.names.tensorboard)
         self._bounds = StepProfile(start.profile, "")  # of calls, alike on all workers
 
@@ -172,6 +173,7 @@ class Training:
         """
         totals = self._sums_of(state)
         if not self._spent:
+            self._progress.phase("compiling")
             self.watchdog.long("the first step, which is compiled")
         while left := until_evaluation(state, self.steps, self.job.train):
             state = state.next_epoch(self.steps)
@@ -276,6 +278,7 @@ class Training:
 
     def evaluate(self, split: Any) -> dict[str, float | None] | None:
         """The mean loss of a split's windows, each counted once, and what else is measured; None if it is empty."""
+        self._progress.phase("evaluating")
         if split in self._evaluated:
             self.watchdog.alive("evaluation", self._spent)
         else:

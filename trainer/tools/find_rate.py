@@ -6,12 +6,11 @@ loss is smoothed as moving averages of Adam are: exponentially, and corrected fo
 """
 
 import argparse
-import logging
 import math
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from beamfeed.contract import storage, streams
 from beamfeed.contract.config.job import TrainingJob
@@ -20,7 +19,9 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.events import tell_event
 from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.verbosity import set_up_logging
 from beamfeed.trainer import figures
 from beamfeed.trainer.feed.remote import set_reads
 from beamfeed.trainer.feed.sharding import check_split
@@ -118,8 +119,16 @@ def draw(job: TrainingJob, rates: Sequence[float], losses: Sequence[float], chos
     return figures.png(figure)
 
 
-def find_rate(job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] | None = None) -> list[str]:
-    """Draws `<workdir>/learning_rate.png`, and returns what to print.
+class Found(NamedTuple):
+    """What was tried: the rates, the smoothed loss before each, and where it falls fastest; None if nowhere."""
+
+    rates: list[float]
+    losses: list[float]
+    chosen: float | None
+
+
+def find_rate(job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] | None = None) -> Found:
+    """Tries rates and draws `<workdir>/learning_rate.png`.
 
     Raises:
       UserError: if the loss is not finite at the lowest rate.
@@ -128,8 +137,13 @@ def find_rate(job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] 
     if not rates:
         raise UserError(f"the loss is not finite at a learning rate of {LOWEST:g}; look for extreme values in the data")
     chosen = steepest(rates, losses)
-    path = RunLayout(job.train.workdir).rates
-    storage.write_bytes(path, draw(job, rates, losses, chosen))
+    storage.write_bytes(RunLayout(job.train.workdir).rates, draw(job, rates, losses, chosen))
+    return Found(rates, losses, chosen)
+
+
+def describe(job: TrainingJob, found: Found) -> list[str]:
+    """What to print of it."""
+    rates, losses, chosen = found
     every = max(1, len(rates) // SHOWN)
     shown = list(zip(rates, losses, strict=True))[::every]
     rows = [("learning rate", "loss"), *((f"{rate:.1e}", f"{loss:.5g}") for rate, loss in shown)]
@@ -139,7 +153,7 @@ def find_rate(job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] 
         lines.append(f"the loss falls at none of them ({has}); is there something to learn?")
     else:
         lines.append(f"the loss falls fastest at {chosen:.1e}: try train.optimizer.learning_rate={chosen:.0e} ({has})")
-    return [*lines, path]
+    return [*lines, RunLayout(job.train.workdir).rates]
 
 
 def _steps(text: str) -> int:
@@ -152,12 +166,13 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
     """Returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     set_reads(os.environ)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    set_up_logging()
     program = "python -m beamfeed.trainer.tools.find_rate"
     parser = argparse.ArgumentParser(prog=program, description="Tries learning rates.")
     parser.add_argument("--job", required=True, help="job file, local or gs://")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
     parser.add_argument("--steps", type=_steps, default=STEPS, help=f"at most ({STEPS})")
+    parser.add_argument("--json", action="store_true", help="print an object in one line")
     arguments = parser.parse_args(argv)
     try:
         job = load_as(TrainingJob, arguments.job, [*arguments.set, "train.optimizer.schedule=null"])
@@ -171,7 +186,11 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         from beamfeed.trainer.feed.read_errors import explained
 
         with explained(manifest, job.output.path):
-            print("\n".join(find_rate(job, manifest, arguments.steps, kept)))
+            found = find_rate(job, manifest, arguments.steps, kept)
+        if arguments.json:
+            tell_event("learning_rate", **found._asdict(), picture=RunLayout(job.train.workdir).rates)
+        else:
+            print("\n".join(describe(job, found)))
     except UserError as error:
         print(error, file=sys.stderr)
         return 2

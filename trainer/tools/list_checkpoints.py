@@ -3,55 +3,81 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from beamfeed.contract import storage, streams
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.events import tell_event
 from beamfeed.trainer.loop.state import TrainingState
 from beamfeed.trainer.tools.table import table
 
 
-def describe(workdir: str) -> list[str]:
-    """A line for each checkpoint, in order of steps, under a line of names.
+def read(workdir: str) -> dict[int, TrainingState | None]:
+    """The state of each checkpoint, by steps; None of one that is damaged.
 
     Raises:
       UserError: if there is none.
     """
     folder = RunLayout(workdir).checkpoints
-    rows: list[tuple[str, ...]] = [("step", "epoch", "steps of it", "best at step", "best loss")]
+    found: dict[int, TrainingState | None] = {}
     for step, prefix in find_checkpoints(folder).items():
         try:
-            state = TrainingState.of(json.loads(storage.read_text(prefix + ".json")))
+            found[step] = TrainingState.of(json.loads(storage.read_text(prefix + ".json")))
         except FileNotFoundError:  # a run that goes on has removed it meanwhile
             continue
         except (ValueError, TypeError):
+            found[step] = None
+    if not found:
+        raise UserError(f"{folder}: holds no checkpoint")
+    return found
+
+
+def describe(found: Mapping[int, TrainingState | None]) -> list[str]:
+    """A line for each checkpoint, in order of steps, under a line of names."""
+    rows: list[tuple[str, ...]] = [("step", "epoch", "steps of it", "best at step", "best loss")]
+    for step, state in found.items():
+        if state is None:
             rows.append((str(step), "damaged", "", "", ""))
             continue
         loss = state.measured.get("loss")
         best = (str(state.best_step), "-" if loss is None else f"{loss:.6g}") if state.best_step else ("-", "-")
         # An epoch that is over counts; one that is under way is the next.
         rows.append((str(step), str(state.epoch + (state.done > 0)), str(state.done) if state.done else "all", *best))
-    if len(rows) == 1:
-        raise UserError(f"{folder}: holds no checkpoint")
     return [f"  {line}" for line in table(rows, left=0)]
+
+
+def values_of(step: int, state: TrainingState | None) -> dict[str, Any]:
+    """A checkpoint as values for programs; those of a damaged one are null."""
+    if state is None:
+        return {"step": step, "damaged": True, "epoch": None, "best_step": None, "best_loss": None}
+    best = state.best_step or None
+    loss = state.measured.get("loss") if best else None
+    epoch = state.epoch + (state.done > 0)
+    return {"step": step, "damaged": False, "epoch": epoch, "best_step": best, "best_loss": loss}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m beamfeed.trainer.tools.list_checkpoints", description=__doc__)
     parser.add_argument("workdir", help="train.workdir of a job")
+    parser.add_argument("--json", action="store_true", help="an object a line")
     arguments = parser.parse_args(argv)
     try:
-        lines = describe(arguments.workdir)
+        found = read(arguments.workdir)
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
     except OSError as error:
         print(f"{arguments.workdir}: cannot be read: {error}", file=sys.stderr)
         return 1
-    print("\n".join(lines))
+    if arguments.json:
+        for step, state in found.items():
+            tell_event("checkpoint", **values_of(step, state))
+    else:
+        print("\n".join(describe(found)))
     return 0
 
 

@@ -5,7 +5,6 @@ Exit codes: 0, 2 when there is no dataset, or too small a one.
 
 import argparse
 import json
-import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.verbosity import note, set_up_logging
 from beamfeed.trainer import figures
 from beamfeed.trainer.feed.remote import set_reads
 from beamfeed.trainer.feed.sharding import check_split
@@ -130,7 +130,7 @@ def profile(
 
 
 def _say(what: str) -> None:
-    print(f"profile: {what}", file=sys.stderr, flush=True)
+    note(f"profile: {what}")
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Profiles a dataset and returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     set_reads(os.environ)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    set_up_logging()
     arguments = parse(argv)
     try:
         profile(arguments, *check(arguments))

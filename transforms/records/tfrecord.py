@@ -15,7 +15,7 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.progress import Progress
+from beamfeed.contract.progress import Progress
 from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.records.shard_plan import ShardPlan
 from beamfeed.transforms.records.targets import TargetTally, tally_targets

@@ -15,7 +15,7 @@ from beamfeed.contract.dataset.manifest import Shard
 from beamfeed.contract.dataset.verify import CHUNK_BYTES, differences, measure_shard
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.progress import Progress
+from beamfeed.contract.progress import Progress
 from beamfeed.transforms.records.blocks import cut_blocks
 from beamfeed.transforms.records.example_encoder import Features, features_of
 from beamfeed.transforms.records.tfrecord import Written

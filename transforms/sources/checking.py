@@ -8,9 +8,9 @@ import apache_beam as beam
 
 from beamfeed.contract import storage
 from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.notes import Note
-from beamfeed.transforms.progress import Progress
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.base import Asset, Piece, Report, Source, Unit, Verdict
 

@@ -15,7 +15,9 @@ from beamfeed.launcher.backends.dataflow.api import DataflowService, Unreachable
 from beamfeed.launcher.backends.dataflow.follow import DONE, FAILED, failure, follow, state_words
 from beamfeed.launcher.backends.dataflow.options import beam_options, check_paths, data_label, job_name, option
 from beamfeed.launcher.backends.dataflow.section import DataflowSection
+from beamfeed.launcher.display import Display, Lines
 from beamfeed.launcher.processes import Process, run_together
+from beamfeed.launcher.progress import StageProgress
 from beamfeed.launcher.stage import PREPROCESS, Stage
 
 CONSOLE = "https://console.cloud.google.com/dataflow/jobs"
@@ -38,19 +40,19 @@ class DataflowBackend:
     def describe(self, stage: Stage) -> list[str]:
         return [shlex.join(stage.command)]
 
-    def submit(self, stage: Stage) -> "DataflowRun":
+    def submit(self, stage: Stage, display: Display) -> "DataflowRun":
         service, name = DataflowService(stage.command), option(stage.command, "job_name") or ""
         job_id, code = _active_job(service, name, stage), 0
         if job_id is not None:
-            _say(stage, f"job {name} is already running; following it")
+            display.say(f"{stage.name}: job {name} is already running; following it")
         else:
-            code, job_id = _submit(stage)
+            code, job_id = _submit(stage, display)
             if code:
                 # Another launcher may have been faster: the service refuses a second job of the name.
                 job_id = _active_job(service, name, stage)
                 if job_id is not None:
-                    _say(stage, f"job {name} was submitted by somebody else, following it")
-        return DataflowRun(stage, service, job_id, code)
+                    display.say(f"{stage.name}: job {name} was submitted by somebody else, following it")
+        return DataflowRun(stage, service, job_id, code, display)
 
     def find(self, stage: Stage) -> "DataflowRun | None":
         service = DataflowService(stage.command)
@@ -69,17 +71,28 @@ class DataflowRun:
       service: that it runs on.
       job_id: its id; None where none was started.
       code: the exit code where none was started: 0 if the dataset was published in the meantime.
+      display: is told what the service says.
     """
 
-    def __init__(self, stage: Stage, service: DataflowService, job_id: str | None, code: int = 0):
+    def __init__(
+        self,
+        stage: Stage,
+        service: DataflowService,
+        job_id: str | None,
+        code: int = 0,
+        display: Display | None = None,
+    ):
         self._stage, self._service, self._job_id, self._code = stage, service, job_id, code
+        self._display = display or Lines()
 
-    def follow(self) -> int:
+    def follow(self, progress: StageProgress) -> int:
         stage, service = self._stage, self._service
         if self._job_id is None:
             return self._code
-        _say(stage, f"job {self._job_id}, {CONSOLE}/{service.region}/{self._job_id}?project={service.project}")
-        state, messages = follow(service, self._job_id, lambda line: _say(stage, line))
+        progress.phase = "running on Dataflow"
+        link = f"{CONSOLE}/{service.region}/{self._job_id}?project={service.project}"
+        self._display.say(f"{stage.name}: job {self._job_id}, {link}")
+        state, messages = follow(service, self._job_id, lambda line: self._display.say(f"{stage.name}: {line}"))
         if state == FAILED:
             why = failure(messages)
             _say(stage, why.message)
@@ -133,13 +146,13 @@ def _cancel_command(service: DataflowService, job_id: str) -> str:
     return f"gcloud dataflow jobs cancel {job_id} --region={service.region} --project={service.project}"
 
 
-def _submit(stage: Stage) -> tuple[int, str | None]:
+def _submit(stage: Stage, display: Display) -> tuple[int, str | None]:
     """Builds and submits the pipeline in a process of its own, which loads Beam; its exit code and the job's id."""
     with tempfile.TemporaryDirectory(prefix="beamfeed-submit-") as folder:
         path = os.path.join(folder, "job-id")
         variables = {"TF_CPP_MIN_LOG_LEVEL": "2", "BEAMFEED_JOB_ID_FILE": path}
         try:
-            code = run_together(stage.name, [Process(stage.command, variables)])
+            code = run_together(stage.name, [Process(stage.command, variables)], output=display.output())
         except (KeyboardInterrupt, SystemExit):
             _say(stage, "stopped while submitting; if the job did start, the same command follows it")
             raise

@@ -21,8 +21,9 @@ from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.initial import check_init
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.tracking import check_writers
+from beamfeed.launcher.display import Display
 from beamfeed.launcher.processes import Process, run_together
-from beamfeed.launcher.progress import watching
+from beamfeed.launcher.progress import StageProgress, watching
 from beamfeed.launcher.stage import PREPROCESS, PROGRAMS, TRAIN, Stage
 
 HOST = "127.0.0.1"
@@ -62,7 +63,7 @@ class LocalBackend:
         processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
         return [shell_command(process) for process in processes]
 
-    def submit(self, stage: Stage) -> "LocalRun":
+    def submit(self, stage: Stage, display: Display) -> "LocalRun":
         told = workers_told(strict=stage.name != PREPROCESS)
         if told and stage.name == PREPROCESS:
             raise UserError(
@@ -74,7 +75,7 @@ class LocalBackend:
                 f"--restart and --from-step: {told}, and each would do it whenever it is started again; "
                 "name this start, the same on all: --once NAME"
             )
-        return LocalRun(stage)
+        return LocalRun(stage, display)
 
     def find(self, stage: Stage) -> None:
         """None: a stage ends with its launcher."""
@@ -85,28 +86,30 @@ class LocalRun:
 
     Args:
       stage: what to run.
+      display: shows it.
     """
 
-    def __init__(self, stage: Stage):
-        self._stage = stage
+    def __init__(self, stage: Stage, display: Display):
+        self._stage, self._display = stage, display
 
-    def follow(self) -> int:
-        stage = self._stage
+    def follow(self, progress: StageProgress) -> int:
+        stage, display = self._stage, self._display
         with ExitStack() as stack:
             if storage.is_remote(stage.logs):
                 stage = replace(stage, logs=tempfile.mkdtemp(prefix="beamfeed-logs-"))  # kept: a failure points there
-            progress = None
+            told = None
             if stage.reports_progress:
                 folder = tempfile.TemporaryDirectory(prefix="beamfeed-progress-", ignore_cleanup_errors=True)
-                progress = stack.enter_context(folder)
-                stage = replace(stage, command=(*stage.command, "--progress-dir", progress))
+                told = stack.enter_context(folder)
+                stage = replace(stage, command=(*stage.command, "--progress-dir", told))
             restarts, reached = 0, newest(stage)
             if starts_anew(stage) and not is_named(stage):
                 # It counts once, also where the launcher starts it again.
                 stage = replace(stage, command=(*stage.command, f"--once={uuid.uuid4().hex}"))
             while True:
                 processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
-                code = run_together(stage.name, processes, watching(progress) if progress else None, stage.grace)
+                watch = watching(told, progress, display.show) if told else None
+                code = run_together(stage.name, processes, watch, stage.grace, display.output())
                 if code < ENDED_BY_SIGNAL:
                     return code
                 if (now := newest(stage)) not in (None, reached):  # over weeks, workers are lost more often than that
@@ -114,8 +117,7 @@ class LocalRun:
                 if restarts == stage.restarts:
                     return code
                 restarts += 1
-                told = f"starts again from its last checkpoint ({restarts} of {stage.restarts})"
-                print(f"beamfeed: {stage.name}: {told}", file=sys.stderr, flush=True)
+                display.say(f"{stage.name}: starts again from its last checkpoint ({restarts} of {stage.restarts})")
 
     def leave(self) -> None:
         """Nothing is left to do: the processes ended with `follow`."""

@@ -24,7 +24,7 @@ class EchoRun:
     def __init__(self, stage, log):
         self.stage, self.log = stage, log
 
-    def follow(self):
+    def follow(self, progress):
         self.log.append(("follow", self.stage.command))
         if "interrupt" in self.stage.command:
             raise KeyboardInterrupt
@@ -56,7 +56,7 @@ class EchoBackend:
     def describe(self, stage):
         return [" ".join(stage.command)]
 
-    def submit(self, stage):
+    def submit(self, stage, display):
         return EchoRun(stage, self.log)
 
     def find(self, stage):

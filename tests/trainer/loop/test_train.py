@@ -294,7 +294,7 @@ def test_a_damaged_checkpoint_and_a_step_to_go_back_to_end_with_the_same_bits(jo
     assert f"is damaged (Read less bytes than requested); going on from step {before}" in capsys.readouterr().err
     assert without_times(lines(damaged)) == without_times(lines(whole))
 
-    told = list_checkpoints.describe(names.workdir)
+    told = list_checkpoints.describe(list_checkpoints.read(names.workdir))
     steps = list(find_checkpoints(names.checkpoints))
     assert [int(line.split()[0]) for line in told[1:]] == steps
     again = loop.train_and_evaluate(damaged, written.manifest, connect(WorkerInfo()), start=Start(from_step=steps[3]))

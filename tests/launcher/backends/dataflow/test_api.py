@@ -77,7 +77,7 @@ def test_nobody_listens(flags):
 def test_another_launcher_that_was_faster(cloud, flags, monkeypatch, capsys):
     cloud.dataflow.states = ["JOB_STATE_CANCELLED"]
 
-    def refused(stage):
+    def refused(*_):
         cloud.dataflow.active = [{"id": JOB_ID, "name": "a-name"}]
         return 1, None
 
@@ -99,9 +99,9 @@ def test_a_job_that_can_no_longer_be_seen_is_left_alone(cloud, flags, capsys):
 
 def test_nothing_to_follow(flags, monkeypatch):
     stage = Stage("preprocess", tuple(flags), "dataflow", 1, "logs", False, "")
-    monkeypatch.setattr(dataflow, "_submit", lambda _: (2, None))
+    monkeypatch.setattr(dataflow, "_submit", lambda *_: (2, None))
     assert run_stage(stage) == 2
-    monkeypatch.setattr(dataflow, "_submit", lambda _: (0, None))  # published by another in the meantime
+    monkeypatch.setattr(dataflow, "_submit", lambda *_: (0, None))  # published by another in the meantime
     assert run_stage(stage) == 0
 
 

@@ -314,7 +314,7 @@ def test_preprocessing_gets_a_progress_folder_that_is_removed(tmp_path, mark, ca
     """
     assert run(stage(tmp_path, mark, code, workers=1, name="preprocess", reports_progress=True)) == 0
     out, error = capfd.readouterr()
-    assert error.startswith("write: 2 assets, 30 rows in")
+    assert "preprocess: write: 2 assets, 30 rows in" in error
     assert not os.path.exists(out.strip())
 
 

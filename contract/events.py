@@ -1,0 +1,11 @@
+"""What `--json` prints: an object a line on stdout. docs/terminal.md says what its keys mean; they stay."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+
+def tell_event(kind: str, **values: Any) -> None:
+    """Writes one event: `event` says which kind, `time` when (UTC)."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    print(json.dumps({"event": kind, "time": now, **values}), flush=True)
