@@ -13,6 +13,7 @@ import yaml
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.train import Train
+from beamfeed.contract.dataset.batches import fit_batch
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.limits import check_complete
@@ -93,10 +94,14 @@ def make_plan(
         if job.train.floor:
             more = floor_overrides(job.train)
             floor = load_job(job_path, [*overrides, *more])
-            stages.append(train_stage(floor, (*arguments, *_as_arguments(more), *named), data, start, name=FLOOR))
+            stages.append(
+                train_stage(
+                    _fitted(floor, complete), (*arguments, *_as_arguments(more), *named), data, start, name=FLOOR
+                )
+            )
         start = start if from_step is None else f"--from-step={from_step}"
         recorded = () if profile_steps is None else (f"--profile-steps={profile_steps}",)
-        stages.append(train_stage(job, (*arguments, *named, *recorded), data, start))
+        stages.append(train_stage(_fitted(job, complete), (*arguments, *named, *recorded), data, start))
     return Plan(job, job_path, tuple(stages))
 
 
@@ -173,6 +178,13 @@ def preprocess_stage(
         output=job.output.path,
         fingerprint=fingerprint,
     )
+
+
+def _fitted(job: Job, complete: Manifest | None) -> Job:
+    """The job as the trainer will train it, see `fit_batch`, by which it says what it finished."""
+    if complete is None or job.train is None:
+        return job
+    return fit_batch(job, complete.select(job.train.feed.where))
 
 
 def train_stage(job: Job, arguments: Sequence[str], data: str, start: str = "", name: str = TRAIN) -> Stage:
