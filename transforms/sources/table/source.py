@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import apache_beam as beam
+from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.features import Own
@@ -24,10 +22,11 @@ from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import TimeCuts
 from beamfeed.transforms.sources.table.staged import Run
 from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, to_json
+from beamfeed.transforms.sources.table.targets import preview_runs, rows_of_record
 from beamfeed.transforms.sources.table.validate import TableReport, TableVerdict, judge, validate_unit
 
-RECORD_BYTES = 64 << 10
-MOST_ROWS = 4096  # of a record
+if TYPE_CHECKING:  # Beam is loaded where it is needed
+    import apache_beam as beam
 
 
 @dataclass(frozen=True)
@@ -131,10 +130,12 @@ class Table(Source[TableFile, TableAsset, TableReport]):
                     sum(run.size for run in runs),
                 )
 
-    def learn(self, verdicts: beam.PCollection) -> tuple[beam.PCollection, tuple]:
+    def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple]":
+        import apache_beam as beam
+
         from beamfeed.transforms.sources.table.graph import BuildTransform
 
-        statistics = self.add_up(verdicts) | "CheckCounts" >> beam.Map(self._checked)
+        statistics = self.add_up(verdicts) | "CheckCounts" >> beam.Map(self.settle)
         rows = None
         if any(isinstance(feature.section, Own) for feature in self._schema.features):
             from beamfeed.transforms.sources.table.graph import input_types
@@ -150,7 +151,7 @@ class Table(Source[TableFile, TableAsset, TableReport]):
             )
         return statistics, statistics | "BuildTransform" >> BuildTransform(self._schema, rows)
 
-    def _checked(self, statistics: TableStatistics) -> TableStatistics:
+    def settle(self, statistics: TableStatistics) -> TableStatistics:
         counts = gather_counts(statistics.counts, sorted(statistics.parts))
         statistics = replace(statistics, counts=counts, parts=())
         check_counts(statistics, self._schema)
@@ -159,15 +160,23 @@ class Table(Source[TableFile, TableAsset, TableReport]):
     def read(  # type: ignore[override]
         self, work: TableWork, transform: str, statistics: TableStatistics
     ) -> Iterator[RecordBlock]:
-        from beamfeed.transforms.sources.table.write import load_transformer, row_bytes, write_runs
+        from beamfeed.transforms.sources.table.write import load_transformer, write_runs
 
-        rows, fields = self.job.output.rows_per_record, self.fields(statistics)
-        if rows is None:
-            rows = max(1, min(MOST_ROWS, RECORD_BYTES // row_bytes(fields)))
+        rows, fields = self._records(statistics)
         labels = self._schema.with_classes(statistics).labels
         name = work.unit.asset.name
         transformer = load_transformer(transform)
         return write_runs(name, work.path, work.runs, transformer, self.job.label, labels, fields, rows)
+
+    def preview(self, work: TableWork, statistics: TableStatistics) -> Iterator[RecordBlock]:  # type: ignore[override]
+        rows, fields = self._records(statistics)
+        schema = self._schema.with_classes(statistics)
+        return preview_runs(work.unit.asset.name, work.path, work.runs, self.job.label, schema, fields, rows)
+
+    def _records(self, statistics: TableStatistics) -> tuple[int, list[Field]]:
+        """How many rows a record has, and its fields."""
+        fields = self.fields(statistics)
+        return self.job.output.rows_per_record or rows_of_record(fields), fields
 
     def fields(self, statistics: TableStatistics) -> list[Field]:
         return record_fields(self._schema.with_classes(statistics), self.job.label, statistics)
