@@ -10,10 +10,10 @@ from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.job import job_model
-from beamfeed.launcher.plan import load_for_plan, make_plan
+from beamfeed.launcher.plan import check_backends, load_for_plan, make_plan
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.run import cancel_job, describe_plan, run_plan
-from beamfeed.launcher.stage import PREPROCESS, TRAIN
+from beamfeed.launcher.stage import CHECK, PREPROCESS, PROGRAMS, TRAIN
 from beamfeed.launcher.summary import summary
 
 
@@ -47,6 +47,19 @@ def run(args: argparse.Namespace) -> int:
     floor = read_result(RunLayout(train.workdir).floor) if train and train.floor else None
     print(summary(job, manifest, result, seconds, floor))
     return 0
+
+
+def check(args: argparse.Namespace) -> int:
+    """Says what a job would do, in a process of its own: it reads the files as preprocessing does."""
+    job, overrides = load_for_plan(args.job, args.set, args.max_assets)
+    check_backends(job, (PREPROCESS, TRAIN) if job.train is not None else (PREPROCESS,))
+    command = [sys.executable, "-m", PROGRAMS[CHECK], "--job", args.job]
+    for override in overrides:
+        command += ["--set", override]
+    for name in ("full", "json"):
+        if getattr(args, name, False):
+            command.append(f"--{name}")
+    return run_together("check", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
 
 def list_checkpoints(args: argparse.Namespace) -> int:

@@ -68,9 +68,7 @@ def make_plan(
     job, overrides = load_for_plan(job_path, overrides, max_assets)
     if TRAIN in names and job.train is None:
         raise UserError(f"{job_path}: train: is missing; 'beamfeed preprocess {job_path}' needs none")
-    for name in names:
-        launch = job.launch.preprocess if name == PREPROCESS else job.launch.train
-        backends()[launch.backend].check(job, name)
+    check_backends(job, names)
     files, empty = find_files(job)
     published, old = find_replaceable(job.output.path)
     if empty and (PREPROCESS in names or published is None):
@@ -103,6 +101,13 @@ def make_plan(
         recorded = () if profile_steps is None else (f"--profile-steps={profile_steps}",)
         stages.append(train_stage(_fitted(job, complete), (*arguments, *named, *recorded), data, start))
     return Plan(job, job_path, tuple(stages))
+
+
+def check_backends(job: Job, names: Sequence[str]) -> None:
+    """Raises UserError where what is to run a stage cannot."""
+    for name in names:
+        launch = job.launch.preprocess if name == PREPROCESS else job.launch.train
+        backends()[launch.backend].check(job, name)
 
 
 def load_for_plan(job_path: str, overrides: Sequence[str], max_assets: int | None) -> tuple[Job, list[str]]:

@@ -21,6 +21,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.splits import first_names, split_of_asset, split_of_value
 
@@ -355,6 +356,15 @@ class Source(ABC, Generic[P, A, R]):
           UserError
         """
         raise UserError(f"source.kind: {self.job.source.kind} cannot be checked before it is preprocessed")
+
+    def overview(self, assets: Sequence[A], statistics: Statistics) -> Overview:
+        """What some assets hold, for the user; by default nothing is told.
+
+        Args:
+          assets: that can be read.
+          statistics: of the training rows.
+        """
+        return Overview()
 
     # What is told of the dataset.
 

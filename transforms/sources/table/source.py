@@ -5,14 +5,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.features import Own
+from beamfeed.contract.config.features import Own, Text
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Unit, Work
+from beamfeed.transforms.sources.overview import Overview
+from beamfeed.transforms.sources.readers import read_schema
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.table.count_files import gather_counts
 from beamfeed.transforms.sources.table.fields import record_fields
@@ -21,7 +24,7 @@ from beamfeed.transforms.sources.table.resolve import resolve_schema
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import TimeCuts
 from beamfeed.transforms.sources.table.staged import Run
-from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, to_json
+from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, numeric_features, to_json
 from beamfeed.transforms.sources.table.targets import preview_runs, rows_of_record
 from beamfeed.transforms.sources.table.validate import TableReport, TableVerdict, judge, validate_unit
 
@@ -63,6 +66,11 @@ class Table(Source[TableFile, TableAsset, TableReport]):
         if twice := [column for column in columns if columns.count(column) > 1]:
             raise UserError(f"label: two labels are of the column {twice[0]!r}; a column gives one")
         schema = resolve_schema(job, files)
+        if texts := [feature.section for feature in schema.features if isinstance(feature.section, Text)]:
+            with heavy_imports():  # what TensorFlow says when it is loaded, and first used, is nobody's concern
+                from beamfeed.transforms.sources.table.words import words_of
+
+                words_of([""], texts[0])
         if any(isinstance(feature.section, Own) for feature in schema.features):
             from beamfeed.transforms.sources.table.own import own_fields
 
@@ -172,6 +180,17 @@ class Table(Source[TableFile, TableAsset, TableReport]):
         rows, fields = self._records(statistics)
         schema = self._schema.with_classes(statistics)
         return preview_runs(work.unit.asset.name, work.path, work.runs, self.job.label, schema, fields, rows)
+
+    def overview(self, assets: Sequence[TableAsset], statistics: TableStatistics) -> Overview:
+        schema, moments = self._schema, statistics.moments
+        there = read_schema(assets[0].piece.path, schema.text).names if assets else ()
+        names = [feature.name for feature in numeric_features(schema)]
+        return Overview(
+            tuple(schema.columns),
+            tuple(name for name in there if name not in schema.columns),
+            tuple((name, moments.rows - count) for name, count in zip(names, moments.count, strict=True)),
+            moments.rows,
+        )
 
     def _records(self, statistics: TableStatistics) -> tuple[int, list[Field]]:
         """How many rows a record has, and its fields."""

@@ -14,9 +14,11 @@ from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Unit
+from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems
 from beamfeed.transforms.sources.timeseries.classes import SeenClasses, check_most, find_unseen, set_aside
+from beamfeed.transforms.sources.timeseries.overview import look_over
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, gather, split_by_path
 from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork, preprocess_unit
 from beamfeed.transforms.sources.timeseries.records import check_names, record_fields
@@ -166,6 +168,9 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
 
     def preview(self, work: SeriesWork, statistics: SeriesStatistics) -> Iterator[RecordBlock]:  # type: ignore[override]
         return preprocess_unit(work, self._spec.with_classes(statistics.classes), _as_it_is)
+
+    def overview(self, assets: Sequence[SeriesAsset], statistics: SeriesStatistics) -> Overview:
+        return look_over(assets, statistics, self._spec)
 
     def fields(self, statistics: SeriesStatistics) -> list[Field]:
         schema = self._spec.with_classes(statistics.classes).schema
