@@ -211,10 +211,15 @@ def _tally(plan: ShardPlan, source: Source, statistics: Statistics, fields: Sequ
 def _shard(plan: ShardPlan, tally: Tally, fields: Sequence[Field]) -> Shard:
     """As the manifest will list it; its bytes are about those before they are packed, and it has no checksum."""
     count = {"row": tally.rows, "window": tally.windows, "record": tally.records}
-    size = tally.records * RECORD_OVERHEAD + sum(count[one.per] * (one.bytes or 64) for one in fields)
+    size = tally.records * RECORD_OVERHEAD + sum(count[one.per] * _bytes(one) for one in fields)
     return Shard(
         records=tally.records, windows=tally.windows, rows=tally.rows, bytes=size, crc32c="0" * 8, folder=plan.folder
     )
+
+
+def _bytes(field: Field) -> int:
+    """About how many bytes a value takes in a record, where small integers take one."""
+    return field.width if field.dtype == "int64" and field.role != "key" else field.bytes or 64
 
 
 def scaled(manifest: Manifest, share: float) -> Manifest:
