@@ -83,7 +83,7 @@ def to_text(checked: Checked) -> str:
     """All that is told but the problems, for people."""
     lines = [_pair("job", checked.job.name), *_input(checked)]
     if checked.manifest is not None:
-        lines += ["", *_splits(checked.manifest, checked.exact), *_targets(checked.manifest)]
+        lines += ["", *_splits(checked.manifest, checked.exact), *_targets(checked.manifest), ""]
     lines += _rejects(checked)
     if checked.manifest is not None:
         lines += [_pair("note", note) for note in checked.manifest.notes[:MOST_LINES]]
