@@ -113,6 +113,8 @@ def build_parser() -> argparse.ArgumentParser:
     train.add_argument("--find-lr", action="store_true", help="try learning rates, print what to set, and train not")
     train.add_argument("--list-checkpoints", action="store_true", help="print the steps for --from-step, and train not")
 
+    _check_command(commands)
+
     stop = _command(commands, "cancel", "cancel", "stop what a job runs in a cloud", "beamfeed cancel job.yaml")
     stop.add_argument("job", metavar="JOB", help="the job file, local or gs://")
     stop.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as in beamfeed run")
@@ -168,6 +170,20 @@ def _job_command(
     command.add_argument("--dry-run", action="store_true", help="print what would be run, and run nothing")
     _max_assets(command)
     return command
+
+
+def _check_command(commands: Any) -> None:
+    command = _command(
+        commands,
+        "check",
+        "check",
+        "tell what a job would do, and whether it can; nothing is written",
+        "beamfeed check job.yaml --set windows.length=64",
+    )
+    command.add_argument("job", metavar="JOB", help="the job file, local or gs://")
+    command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as in beamfeed run")
+    command.add_argument("--full", action="store_true", help="read all files, however large they are")
+    _max_assets(command)
 
 
 def _max_assets(command: argparse.ArgumentParser) -> None:

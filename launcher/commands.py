@@ -14,10 +14,10 @@ from beamfeed.contract.verbosity import note
 from beamfeed.launcher.display import Display, choose
 from beamfeed.launcher.job import job_model
 from beamfeed.launcher.outcome import outcome
-from beamfeed.launcher.plan import Plan, load_for_plan, make_plan
+from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, make_plan
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.run import cancel_job, describe_plan, plan_values, run_plan
-from beamfeed.launcher.stage import PREPROCESS, TRAIN
+from beamfeed.launcher.stage import CHECK, PREPROCESS, PROGRAMS, TRAIN
 from beamfeed.launcher.summary import summary
 
 
@@ -58,6 +58,19 @@ def _summarize(args: argparse.Namespace, plan: Plan, seconds: dict[str, float], 
     result = read_result(train.workdir) if train else None
     floor = read_result(RunLayout(train.workdir).floor) if train and train.floor else None
     display.summary(summary(job, manifest, result, seconds, floor), outcome(job, manifest, result, seconds))
+
+
+def check(args: argparse.Namespace) -> int:
+    """Says what a job would do, in a process of its own: it reads the files as preprocessing does."""
+    job, overrides = load_for_plan(args.job, args.set, args.max_assets)
+    check_backends(job, (PREPROCESS, TRAIN) if job.train is not None else (PREPROCESS,))
+    command = [sys.executable, "-m", PROGRAMS[CHECK], "--job", args.job]
+    for override in overrides:
+        command += ["--set", override]
+    for name in ("full", "json"):
+        if getattr(args, name, False):
+            command.append(f"--{name}")
+    return run_together("check", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
 
 def list_checkpoints(args: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ import yaml
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.train import Train
+from beamfeed.contract.dataset.batches import fit_batch
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.limits import check_complete
@@ -67,9 +68,7 @@ def make_plan(
     job, overrides = load_for_plan(job_path, overrides, max_assets)
     if TRAIN in names and job.train is None:
         raise UserError(f"{job_path}: train: is missing; 'beamfeed preprocess {job_path}' needs none")
-    for name in names:
-        launch = job.launch.preprocess if name == PREPROCESS else job.launch.train
-        backends()[launch.backend].check(job, name)
+    check_backends(job, names)
     files, empty = find_files(job)
     published, old = find_replaceable(job.output.path)
     if empty and (PREPROCESS in names or published is None):
@@ -93,11 +92,22 @@ def make_plan(
         if job.train.floor:
             more = floor_overrides(job.train)
             floor = load_job(job_path, [*overrides, *more])
-            stages.append(train_stage(floor, (*arguments, *_as_arguments(more), *named), data, start, name=FLOOR))
+            stages.append(
+                train_stage(
+                    _fitted(floor, complete), (*arguments, *_as_arguments(more), *named), data, start, name=FLOOR
+                )
+            )
         start = start if from_step is None else f"--from-step={from_step}"
         recorded = () if profile_steps is None else (f"--profile-steps={profile_steps}",)
-        stages.append(train_stage(job, (*arguments, *named, *recorded), data, start))
+        stages.append(train_stage(_fitted(job, complete), (*arguments, *named, *recorded), data, start))
     return Plan(job, job_path, tuple(stages))
+
+
+def check_backends(job: Job, names: Sequence[str]) -> None:
+    """Raises UserError where what is to run a stage cannot."""
+    for name in names:
+        launch = job.launch.preprocess if name == PREPROCESS else job.launch.train
+        backends()[launch.backend].check(job, name)
 
 
 def load_for_plan(job_path: str, overrides: Sequence[str], max_assets: int | None) -> tuple[Job, list[str]]:
@@ -173,6 +183,13 @@ def preprocess_stage(
         output=job.output.path,
         fingerprint=fingerprint,
     )
+
+
+def _fitted(job: Job, complete: Manifest | None) -> Job:
+    """The job as the trainer will train it, see `fit_batch`, by which it says what it finished."""
+    if complete is None or job.train is None:
+        return job
+    return fit_batch(job, complete.select(job.train.feed.where))
 
 
 def train_stage(job: Job, arguments: Sequence[str], data: str, start: str = "", name: str = TRAIN) -> Stage:

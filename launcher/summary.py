@@ -6,6 +6,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult
+from beamfeed.contract.sizes import size_text
 
 Row = tuple[str, ...]
 
@@ -92,17 +93,6 @@ def _floor(floor: TrainResult) -> list[tuple[str, str]]:
         ("floor: best", _numbers(floor.best_loss, floor.metrics)),
         ("floor: test", _numbers(floor.test_loss, floor.test_metrics)),
     ]
-
-
-def size_text(size: float) -> str:
-    """Bytes for people: 812 B, 3.4 MB."""
-    if size < 1000:
-        return f"{size:.0f} B"
-    for unit in ("kB", "MB", "GB"):
-        size /= 1000
-        if size < 1000:
-            return f"{size:.1f} {unit}"
-    return f"{size / 1000:.1f} TB"
 
 
 def _pairs(rows: Sequence[tuple[str, str]]) -> str:

@@ -20,6 +20,8 @@ from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
+from beamfeed.contract.dataset.batches import check_split, fit_batch, tell_batch
+from beamfeed.contract.dataset.goals import check_task
 from beamfeed.contract.dataset.initial import check_init
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
@@ -32,10 +34,8 @@ from beamfeed.contract.verbosity import is_quiet, note, set_up_logging
 from beamfeed.trainer.cluster.rendezvous import Missing, resolve
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
 from beamfeed.trainer.feed.remote import set_reads
-from beamfeed.trainer.feed.sharding import check_split
 from beamfeed.trainer.loop.start import Start, parse_steps
 from beamfeed.trainer.loop.workdir import changes_of, find_finished, held, was_done
-from beamfeed.trainer.tasks.check import check_task
 
 LINGER_SECONDS = 1.0  # others may still be fetching from this worker what it told them last
 
@@ -72,7 +72,10 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerI
         check_writers(job.train.writers, os.environ)
     manifest = read_manifest(job.output.path).select(job.train.feed.where)
     check_task(job.train.task, manifest)
+    job, asked = fit_batch(job, manifest), job
     check_split(manifest, "train", job.train.feed.batch_size, whole=True)
+    if worker.is_chief and job is not asked:
+        print(f"smoke test: {tell_batch(job, asked)}", file=sys.stderr)
     return job, manifest, worker
 
 

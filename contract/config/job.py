@@ -4,6 +4,7 @@ Every model forbids unknown keys, is frozen, and says in each field's descriptio
 what `beamfeed schema` tells an editor.
 """
 
+import os
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -19,6 +20,7 @@ from beamfeed.contract.config.split import SPLIT_KEYS, Split
 from beamfeed.contract.config.task import Classify, Regress, Several, goals_of
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.errors import near_miss
+from beamfeed.contract.storage import is_remote
 
 
 class Job(Section):
@@ -110,9 +112,22 @@ class Job(Section):
 
     @model_validator(mode="after")
     def _paths_differ(self) -> "Job":
-        if self.train is not None and self.output.path.rstrip("/") == self.train.workdir.rstrip("/"):
+        if self.train is None:
+            return self
+        data, work = _folder(self.output.path), _folder(self.train.workdir)
+        if data == work:
             raise ValueError(f"output.path and train.workdir are the same folder: {self.output.path}")
+        if work.startswith(f"{data}/"):
+            raise ValueError(
+                f"train.workdir: {self.train.workdir} is inside of output.path, which is {self.output.path} and holds "
+                "nothing but the dataset; give a folder beside it"
+            )
         return self
+
+
+def _folder(path: str) -> str:
+    """A path as another way to write the same one has it."""
+    return path.rstrip("/") if is_remote(path) else os.path.abspath(path)
 
 
 class TrainingJob(Job):

@@ -154,7 +154,9 @@ def _describe(key: Key, errors: list[Any], places: Places, model: type[Job], dat
     if kind == "invalid_key":
         return f"{where}: has the key {found!r}, which YAML does not take for text; write it in quotes"
     if kind == "value_error":
-        return f"{where}: {error['msg'].removeprefix('Value error, ')}"
+        what = error["msg"].removeprefix("Value error, ")
+        given = _overrides_of(key, what, places)
+        return f"{place}{' with ' if given else ''}{', '.join(given)}{where.removeprefix(place)}: {what}"
     if kind == "literal_error" and len(errors) == 1:
         options = _options(error)
         return f"{where}: {found!r} is not allowed{near_miss(found, options)} (allowed: {', '.join(options)})"
@@ -163,6 +165,16 @@ def _describe(key: Key, errors: list[Any], places: Places, model: type[Job], dat
         for e in errors
     ]
     return f"{where}: {found!r} is not allowed, it must be {' or '.join(allowed)}"
+
+
+def _overrides_of(key: Key, what: str, places: Places) -> list[str]:
+    """The overrides of what is in a section in which keys do not go together; of the whole job, those that are told."""
+    below = {
+        place: other
+        for other, place in places.items()
+        if other[: len(key)] == key != other and place.startswith("--set ")
+    }
+    return [place for place, other in below.items() if key or _dotted(other) in what]
 
 
 def _options(error: Any) -> list[str]:

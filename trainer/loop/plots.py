@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.trainer import figures
 from beamfeed.trainer.feed.dataset import load_dataset
-from beamfeed.trainer.feed.sharding import windows_in
 from beamfeed.trainer.loop.metrics import Epoch
 from beamfeed.trainer.tasks.base import Sample, Sampling
 from beamfeed.trainer.tasks.objective import LOSS, Objective

@@ -17,6 +17,7 @@ import tensorflow as tf
 from beamfeed.contract import storage
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.dataset.batches import check_split, train_steps, windows_in
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout, manifest_path
 from beamfeed.contract.dataset.manifest import Manifest, find_fingerprint
@@ -27,7 +28,7 @@ from beamfeed.trainer.cluster.strategy import Cluster
 from beamfeed.trainer.cluster.together import Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.feed.distributed import Feed
-from beamfeed.trainer.feed.sharding import LANES, check_split, lanes_of, train_steps, windows_in
+from beamfeed.trainer.feed.sharding import LANES, lanes_of
 from beamfeed.trainer.loop.callbacks import Callbacks
 from beamfeed.trainer.loop.checkpoint import (
     Checkpoints,

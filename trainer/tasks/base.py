@@ -43,7 +43,7 @@ class Task(ABC):
     Args:
       goal: its section of the job.
       key: where that stands, such as `train.task`.
-      manifest: of a dataset that has what the goal asks for, see `beamfeed.trainer.tasks.check`.
+      manifest: of a dataset that has what the goal asks for, see `beamfeed.contract.dataset.goals`.
       inputs: of the model.
 
     Attributes:

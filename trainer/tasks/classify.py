@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.config.task import Classify as Section
+from beamfeed.contract.dataset.goals import class_weights
 from beamfeed.trainer.models.signature import Output
 from beamfeed.trainer.tasks.base import Fields, Restore, Sample, Sampling, Task
-from beamfeed.trainer.tasks.check import class_weights
 from beamfeed.trainer.tasks.named import Measure, Trial
 
 BEST_THRESHOLD = "best_threshold"

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from beamfeed.contract import storage, streams
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
+from beamfeed.contract.dataset.batches import check_split, fit_batch
+from beamfeed.contract.dataset.goals import check_task
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.ending import leave
@@ -24,8 +26,6 @@ from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.verbosity import set_up_logging
 from beamfeed.trainer import figures
 from beamfeed.trainer.feed.remote import set_reads
-from beamfeed.trainer.feed.sharding import check_split
-from beamfeed.trainer.tasks.check import check_task
 from beamfeed.trainer.tools.table import table
 
 LOWEST, HIGHEST, STEPS = 1e-6, 10.0, 150
@@ -178,6 +178,7 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         job = load_as(TrainingJob, arguments.job, [*arguments.set, "train.optimizer.schedule=null"])
         manifest = read_manifest(job.output.path).select(job.train.feed.where)
         check_task(job.train.task, manifest)
+        job = fit_batch(job, manifest)
         check_split(manifest, "train", job.train.feed.batch_size, whole=True)
         with heavy_imports():
             import tensorflow as tf

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from beamfeed.contract import storage, streams
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
+from beamfeed.contract.dataset.batches import check_split
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.verbosity import note, set_up_logging
 from beamfeed.trainer import figures
 from beamfeed.trainer.feed.remote import set_reads
-from beamfeed.trainer.feed.sharding import check_split
 from beamfeed.trainer.tools.table import table
 
 if TYPE_CHECKING:  # they load TensorFlow

@@ -98,6 +98,37 @@ def test_mistakes_on_the_command_line_name_the_override(override, expected):
     assert len(found.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("split.train=0.9", "job.yaml:8 with --set split.train=0.9: split: train + eval + test is 1.1, it must be 1"),
+        ("train.workdir=out/data", "job.yaml:1 with --set train.workdir=out/data: output.path and train.workdir are "
+                                   "the same folder: out/data"),
+    ],
+)  # fmt: skip
+def test_keys_that_do_not_go_together_name_the_override_among_them(override, expected):
+    assert message(TEXT, override) == expected
+    assert message(TEXT, "windows.stride=2", override) == expected
+
+
+@pytest.mark.parametrize("workdir", ["out/data/model", "out/data/", "./out/data/deep/model", "out/x/../data/model"])
+def test_a_working_folder_in_the_dataset_is_refused(workdir):
+    found = message(TEXT.replace("workdir: out/model", f"workdir: {workdir}"))
+    assert "train.workdir" in found
+    assert "out/data" in found
+    assert len(found.splitlines()) == 1
+
+
+@pytest.mark.parametrize("workdir", ["out/data2", "out", "out/model/data", "gs://b/out/data/model"])
+def test_a_working_folder_beside_the_dataset_is_taken(workdir):
+    assert parse_job(TEXT.replace("workdir: out/model", f"workdir: {workdir}")).train.workdir == workdir
+
+
+def test_a_working_folder_in_a_dataset_of_a_bucket_is_refused():
+    text = TEXT.replace("path: out/data", "path: gs://b/data/").replace("workdir: out/model", "workdir: gs://b/data/m")
+    assert "is inside of output.path" in message(text)
+
+
 def test_files_that_are_no_job(tmp_path):
     with pytest.raises(UserError, match="there is no such job file"):
         load_job(str(tmp_path / "none.yaml"))
