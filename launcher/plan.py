@@ -13,6 +13,7 @@ import yaml
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.train import Train
+from beamfeed.contract.dataset.checkpoints import find_progress
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.limits import check_complete
@@ -200,6 +201,9 @@ def train_stage(job: Job, arguments: Sequence[str], data: str, start: str = "", 
 def _training_state(train: Train, data: str) -> tuple[bool, str]:
     """Whether the training run is finished, and why or why not."""
     result, workdir = read_result(train.workdir), train.workdir
+    if result is None and (found := _begun(train, data)):
+        step, epoch = found
+        return False, f"continuing {workdir} at step {step:,} (epoch {epoch:,} of {train.epochs:,})"
     if result is None:
         return False, f"no finished training run in {workdir}"
     if result.fingerprint != run_fingerprint(train, data):
@@ -213,6 +217,17 @@ def _training_state(train: Train, data: str) -> tuple[bool, str]:
     if early is not None and result.stale >= early.patience:
         return True, f"stopped early after {epochs} epochs in {workdir}"
     return False, f"{epochs} of {train.epochs} epochs in {workdir}"
+
+
+def _begun(train: Train, data: str) -> tuple[int, int] | None:
+    """The step and the epoch of the newest checkpoint, where the folder holds this training run, unfinished."""
+    names = RunLayout(train.workdir)
+    try:
+        run = json.loads(storage.read_text(names.run))
+    except (OSError, ValueError):
+        return None
+    same = isinstance(run, dict) and run.get("fingerprint") == run_fingerprint(train, data)
+    return find_progress(names.checkpoints) if same else None
 
 
 def _why_preprocess(job: Job, published: Manifest | None, old: str | None, fingerprint: str) -> str:

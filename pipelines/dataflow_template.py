@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.pipelines import preprocess
-from beamfeed.pipelines.failure_log import FailureLog
 from beamfeed.pipelines.preprocess import TEMPLATE
 
 FAILED, MISTAKE = 1, 2  # exit codes
@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int
         if found is None:
             if TEMPLATE in os.environ:  # where nobody would find a file
                 raise
-            return preprocess.complain(error, log)
+            return complain(error, log)
         print(f"Dataflow: {found[1]}", file=sys.stderr)
         return found[0]
     return 0

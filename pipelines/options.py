@@ -3,6 +3,7 @@
 import argparse
 import io
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from difflib import get_close_matches
@@ -51,7 +52,8 @@ def usage_as_mistake() -> Iterator[None]:
     except SystemExit as error:
         if not error.code:  # --help
             raise
-        raise UserError(usage.getvalue().strip().splitlines()[-1].partition("error: ")[2]) from None
+        told = usage.getvalue().strip().splitlines()[-1].partition("error: ")[2]
+        raise UserError(re.sub(r"invalid int value: (.*)", r"\1 is not a whole number", told)) from None
 
 
 def read_options(argv: Sequence[str]) -> JobOptions:

@@ -11,7 +11,6 @@ import logging
 import os
 import shutil
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
@@ -25,11 +24,11 @@ from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLa
 from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import leftovers, read_complete
 from beamfeed.contract.ending import Ending, leave
-from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError, failure_of
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
-from beamfeed.pipelines.failure_log import FailureLog, tell
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # How much TensorFlow asks of gs:// at once. By default 64 MB, which each open file then keeps in memory;
@@ -214,17 +213,6 @@ def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int
     except Exception as error:
         return complain(error, log)
     return 0
-
-
-def complain(error: Exception, log: FailureLog) -> int:
-    """Tells why a job ended, in one line, and returns the exit code."""
-    found = failure_of(error)
-    if found.code == USER_MISTAKE:
-        log.clear()
-    elif log or not isinstance(error, JobFailed | OSError):  # these say it all
-        log.write(traceback.format_exc())
-    tell(found.message, log)
-    return found.code
 
 
 def run_program(call: Callable[[Ending], int]) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -262,6 +263,19 @@ def test_what_training_needs_is_told_before_anything_runs(job_path, override, to
     assert cli.main(["run", job_path, "--set", override]) == 2
     out, err = capfd.readouterr()
     assert (out, err.startswith(f"beamfeed: {told}"), err.count("\n")) == ("", True, 1)
+
+
+def test_what_nobody_foresaw_is_one_line_and_a_log(job_path, monkeypatch, capfd, tmp_path):
+    def fails(*_, **__):
+        raise RuntimeError("a server said\nmany\nthings")
+
+    monkeypatch.setattr(commands, "make_plan", fails)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert cli.main(["run", job_path]) == 1
+    out, error = capfd.readouterr()
+    (path,) = tmp_path.glob("beamfeed-failure-*.log")
+    assert (out, error) == ("", f"beamfeed: job failed: RuntimeError: a server said; log: {path}\n")
+    assert "Traceback (most recent call last):" in path.read_text()
 
 
 def test_inspect_passes_its_arguments_on(monkeypatch):

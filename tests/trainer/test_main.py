@@ -182,6 +182,38 @@ def test_workers_that_do_not_come_are_named_and_may_come_another_time(job_file, 
     assert line.endswith(" within 1 seconds; started again, they may come")
 
 
+FAILS = """
+import keras
+import tensorflow as tf
+
+@keras.saving.register_keras_serializable("test")
+class Fails(keras.layers.Layer):
+    def call(self, x):
+        tf.debugging.assert_less(tf.shape(x)[0], 3, message="the sum is\\nnot low")
+        return x
+
+def make(length, features):
+    windows = keras.Input((length, features))
+    return keras.Model(windows, Fails()(keras.layers.Dense(features)(windows)))
+"""
+
+
+def test_what_nobody_foresaw_is_one_line_and_a_log(job_file, job, capsys, tmp_path, monkeypatch):
+    (tmp_path / "model_that_fails.py").write_text(FAILS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["--job", job_file, "--set", "train.model={class: 'model_that_fails:make'}"]) == 1
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("train: ")]
+    assert len(lines) == 1
+    told, _, path = lines[0].rpartition("; log: ")
+    assert told.startswith("job failed: InvalidArgumentError: ")
+    assert not told.endswith(":")
+    assert os.path.dirname(path) == RunLayout(job().train.workdir).logs
+    with open(path) as file:
+        text = file.read()
+    assert "Traceback (most recent call last):" in text
+    assert "the sum is" in text
+
+
 def test_a_loss_that_is_not_finite_exits_with_1(job_file, capsys):
     overrides = ["--set", "train.optimizer.name=sgd", "--set", "train.optimizer.learning_rate=1e30"]
     assert main(["--job", job_file, *overrides]) == 1

@@ -5,21 +5,22 @@ the initial weights on, the rate growing by the same factor from step to step, u
 loss is smoothed as moving averages of Adam are: exponentially, and corrected for where it began.
 """
 
-import argparse
 import logging
 import math
 import os
-import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from beamfeed.contract import storage, streams
+from beamfeed.contract.arguments import Parser, at_least
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.trainer import figures
 from beamfeed.trainer.feed.remote import set_reads
@@ -142,23 +143,21 @@ def find_rate(job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] 
     return [*lines, path]
 
 
-def _steps(text: str) -> int:
-    if not text.isdecimal() or int(text) < FEWEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {FEWEST}")
-    return int(text)
-
-
 def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> int:
     """Returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     set_reads(os.environ)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     program = "python -m beamfeed.trainer.tools.find_rate"
-    parser = argparse.ArgumentParser(prog=program, description="Tries learning rates.")
+    parser = Parser(
+        prog=program,
+        description="Tries learning rates, draws the loss at each, and prints what to set. Keeps no weights.",
+        example=f"{program} --job job.yaml",
+    )
     parser.add_argument("--job", required=True, help="job file, local or gs://")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
-    parser.add_argument("--steps", type=_steps, default=STEPS, help=f"at most ({STEPS})")
-    arguments = parser.parse_args(argv)
+    parser.add_argument("--steps", type=partial(at_least, lowest=FEWEST), default=STEPS, help=f"at most ({STEPS})")
+    arguments, log = parser.parse_args(argv), FailureLog()
     try:
         job = load_as(TrainingJob, arguments.job, [*arguments.set, "train.optimizer.schedule=null"])
         manifest = read_manifest(job.output.path).select(job.train.feed.where)
@@ -172,9 +171,8 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
 
         with explained(manifest, job.output.path):
             print("\n".join(find_rate(job, manifest, arguments.steps, kept)))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+    except Exception as error:
+        return complain(error, log)
     return 0
 
 
