@@ -41,6 +41,8 @@ def parse_args(argv: Sequence[str]) -> argparse.Namespace:
         args.parser.refuse(unknown, args.command)
     if beam_options and PREPROCESS not in getattr(args, "stages", ()):
         parser.error(f"options after -- are for Beam, which {args.command} does not run")
+    if getattr(args, "once", None) and not (args.restart or args.from_step):
+        args.parser.error(f"--once {args.once}: goes with --restart or --from-step, whose start it names")
     args.beam_options = beam_options
     return args
 
