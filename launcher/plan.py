@@ -13,7 +13,7 @@ import yaml
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.train import Train
-from beamfeed.contract.dataset.checkpoints import find_progress
+from beamfeed.contract.dataset.checkpoints import check_step, find_progress
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.limits import check_complete
@@ -68,11 +68,13 @@ def make_plan(
     job, overrides = load_for_plan(job_path, overrides, max_assets)
     if TRAIN in names and job.train is None:
         raise UserError(f"{job_path}: train: is missing; 'beamfeed preprocess {job_path}' needs none")
+    if from_step is not None and once is None and job.train is not None:  # of a start with a name, it may be done
+        check_step(RunLayout(job.train.workdir).checkpoints, from_step)
     for name in names:
         launch = job.launch.preprocess if name == PREPROCESS else job.launch.train
         backends()[launch.backend].check(job, name)
     files, empty = find_files(job)
-    published, old = find_replaceable(job.output.path)
+    published, old = _find_replaceable(job)
     if empty and (PREPROCESS in names or published is None):
         raise UserError(f"source.files: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
     # Training needs only the dataset: its input may have gone, or be on another machine.
@@ -217,6 +219,14 @@ def _training_state(train: Train, data: str) -> tuple[bool, str]:
     if early is not None and result.stale >= early.patience:
         return True, f"stopped early after {epochs} epochs in {workdir}"
     return False, f"{epochs} of {train.epochs} epochs in {workdir}"
+
+
+def _find_replaceable(job: Job) -> tuple[Manifest | None, str | None]:
+    """As `find_replaceable`, of the job's dataset."""
+    try:
+        return find_replaceable(job.output.path)
+    except UserError as error:
+        raise UserError(f"output.path: {error}") from None
 
 
 def _begun(train: Train, data: str) -> tuple[int, int] | None:

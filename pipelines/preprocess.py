@@ -54,10 +54,14 @@ def list_source(job: Job) -> list[FileStat]:
     return files
 
 
-def check_output(output: str) -> None:
-    """Raises UserError if the folder holds something that is not a dataset."""
+def check_folder(output: str) -> None:
+    """Raises UserError if there is a file in the folder's place."""
     if not storage.is_remote(output) and os.path.exists(output) and not os.path.isdir(output):
         raise UserError(f"output.path: {output} is a file, it must be a folder")
+
+
+def check_output(output: str) -> None:
+    """Raises UserError if the folder holds something that is not a dataset."""
     others = [
         name
         for name in storage.list_folder(output)
@@ -107,6 +111,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     job = load_job(own.job, own.overrides)
     files = list_source(job)
     fingerprint = data_fingerprint(job, files)
+    check_folder(job.output.path)
     if is_done(job, fingerprint):
         return
     check_output(job.output.path)

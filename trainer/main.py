@@ -21,6 +21,7 @@ from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
+from beamfeed.contract.dataset.checkpoints import check_step
 from beamfeed.contract.dataset.initial import check_init
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
@@ -171,6 +172,8 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         done = was_done(job.train.workdir, arguments.once)
         check_init(job.train, arguments.restart and not done)
         restart, from_step = arguments.restart and not done, None if done else arguments.from_step
+        if from_step is not None and worker.is_chief:
+            check_step(RunLayout(job.train.workdir).checkpoints, from_step)
         found = None if restart else find_finished(job, manifest)
         if found is not None and from_step is None:
             for change in changes_of(job) if worker.is_chief else ():

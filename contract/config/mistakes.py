@@ -94,7 +94,7 @@ def _place_of(key: Key, places: Places, told: str) -> str:
     """The place of a key, or of what is above it. A rule of a whole section may be broken by overrides of its keys."""
     if told and (named := re.match(r"([a-z_.]+)(: |$)", told)):  # a rule that begins with the key that breaks it
         named_key = (*key, *named[1].split("."))
-        key = named_key if named_key in places else key
+        key = next((named_key[:n] for n in range(len(named_key), len(key), -1) if named_key[:n] in places), key)
     place = next(places[key[:n]] for n in range(len(key), -1, -1) if key[:n] in places)
     below = [where for other, where in places.items() if other[: len(key)] == key and where.startswith(SET)]
     others = [where for where in dict.fromkeys(below) if where != place]

@@ -4,6 +4,7 @@ import json
 import re
 
 from beamfeed.contract import storage
+from beamfeed.contract.errors import UserError
 
 _DONE = re.compile(r"step-(\d{9,})\.json")
 
@@ -21,6 +22,16 @@ def find_checkpoints(folder: str) -> dict[int, str]:
         return {}
     steps = sorted(int(found[1]) for name in names if (found := _DONE.fullmatch(name)))
     return {step: checkpoint_path(folder, step) for step in steps}
+
+
+def check_step(folder: str, step: int) -> None:
+    """Raises UserError where there is no finished checkpoint of a step."""
+    there = find_checkpoints(folder)
+    if step not in there:
+        raise UserError(
+            f"--from-step {step}: {folder} holds no checkpoint of step {step} "
+            f"(there: {', '.join(map(str, there)) or 'none'})"
+        )
 
 
 def find_progress(folder: str) -> tuple[int, int] | None:

@@ -300,4 +300,6 @@ def test_profile_passes_its_arguments_on(monkeypatch):
 def test_profile_of_no_dataset(tmp_path):
     result = beamfeed("profile", str(tmp_path))
     assert result.returncode == 2
-    assert result.stderr == f"{tmp_path}: there is no dataset (no manifest.json)\n"
+    assert result.stderr == (
+        f"{tmp_path}: there is no dataset (no manifest.json); 'beamfeed preprocess' writes one to a job's output.path\n"
+    )

@@ -1,4 +1,4 @@
-"""Calls the main functions of modules one after the other: TensorFlow and Beam are loaded once. Cases and results: JSON."""
+"""Calls the main functions of modules one after the other, so that TensorFlow and Beam are loaded once."""
 
 import contextlib
 import importlib

@@ -1,6 +1,6 @@
-"""Mistakes: what is done wrong, and what the one line must name: the value, and the place that it came from."""
+"""Mistakes in job files and command lines, and what the one line must name: the value, and the place it came from."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 FLEET = """\
 name: small
@@ -51,7 +51,9 @@ IN_FILE = {
     "a word for a number": InFile("length: 8", "length: eight", "'eight'", "windows.length", 7),
     "a fraction for a whole number": InFile("length: 8", "length: 8.5", "8.5", "windows.length", 7),
     "a list for a mapping": InFile("{length: 8, stride: 2}", "[3]", "not [3]", "windows", 7),
-    "a word for a mapping": InFile("time: {column: t}", "time: t", "such as {column: cycle}, not 't'", "source.time", 5),
+    "a word for a mapping": InFile(
+        "time: {column: t}", "time: t", "such as {column: cycle}, not 't'", "source.time", 5
+    ),
     "a word for a list": InFile("features: [x0, x1]", "features: x0", "such as [x0]", "source.features", 6),
     "a mapping for a list": InFile("features: [x0, x1]", "features: {x0: 1}", "{x0: 1}", "source.features", 6),
     "a number for a path": InFile("files: ", "files: 3 #", "3 is not allowed", "source.files", 4),
@@ -62,7 +64,9 @@ IN_FILE = {
     "yes for a number": InFile("length: 8", "length: yes", "true", "windows.length", 7),
     "nothing after a key": InFile("length: 8, stride: 2", "length: ", "is empty", "windows.length", 7),
     "a key that is missing": InFile("length: 8, ", "", "is missing, it must be a whole number", "windows.length", 7),
-    "a section that is missing": InFile("output: {path", "limits: {max_rejected_fraction: 1}\n#", "is missing", "output"),
+    "a section that is missing": InFile(
+        "output: {path", "limits: {max_rejected_fraction: 1}\n#", "is missing", "output"
+    ),
     "a key that is there twice": InFile("stride: 2", "stride: 2, stride: 3", "is given twice", "windows.stride", 7),
     "a tab": InFile("  kind", "\tkind", "is not YAML", "", 3),
     "a bracket that is not closed": InFile("[x0, x1]", "[x0, x1", "is not YAML", "", 7),
@@ -74,14 +78,20 @@ IN_FILE = {
     "a choice that there is not": InFile("by: time", "by: colour", "'colour'", "split.by", 8),
     "fractions that do not add up": InFile("train: 0.6", "train: 0.7", "train + eval + test is 1.1", "split", 8),
     "a duration that is none": InFile("windows:", "prepare: {max_gap: 5x}\nwindows:", "'5x'", "prepare.max_gap", 7),
-    "a range the wrong way round": InFile("windows:", "prepare: {range: {x0: [3, 2]}}\nwindows:", "[3, 2]", "prepare", 7),
+    "a range the wrong way round": InFile(
+        "windows:", "prepare: {range: {x0: [3, 2]}}\nwindows:", "[3, 2]", "prepare", 7
+    ),
     "a range of one end": InFile("windows:", "prepare: {range: {x0: [3]}}\nwindows:", "[3]", "prepare.range.x0", 7),
     "no regular expression": InFile(
         "  features", "  asset: {from: path, pattern: '('}\n  features", "'('", "source.asset.pattern", 6
     ),
-    "no time zone": InFile("{column: t}", "{column: t, zone: Mars}", "'Mars' is not a time zone", "source.time.zone", 5),
+    "no time zone": InFile(
+        "{column: t}", "{column: t, zone: Mars}", "'Mars' is not a time zone", "source.time.zone", 5
+    ),
     "no time format": InFile("{column: t}", "{column: t, format: '%Q'}", "'%Q' holds %Q", "source.time.format", 5),
-    "an old name of a key": InFile("batch_size: 16", "batch: 16", "now called train.feed.batch_size", "train.feed.batch", 12),
+    "an old name of a key": InFile(
+        "batch_size: 16", "batch: 16", "now called train.feed.batch_size", "train.feed.batch", 12
+    ),
     "a section of another kind": InFile("windows:", "features: {a: numeric}\nwindows:", "timeseries", "features", 7),
     "folders that are the same": InFile("/model\n", "/data\n", "are the same folder", "train.workdir"),
     "an unknown model": InFile("name: recurrent_autoencoder", "name: lstm", "'lstm'", "train.model", 11),
@@ -89,7 +99,9 @@ IN_FILE = {
     "a class without a module": InFile(
         "{name: recurrent_autoencoder, units: [4], latent: 2}", "{class: Mine}", "'Mine'", "train.model.class", 11
     ),
-    "an unknown backend": InFile("train:\n", "launch: {train: {backend: moon}}\ntrain:\n", "'moon'", "launch.train.backend", 10),
+    "an unknown backend": InFile(
+        "train:\n", "launch: {train: {backend: moon}}\ntrain:\n", "'moon'", "launch.train.backend", 10
+    ),
     "a backend without its section": InFile(
         "train:\n", "launch: {preprocess: {backend: dataflow}}\ntrain:\n", "needs a section", "launch.preprocess", 10
     ),
@@ -101,7 +113,7 @@ IN_FILE = {
     "a job that is binary": InFile("", b"PAR1\x15\x04\xf0\xff", "is not text in UTF-8"),
     "a job with a zero byte": InFile("", b"name: a\x00b\n", "is not YAML"),
     "a job that holds itself": InFile("", "name: &a [*a]\n", "is nested too deeply"),
-}  # fmt: skip
+}
 # What is the launcher's alone: a stage passes over what backends say.
 LAUNCHERS = ("an unknown backend", "a backend without its section")
 
@@ -137,10 +149,31 @@ COMMAND_LINES = {
     "no asset": (["run", "{job}", "--max-assets", "0"], ["'0' is not a whole number above 0", "--max-assets"]),
     "assets in words": (["run", "{job}", "--max-assets", "x"], ["'x' is not a whole number above 0"]),
     "a step below zero": (["train", "{job}", "--from-step=-3"], ["'-3' is not a whole number above 0", "--from-step"]),
-    "steps that are garbage": (["train", "{job}", "--profile-steps", "9-3"], ["'9-3' is not like 100-110", "--profile"]),
-    "two beginnings": (["train", "{job}", "--restart", "--from-step", "3"], ["--from-step", "not allowed with", "--restart"]),
+    "steps that are garbage": (
+        ["train", "{job}", "--profile-steps", "9-3"],
+        ["'9-3' is not like 100-110", "--profile"],
+    ),
+    "two beginnings": (
+        ["train", "{job}", "--restart", "--from-step", "3"],
+        ["--from-step", "not allowed with", "--restart"],
+    ),
+    "a step that is not there": (
+        ["run", "{job}", "--from-step", "7"],
+        ["--from-step 7: {folder}/model", "(there: none)"],
+    ),
+    "an output that is a file": (
+        ["run", "{job}", "--set", "output.path={folder}/file"],
+        ["output.path: {folder}/file: is a file"],
+    ),
+    "an output of a damaged manifest": (
+        ["run", "{job}", "--set", "output.path={folder}/damaged"],
+        ["output.path: {folder}/damaged/manifest.json", "not JSON"],
+    ),
     "a name for no beginning": (["train", "{job}", "--once", "a"], ["--once", "--restart or --from-step"]),
-    "a restart of a search": (["train", "{job}", "--find-lr", "--restart"], ["--restart", "does not go with --find-lr"]),
+    "a restart of a search": (
+        ["train", "{job}", "--find-lr", "--restart"],
+        ["--restart", "does not go with --find-lr"],
+    ),
     "options for Beam": (["train", "{job}", "--", "--runner=x"], ["options after --", "train"]),
     "options for Beam to look": (["inspect", "{data}", "--", "--x"], ["options after --", "inspect"]),
     "an old option": (["run", "{job}", "--prune", "3"], ["--prune is now called --max-assets"]),
@@ -153,121 +186,4 @@ COMMAND_LINES = {
     "a job that is not there": (["run", "{folder}/none.yaml"], ["{folder}/none.yaml: there is no such job file"]),
     "a folder for a job": (["cancel", "{folder}"], ["{folder}: is a folder, it must be a job file"]),
     "a job below a file": (["train", "{job}/job.yaml"], ["{job}/job.yaml", "Not a directory"]),
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Case:
-    """A main function, its arguments, and what the line must name. {job}, {data} and {folder} stand for what there is."""
-
-    module: str
-    arguments: list[str]
-    told: list[str]
-    env: dict[str, str] = field(default_factory=dict)
-    code: int = 2
-
-
-PREPROCESS, TRAIN = "beamfeed.pipelines.preprocess", "beamfeed.trainer.main"
-TOOLS = "beamfeed.trainer.tools."
-INSPECT, PROFILE = f"{TOOLS}inspect_dataset", f"{TOOLS}profile_dataset"
-FIND_RATE, CHECKPOINTS = f"{TOOLS}find_rate", f"{TOOLS}list_checkpoints"
-
-
-def preprocess(told: list[str], *sets: str) -> Case:
-    return Case(PREPROCESS, ["--job", "{job}", *(part for one in sets for part in ("--set", one))], told)
-
-
-def train(told: list[str], *sets: str, **env: str) -> Case:
-    return Case(TRAIN, ["--job", "{job}", *(part for one in sets for part in ("--set", one))], told, env)
-
-
-def model(name: str) -> str:
-    return f"train.model={{class: '{name}'}}"
-
-
-WORKERS = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": %s}}'
-TORCHRUN = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "a", "MASTER_PORT": "9"}
-# Each through the main function of a module, all in one process; {folder}/data holds the job's dataset.
-MODULES = {
-    "no job to preprocess": Case(PREPROCESS, [], ["--job: is missing"]),
-    "a job without its option": Case(PREPROCESS, ["job.yaml"], ["'job.yaml'", "--job job.yaml"]),
-    "a mistyped option of Beam": Case(
-        PREPROCESS, ["--job", "{job}", "--direct_num_worker=2"], ["--direct_num_worker:", "did you mean '--direct_num_workers'?"]
-    ),
-    "an option of Beam in words": Case(PREPROCESS, ["--job", "{job}", "--direct_num_workers=x"], ["'x'", "--direct_num_workers"]),
-    "no runner": Case(PREPROCESS, ["--job", "{job}", "--runner=NoRunner"], ["--runner: 'NoRunner' is none of"]),
-    "a runner of no module": Case(PREPROCESS, ["--job", "{job}", "--runner=no.Runner"], ["--runner: 'no.Runner' cannot be"]),
-    "files that are not there": preprocess(["source.files", "{folder}/none"], "source.files={folder}/none"),
-    "files of another kind": preprocess(["source.files", "{folder}/other"], "source.files={folder}/other"),
-    "a column that is not there": preprocess(["source.features", "'y9'"], "source.features=[x0, y9]"),
-    "a time that is not there": preprocess(["source.time.column", "'tt'"], "source.time.column=tt"),
-    "a time of text": preprocess(["source.time", "word"], "source.time.column=word"),
-    "a feature of text": preprocess(["source.features", "word"], "source.features=[word]"),
-    "an asset's column that is not there": preprocess(["source.asset", "'m'"], "source.asset={column: m}"),
-    "a split's column that is not there": preprocess(["split", "'z'"], "split={by: column, column: z, train: [a]}"),
-    "a pattern that fits no path": preprocess(
-        ["source.asset", "fleet"], "source.asset={from: path, pattern: 'site-(?P<asset>x)'}"
-    ),
-    "windows longer than the data": preprocess(["windows", "100000"], "windows.length=100000"),
-    "a file for a folder": preprocess(["output.path", "{folder}/file is a file"], "output.path={folder}/file"),
-    "a place that is not written": preprocess(["/proc/x"], "output.path=/proc/x"),
-    "a folder of something else": preprocess(["output.path", "holds something else", "m0.csv"], "output.path={folder}/fleet"),
-    "a header with a name twice": preprocess(["x0", "twice"], "source.files={folder}/twice"),
-    "steps of no module": preprocess(["prepare.steps", "nowhere"], "prepare.steps=['nowhere:step']"),
-    "no job to train": Case(TRAIN, [], ["--job", "required"]),
-    "a mistyped option of training": Case(TRAIN, ["--job", "{job}", "--restrat"], ["--restrat", "did you mean '--restart'?"]),
-    "a step in words": Case(TRAIN, ["--job", "{job}", "--from-step", "x"], ["'x' is not a whole number", "--from-step"]),
-    "steps that are none": Case(TRAIN, ["--job", "{job}", "--profile-steps", "x"], ["'x' is not like", "--profile-steps"]),
-    "a step that is not there": Case(TRAIN, ["--job", "{job}", "--from-step", "7"], ["{folder}/model", "step 7"]),
-    "no dataset": train(["{folder}/none", "there is no dataset"], "output.path={folder}/none"),
-    "a damaged manifest": train(["{folder}/damaged"], "output.path={folder}/damaged"),
-    "a manifest of another version": train(["{folder}/older"], "output.path={folder}/older"),
-    "a manifest of something else": train(["{folder}/foreign"], "output.path={folder}/foreign"),
-    "a manifest that is a folder": train(["{folder}/odd"], "output.path={folder}/odd"),
-    "a batch of more than there is": train(["100000", "batch"], "train.feed.batch_size=100000"),
-    "a workdir that is a file": train(["{folder}/file", "train.workdir"], "train.workdir={folder}/file"),
-    "a workdir that is not written": train(["/proc/x"], "train.workdir=/proc/x"),
-    "a loss that there is not": train(["train.task.loss", "'hubber'"], "train.task={name: reconstruct, loss: hubber}"),
-    "a metric that there is not": train(["train.task.metrics", "'acuracy'"], "train.task={name: reconstruct, metrics: [acuracy]}"),
-    "something else to watch": train(["train.watch.metric", "'los'"], "train.watch.metric=los"),
-    "a task without its label": train(["train.task.target", "'label'"], "train.task={name: classify}"),
-    "partitions that there are not": train(["train.feed.where", "country"], "train.feed.where={country: DE}"),
-    "a first model that is not there": train(["train.init.from", "{folder}/none"], "train.init={from: {folder}/none}"),
-    "a server that is not named": train(["train.writers", "MLFLOW_TRACKING_URI"], "train.writers=[mlflow]"),
-    "a model of no module": train(["train.model.class", "nowhere"], model("nowhere:Mine")),
-    "a model of no such name": train(["train.model.class", "Nothing"], model("own_models:Nothing")),
-    "a model whose module fails": train(["train.model.class", "no luck"], model("own_broken:Mine")),
-    "a model that fails": train(["train.model.class", "out of luck"], model("own_models:fails")),
-    "a model that is none": train(["train.model.class", "own_models:number"], model("own_models:number")),
-    "a model of another shape": train(["train.model.class", "own_models:flat"], model("own_models:flat")),
-    "a callback of no module": train(["train.callbacks", "nowhere"], "train.callbacks=['nowhere:Mine']"),
-    "collectives that there are not": train(["train.devices.collectives", "'mpi'"], "train.devices.collectives=mpi"),
-    "TF_CONFIG that is no JSON": train(["TF_CONFIG", "'{'"], TF_CONFIG="{"),
-    "TF_CONFIG of a worker too many": train(["TF_CONFIG", "task.index"], TF_CONFIG=WORKERS % 5),
-    "TF_CONFIG that is a list": train(["TF_CONFIG", "list"], TF_CONFIG="[]"),
-    "a rank too many": train(["RANK", "'2'"], **{**TORCHRUN, "RANK": "2"}),
-    "no rank": train(["RANK: is not set"], WORLD_SIZE="2"),
-    "an address alone": train(["MASTER_ADDR", "'a'"], MASTER_ADDR="a"),
-    "a port that is none": train(["MASTER_PORT", "'x'"], **{**TORCHRUN, "MASTER_PORT": "x"}),
-    "hosts of Slurm that are none": train(
-        ["SLURM_JOB_NODELIST", "'n[1-'"], SLURM_JOB_ID="1", SLURM_STEP_ID="0", SLURM_NTASKS="2", SLURM_PROCID="0",
-        SLURM_JOB_NODELIST="n[1-", SLURM_TASKS_PER_NODE="1(x2)",
-    ),
-    "a task of Slurm without a number": train(["SLURM_PROCID"], SLURM_JOB_ID="1", SLURM_STEP_ID="0", SLURM_NTASKS="2"),
-    "nothing to look at": Case(INSPECT, [], ["dataset", "required"]),
-    "a look at no dataset": Case(INSPECT, ["{folder}/none"], ["{folder}/none: there is no dataset"]),
-    "a look at a file": Case(INSPECT, ["{folder}/file"], ["{folder}/file"]),
-    "a look at a damaged manifest": Case(INSPECT, ["{folder}/damaged"], ["{folder}/damaged"]),
-    "a look at another version": Case(INSPECT, ["{folder}/older"], ["{folder}/older"]),
-    "a look at something else": Case(INSPECT, ["{folder}/foreign"], ["{folder}/foreign"]),
-    "a look at windows below zero": Case(INSPECT, ["{folder}/data", "--windows=-1"], ["'-1' is not a whole number"]),
-    "a profile of no dataset": Case(PROFILE, ["{folder}/none"], ["{folder}/none: there is no dataset"]),
-    "a profile of a damaged manifest": Case(PROFILE, ["{folder}/damaged"], ["{folder}/damaged"]),
-    "overrides of no job": Case(PROFILE, ["{folder}/data", "--set", "a=1"], ["--set", "goes with --job"]),
-    "a profile of too large a batch": Case(PROFILE, ["{folder}/data", "--batch", "100000"], ["100000", "windows"]),
-    "too few rates": Case(FIND_RATE, ["--job", "{job}", "--steps", "3"], ["'3' is not a whole number from 16", "--steps"]),
-    "rates of no dataset": Case(FIND_RATE, ["--job", "{job}", "--set", "output.path={folder}/none"], ["{folder}/none"]),
-    "checkpoints of nothing": Case(CHECKPOINTS, ["{folder}/none"], ["{folder}/none/checkpoints: holds no checkpoint"]),
-    "checkpoints of a file": Case(CHECKPOINTS, ["{folder}/file"], ["{folder}/file"]),
-    "checkpoints of two folders": Case(CHECKPOINTS, ["a", "b"], ["'b' is one argument too many"]),
-}  # fmt: skip
+}

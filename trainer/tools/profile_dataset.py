@@ -60,7 +60,7 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob | None, Manifest, 
       UserError: for the first mistake that can be seen before TensorFlow is loaded.
     """
     if arguments.set and not arguments.job:
-        raise UserError("--set replaces keys of a job file, it goes with --job")
+        raise UserError(f"--set {arguments.set[0]}: replaces a key of a job file, it goes with --job")
     job = load_as(TrainingJob, arguments.job, arguments.set) if arguments.job else None
     manifest = read_manifest(arguments.dataset)
     feed = job.train.feed if job else None
