@@ -19,8 +19,12 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, example: str = "", before: str = "", **options: Any):
         super().__init__(*args, **options)
-        self.epilog = f"example: {example}" if example else self.epilog
+        self.example = example
         self._before = before
+
+    def format_help(self) -> str:
+        """The help, and the example in one line, however long, so that it can be copied."""
+        return super().format_help() + (f"\nexample: {self.example}\n" if self.example else "")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse, with a near miss for an option that there is not."""

@@ -13,6 +13,7 @@ from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beamfeed.contract.errors import UserError, near_miss
+from beamfeed.pipelines.arguments import add_own
 
 OWN = ("--job", "--set")
 View = TypeVar("View", bound=PipelineOptions)
@@ -23,16 +24,7 @@ class JobOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
-        parser.add_argument("--job", required=False, help="The job file (YAML), local or gs://")
-        parser.add_argument(
-            "--set",
-            dest="overrides",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="Overrides a key of the job file, such as windows.stride=4. May be given again.",
-        )
-        parser.add_argument("--progress-dir", dest="progress_dir", help=argparse.SUPPRESS)
+        add_own(parser)
 
     def view_as(self, cls: type[View]) -> View:
         """As Beam's, which parses all flags again each time, some hundred times while a job is built."""

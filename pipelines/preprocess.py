@@ -29,6 +29,7 @@ from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
+from beamfeed.pipelines.arguments import shown_help
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # How much TensorFlow asks of gs:// at once. By default 64 MB, which each open file then keeps in memory;
@@ -212,9 +213,11 @@ def _log_level(level: int) -> Iterator[None]:
 
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
     """Runs or submits a job and returns the exit code."""
-    log = FailureLog()
+    given, log = sys.argv[1:] if argv is None else argv, FailureLog()
+    if shown_help(given, "beamfeed.pipelines.preprocess", "Writes the dataset of a job.", "--direct_num_workers=4"):
+        return 0
     try:
-        run(sys.argv[1:] if argv is None else argv, ending or Ending(), log)
+        run(given, ending or Ending(), log)
     except Exception as error:
         return complain(error, log)
     return 0
