@@ -146,15 +146,19 @@ def train(
 
 def describe_length(result: TrainResult) -> str:
     """`8 epochs`; in steps, where it ended before its first epoch did."""
-    return f"{result.epochs} epochs" if result.epochs else f"{result.steps:,} steps"
+    if not result.epochs:
+        return f"{result.steps:,} steps"
+    return f"{result.epochs:,} epoch{'s' if result.epochs > 1 else ''}"
 
 
 def describe_result(result: TrainResult) -> str:
-    """`8 epochs, best loss 0.012345, test loss 0.012345`; with what is watched first, if that is another."""
+    """`8 epochs, best eval loss 0.012345 (epoch 5), test loss 0.012345`; of what is watched, if that is another."""
     best = "-" if result.best is None else f"{result.best:.6f}"
     tested = result.test_loss if result.watched == "loss" else result.test_metrics.get(result.watched)
     found = "" if tested is None else f", test {result.watched.replace('_', ' ')} {tested:.6f}"
-    return f"{describe_length(result)}, best {result.watched.replace('_', ' ')} {best}{found}"
+    epoch = "" if result.best_epoch is None else f" (epoch {result.best_epoch:,})"
+    best = f"best {result.best_split} {result.watched.replace('_', ' ')} {best}{epoch}"
+    return f"{describe_length(result)}, {best}{found}"
 
 
 def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> int:

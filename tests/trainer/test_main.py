@@ -49,7 +49,7 @@ def test_its_iterators_outlive_it_and_its_copies_of_shards_do_not(job_file, caps
 def test_it_trains_once_then_more_then_anew(job_file, job, capsys):
     names = RunLayout(job().train.workdir)
     assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
-    assert "1 epochs, best loss" in capsys.readouterr().out
+    assert "1 epoch, best eval loss" in capsys.readouterr().out
     assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
     assert "nothing to do" in capsys.readouterr().out
     assert main(["--job", job_file]) == 0  # goes on to the second
