@@ -133,7 +133,14 @@ def _last_words(error: BaseException) -> str:
         # The notes of a runner may follow.
         line = [line for line in lines if _RAISED.match(line)][-1:] or lines[-1:]
         return _without_step(line[0]) or line[0]
-    return ": ".join([type(error).__name__, *lines[:1]])
+    return ": ".join([type(error).__name__, *_first_that_tells(lines)])
+
+
+def _first_that_tells(lines: list[str]) -> list[str]:
+    """The first line of a message; of one that only leads up to the reason, as TensorFlow's do, the last but names."""
+    if lines and lines[0].endswith(":"):
+        return [line for line in lines if not line.startswith(("[[", "File ", "Detected at", "Function call"))][-1:]
+    return lines[:1]
 
 
 def _printable(message: str) -> str:

@@ -75,7 +75,7 @@ def _training(layout: RunLayout, result: TrainResult, seconds: float | None, flo
         *([("steps", f"{result.steps:,}")] if result.steps else []),
         ("workers", str(result.workers)),
         ("train loss", f"{_loss(result.first_loss)} -> {_loss(result.last_loss)}"),
-        ("best loss", _numbers(result.best_loss, result.metrics)),
+        (_best_label(result), _numbers(result.best_loss, result.metrics)),
         ("test loss", _numbers(result.test_loss, result.test_metrics)),
         *([] if floor is None else _floor(floor)),
         *([] if result.watched == "loss" else [("watched", f"{_name(result.watched)} {_loss(result.best)}")]),
@@ -87,6 +87,12 @@ def _training(layout: RunLayout, result: TrainResult, seconds: float | None, flo
     return _pairs(rows)
 
 
+def _best_label(result: TrainResult) -> str:
+    """`best eval loss (epoch 20)`."""
+    epoch = "" if result.best_epoch is None else f" (epoch {result.best_epoch:,})"
+    return f"best {result.best_split} loss{epoch}"
+
+
 def _floor(floor: TrainResult) -> list[tuple[str, str]]:
     """What a linear model reaches on the same."""
     return [
@@ -96,7 +102,8 @@ def _floor(floor: TrainResult) -> list[tuple[str, str]]:
 
 
 def _pairs(rows: Sequence[tuple[str, str]]) -> str:
-    return "\n".join(f"{name:<12}  {value}" for name, value in rows)
+    width = max(12, *(len(name) for name, _ in rows))
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
 def _duration(seconds: float | None) -> str:

@@ -5,7 +5,7 @@ what `beamfeed schema` tells an editor.
 """
 
 import os
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -14,7 +14,7 @@ from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.launch import Launch
 from beamfeed.contract.config.output import OUTPUT_KEYS, Limits, Output
 from beamfeed.contract.config.prepare import Prepare, Windows
-from beamfeed.contract.config.section import OneOrMore, Section
+from beamfeed.contract.config.section import OneOrMore, Section, Told
 from beamfeed.contract.config.sources import Source
 from beamfeed.contract.config.split import SPLIT_KEYS, Split
 from beamfeed.contract.config.task import Classify, Regress, Several, goals_of
@@ -26,7 +26,13 @@ from beamfeed.contract.storage import is_remote
 class Job(Section):
     """A whole job: from raw files to a trained model."""
 
-    name: str = Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$", description="Names the job in logs and on runners.")
+    example: ClassVar[str] = "{name: fleet, source: ..., windows: ..., output: ...}"
+
+    name: Annotated[
+        str,
+        Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$"),
+        Told("letters, digits, _ . and -, with a letter or a digit first, such as fleet-2"),
+    ] = Field(description="Names the job in logs and on runners.")
     source: Source
     prepare: Prepare = Prepare()
     windows: Windows = Field(

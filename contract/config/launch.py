@@ -6,7 +6,7 @@ sections; a stage that is started by hand passes them over.
 """
 
 import difflib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -15,6 +15,8 @@ from beamfeed.contract.config.section import Section
 
 class StageLaunch(Section):
     """Where a stage runs."""
+
+    example: ClassVar[str] = "{backend: local}"
 
     model_config = ConfigDict(extra="allow")
 
@@ -65,6 +67,8 @@ class TrainLaunch(StageLaunch):
 
 class Launch(Section):
     """Where the stages run."""
+
+    example: ClassVar[str] = "{train: {workers: 4}}"
 
     preprocess: PreprocessLaunch = PreprocessLaunch()
     train: TrainLaunch = TrainLaunch()

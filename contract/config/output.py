@@ -12,6 +12,8 @@ OUTPUT_KEYS = ("partition_by", "rows_per_record")  # that not every kind of sour
 class Output(Section):
     """Where the dataset goes, and how it is stored."""
 
+    example: ClassVar[str] = "{path: out/data}"
+
     path: str = Field(min_length=1, description="The folder of the dataset, local or gs://")
     records: Literal["segments", "windows"] = Field(
         default="segments",
@@ -37,6 +39,8 @@ class Output(Section):
 
 class Limits(Section):
     """When a job gives up."""
+
+    example: ClassVar[str] = "{max_rejected_fraction: 0.1}"
 
     max_rejected_fraction: Fraction = Field(
         default=0.01,

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -264,6 +265,19 @@ def test_what_training_needs_is_told_before_anything_runs(job_path, override, to
     assert (out, err.startswith(f"beamfeed: {told}"), err.count("\n")) == ("", True, 1)
 
 
+def test_what_nobody_foresaw_is_one_line_and_a_log(job_path, monkeypatch, capfd, tmp_path):
+    def fails(*_, **__):
+        raise RuntimeError("a server said\nmany\nthings")
+
+    monkeypatch.setattr(commands, "make_plan", fails)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert cli.main(["run", job_path]) == 1
+    out, error = capfd.readouterr()
+    (path,) = tmp_path.glob("beamfeed-failure-*.log")
+    assert (out, error) == ("", f"beamfeed: job failed: RuntimeError: a server said; log: {path}\n")
+    assert "Traceback (most recent call last):" in path.read_text()
+
+
 def test_inspect_passes_its_arguments_on(monkeypatch):
     started = []
     monkeypatch.setattr(commands, "run_together", lambda name, processes: started.append(processes) or 0)
@@ -286,4 +300,6 @@ def test_profile_passes_its_arguments_on(monkeypatch):
 def test_profile_of_no_dataset(tmp_path):
     result = beamfeed("profile", str(tmp_path))
     assert result.returncode == 2
-    assert result.stderr == f"{tmp_path}: there is no dataset (no manifest.json)\n"
+    assert result.stderr == (
+        f"{tmp_path}: there is no dataset (no manifest.json); 'beamfeed preprocess' writes one to a job's output.path\n"
+    )

@@ -45,6 +45,7 @@ RESULT = TrainResult(
     last_loss=0.25,
     best=0.125,
     best_loss=0.125,
+    best_epoch=2,
     test_loss=None,
     seconds=12.5,
     workers=2,
@@ -65,23 +66,23 @@ def test_the_whole_table():
         "eval        0        0        0       0     0 B",
         "test        0        0        0       0     0 B",
         "",
-        "training run  out/model",
-        "epochs        5, stopped early",
-        "workers       2",
-        "train loss    0.5 -> 0.25",
-        "best loss     0.125",
-        "test loss     -",
-        "train         14.0 s",
-        "model         out/model/model.keras",
-        "saved model   out/model/saved_model",
-        "report        out/model/report.png",
+        "training run              out/model",
+        "epochs                    5, stopped early",
+        "workers                   2",
+        "train loss                0.5 -> 0.25",
+        "best eval loss (epoch 2)  0.125",
+        "test loss                 -",
+        "train                     14.0 s",
+        "model                     out/model/model.keras",
+        "saved model               out/model/saved_model",
+        "report                    out/model/report.png",
     ]
 
 
 def test_stages_that_did_not_run_now_say_so():
     text = summary(JOB, MANIFEST, RESULT, {})
     assert "preprocess    complete before this run" in text
-    assert "train         12.5 s, in an earlier run" in text
+    assert f"{'train':<24}  12.5 s, in an earlier run" in text
 
 
 def test_what_the_task_measures_is_beside_the_losses():
@@ -94,16 +95,16 @@ def test_what_the_task_measures_is_beside_the_losses():
     }
     lines = summary(JOB, None, RESULT.model_copy(update=told), {}).splitlines()
     assert lines[4:7] == [
-        "best loss     0.125, accuracy 0.91234, auc 0.97",
-        "test loss     0.5, accuracy 0.9, auc -",
-        "watched       auc 0.97",
+        "best eval loss (epoch 2)  0.125, accuracy 0.91234, auc 0.97",
+        f"{'test loss':<24}  0.5, accuracy 0.9, auc -",
+        f"{'watched':<24}  auc 0.97",
     ]
 
 
 def test_the_linear_floor_is_beside_the_model():
     floor = RESULT.model_copy(update={"best_loss": 0.25, "metrics": {"accuracy": 0.75}, "test_loss": 0.5})
     lines = summary(JOB, None, RESULT, {}, floor).splitlines()
-    assert lines[6:8] == ["floor: best   0.25, accuracy 0.75", "floor: test   0.5"]
+    assert lines[6:8] == [f"{'floor: best':<24}  0.25, accuracy 0.75", f"{'floor: test':<24}  0.5"]
 
 
 def test_a_part_that_was_not_asked_for_is_left_out():

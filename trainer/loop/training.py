@@ -203,7 +203,7 @@ class Training:
             if stop:
                 self.save(state)
                 self._checkpoints.wait()
-                raise Preempted
+                raise Preempted(state.step)
             if left > steps:
                 self._save_if_due(state)
         return state

@@ -5,14 +5,14 @@ the initial weights on, the rate growing by the same factor from step to step, u
 loss is smoothed as moving averages of Adam are: exponentially, and corrected for where it began.
 """
 
-import argparse
 import math
 import os
-import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from beamfeed.contract import storage, streams
+from beamfeed.contract.arguments import Parser, at_least
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.batches import check_split, fit_batch
@@ -22,6 +22,7 @@ from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
+from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.verbosity import set_up_logging
 from beamfeed.trainer import figures
@@ -156,24 +157,22 @@ def describe(job: TrainingJob, found: Found) -> list[str]:
     return [*lines, RunLayout(job.train.workdir).rates]
 
 
-def _steps(text: str) -> int:
-    if not text.isdecimal() or int(text) < FEWEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {FEWEST}")
-    return int(text)
-
-
 def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> int:
     """Returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     set_reads(os.environ)
     set_up_logging()
     program = "python -m beamfeed.trainer.tools.find_rate"
-    parser = argparse.ArgumentParser(prog=program, description="Tries learning rates.")
+    parser = Parser(
+        prog=program,
+        description="Tries learning rates, draws the loss at each, and prints what to set. Keeps no weights.",
+        example=f"{program} --job job.yaml",
+    )
     parser.add_argument("--job", required=True, help="job file, local or gs://")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
-    parser.add_argument("--steps", type=_steps, default=STEPS, help=f"at most ({STEPS})")
+    parser.add_argument("--steps", type=partial(at_least, lowest=FEWEST), default=STEPS, help=f"at most ({STEPS})")
     parser.add_argument("--json", action="store_true", help="print an object in one line")
-    arguments = parser.parse_args(argv)
+    arguments, log = parser.parse_args(argv), FailureLog()
     try:
         job = load_as(TrainingJob, arguments.job, [*arguments.set, "train.optimizer.schedule=null"])
         manifest = read_manifest(job.output.path).select(job.train.feed.where)
@@ -192,9 +191,8 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
             tell_event("learning_rate", **found._asdict(), picture=RunLayout(job.train.workdir).rates)
         else:
             print("\n".join(describe(job, found)))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+    except Exception as error:
+        return complain(error, log)
     return 0
 
 

@@ -10,10 +10,11 @@ import sys
 from collections.abc import Sequence
 
 from beamfeed.contract import storage, streams
+from beamfeed.contract.arguments import Parser, from_zero
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.trainer.tools.table import table
 
@@ -22,9 +23,13 @@ CLASSES = 20  # shown of a target
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parses a command line."""
-    parser = argparse.ArgumentParser(prog="beamfeed inspect", description="Shows a dataset.")
+    parser = Parser(
+        prog="python -m beamfeed.trainer.tools.inspect_dataset",
+        description="Shows what a dataset holds.",
+        example="python -m beamfeed.trainer.tools.inspect_dataset out/data --windows 2",
+    )
     parser.add_argument("dataset", help="folder of the dataset, local or gs://")
-    parser.add_argument("--windows", type=int, default=3, metavar="N", help="windows to show of each split (3)")
+    parser.add_argument("--windows", type=from_zero, default=3, metavar="N", help="windows to show of each split (3)")
     parser.add_argument("--verify", action="store_true", help="read every record and compare it with the manifest")
     return parser.parse_args(argv)
 
@@ -128,9 +133,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         wrong = verify(manifest, arguments.dataset) if arguments.verify else []
         show(manifest, arguments.dataset, 0 if wrong else arguments.windows)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+    except Exception as error:
+        return complain(error, FailureLog())
     if arguments.verify:
         shards = sum(len(info.shards) for info in manifest.splits.values())
         print("\n" + ("\n".join(wrong) or f"OK: {shards} shards are as the manifest says"))

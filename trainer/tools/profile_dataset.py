@@ -12,11 +12,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from beamfeed.contract import storage, streams
+from beamfeed.contract.arguments import Parser, from_zero, positive, seconds
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.batches import check_split
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.verbosity import note, set_up_logging
 from beamfeed.trainer import figures
@@ -34,34 +36,21 @@ PNG, JSON = "profile.png", "profile.json"
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parses a command line."""
-    parser = argparse.ArgumentParser(
-        prog="beamfeed profile",
+    parser = Parser(
+        prog="python -m beamfeed.trainer.tools.profile_dataset",
         description="Measures how fast a dataset feeds a training run.",
+        example="python -m beamfeed.trainer.tools.profile_dataset out/data --job job.yaml",
     )
     parser.add_argument("dataset", help="folder of the dataset, local or gs://")
     parser.add_argument("--job", help="job file; its model's training step is measured too")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
-    parser.add_argument("--batch", type=_number, metavar="N", help=f"windows in a batch (the job's, or {BATCH})")
-    parser.add_argument("--shuffle", type=_number, metavar="N", help=f"windows mixed (the job's, or {SHUFFLE})")
+    parser.add_argument("--batch", type=positive, metavar="N", help=f"windows in a batch (the job's, or {BATCH})")
+    parser.add_argument("--shuffle", type=from_zero, metavar="N", help=f"windows mixed (the job's, or {SHUFFLE})")
     parser.add_argument(
-        "--seconds", type=_seconds, default=SECONDS, metavar="S", help=f"of each of about 22 measurements ({SECONDS:g})"
+        "--seconds", type=seconds, default=SECONDS, metavar="S", help=f"of each of about 22 measurements ({SECONDS:g})"
     )
     parser.add_argument("--out", metavar="DIR", help=f"folder to write {PNG} and {JSON} to")
     return parser.parse_args(argv)
-
-
-def _number(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is below zero")
-    return number
-
-
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not 0 < number < 3600:
-        raise argparse.ArgumentTypeError(f"{text} is not above zero and below an hour")
-    return number
 
 
 def check(arguments: argparse.Namespace) -> tuple[TrainingJob | None, Manifest, int, int]:
@@ -71,14 +60,12 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob | None, Manifest, 
       UserError: for the first mistake that can be seen before TensorFlow is loaded.
     """
     if arguments.set and not arguments.job:
-        raise UserError("--set replaces keys of a job file, it goes with --job")
+        raise UserError(f"--set {arguments.set[0]}: replaces a key of a job file, it goes with --job")
     job = load_as(TrainingJob, arguments.job, arguments.set) if arguments.job else None
     manifest = read_manifest(arguments.dataset)
     feed = job.train.feed if job else None
     batch = _first(arguments.batch, feed.batch_size if feed else None, BATCH)
     shuffle = _first(arguments.shuffle, feed.shuffle if feed else None, SHUFFLE)
-    if batch < 1:
-        raise UserError(f"--batch {batch}: a batch holds at least one window")
     check_split(manifest, "train", batch, whole=True)
     if job:
         train = job.train.model_copy(
@@ -264,9 +251,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse(argv)
     try:
         profile(arguments, *check(arguments))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+    except Exception as error:
+        return complain(error, FailureLog())
     return 0
 
 

@@ -75,7 +75,6 @@ def test_what_it_tells_a_user(written, tmp_path, capsys):
     for arguments, told in [
         ([str(tmp_path)], "no dataset"),
         ([written.output], "holds 68 windows, fewer than one batch of 256"),
-        ([written.output, "--batch", "0"], "at least one window"),
         ([written.output, "--set", "train.epochs=1"], "goes with --job"),
         ([written.output, "--job", f"{tmp_path}/none.yaml"], "no such job file"),
     ]:
@@ -83,8 +82,10 @@ def test_what_it_tells_a_user(written, tmp_path, capsys):
         error = capsys.readouterr().err
         assert told in error
         assert "Traceback" not in error
-    with pytest.raises(SystemExit, match="2"):
-        parse([written.output, "--seconds", "0"])
+    for option, told in [("--seconds", "a number of seconds above 0"), ("--batch", "a whole number above 0")]:
+        with pytest.raises(SystemExit, match="2"):
+            parse([written.output, option, "0"])
+        assert f"argument {option}: '0' is not {told}" in capsys.readouterr().err
 
 
 def test_a_damaged_shard_is_named(written, capsys):

@@ -5,8 +5,8 @@ import os
 import stat
 import sys
 
-from beamfeed.pipelines import failure_log
-from beamfeed.pipelines.failure_log import FailureLog, tell
+from beamfeed.contract import failure_log
+from beamfeed.contract.failure_log import FailureLog, tell
 
 
 def test_it_takes_what_is_printed_and_logged_while_it_listens(tmp_path, capsys):
