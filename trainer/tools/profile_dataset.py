@@ -236,7 +236,7 @@ def _doing(stage: str) -> str:
 
 def draw(profile: Profile) -> bytes:
     """The figure as a PNG: the rate up to each stage, and what each option is worth."""
-    figure = figures.figure(11)
+    figure = figures.figure(11, 4)
     stages, options = figure.subplots(1, 2)
     names = ["first read", *(stage.name for stage in profile.stages)]
     rates = [profile.first_read, *(stage.windows_per_second for stage in profile.stages)]
