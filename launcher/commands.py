@@ -8,7 +8,9 @@ import sys
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
+from beamfeed.contract.dataset.review import read_review
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher.data_facts import read_facts
 from beamfeed.launcher.job import job_model
 from beamfeed.launcher.plan import load_for_plan, make_plan
 from beamfeed.launcher.processes import Process, run_together
@@ -45,8 +47,17 @@ def run(args: argparse.Namespace) -> int:
     train = job.train if TRAIN in args.stages else None
     result = read_result(train.workdir) if train else None
     floor = read_result(RunLayout(train.workdir).floor) if train and train.floor else None
-    print(summary(job, manifest, result, seconds, floor))
+    review = read_review(train.workdir, result.fingerprint) if train and result else None
+    facts = read_facts(job.output.path, manifest) if manifest else None
+    print(summary(job, manifest, result, seconds, floor, review, facts, named_again(args)))
     return 0
+
+
+def named_again(args: argparse.Namespace) -> str:
+    """The job of a command line, with its overrides, for a shell."""
+    overrides = [part for override in args.set for part in ("--set", override)]
+    pruned = [] if args.max_assets is None else ["--max-assets", str(args.max_assets)]
+    return shlex.join([args.job, *overrides, *pruned])
 
 
 def list_checkpoints(args: argparse.Namespace) -> int:
