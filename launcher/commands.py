@@ -4,6 +4,7 @@ import argparse
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
@@ -95,24 +96,44 @@ def cancel(args: argparse.Namespace) -> int:
     return 0
 
 
+def find_dataset(path: str, overrides: Sequence[str]) -> tuple[str, str | None]:
+    """The folder of the dataset that a command line names, and the job file, where it names one that trains.
+
+    Raises:
+      UserError: if there are overrides without a job file, or the job file is wrong.
+    """
+    if not path.endswith((".yaml", ".yml")):
+        if overrides:
+            raise UserError(f"--set {overrides[0]}: replaces a key of a job file, and {path} is none")
+        return path, None
+    job, _ = load_for_plan(path, overrides, None)
+    return job.output.path, path if job.train else None
+
+
 def inspect(args: argparse.Namespace) -> int:
     """Shows a dataset, in a process of its own: it needs TensorFlow."""
-    command = [sys.executable, "-m", "beamfeed.trainer.tools.inspect_dataset", args.dataset]
+    dataset, _ = find_dataset(args.dataset, args.set)
+    command = [sys.executable, "-m", "beamfeed.trainer.tools.inspect_dataset", dataset]
     if args.windows is not None:
         command += ["--windows", str(args.windows)]
+    if args.picture is not None:
+        command += ["--picture", args.picture]
     if args.verify:
         command += ["--verify"]
+    if getattr(args, "json", False):
+        command += ["--json"]
     return run_together("inspect", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
 
 def profile(args: argparse.Namespace) -> int:
     """Measures the feeding of a dataset, in a process of its own: it needs TensorFlow."""
-    command = [sys.executable, "-m", "beamfeed.trainer.tools.profile_dataset", args.dataset]
+    dataset, job = find_dataset(args.dataset, ()) if args.job else find_dataset(args.dataset, args.set)
+    command = [sys.executable, "-m", "beamfeed.trainer.tools.profile_dataset", dataset]
     for name in ("job", "batch", "shuffle", "seconds", "out"):
-        value = getattr(args, name)
+        value = (args.job or job) if name == "job" else getattr(args, name)
         if value is not None:
             command += [f"--{name}", str(value)]
-    for override in args.set:
+    for override in args.set if args.job or job else ():
         command += ["--set", override]
     return run_together("profile", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 

@@ -197,7 +197,7 @@ def test_what_was_set_aside_and_why(tmp_path):
     write_text(names.stats, json.dumps({"rows": 100, "features": features}))
     lines = summary(JOB, manifest, None, {}, facts=read_facts(str(tmp_path), manifest)).splitlines()
     assert lines[4:10] == [
-        f"set aside     1 assets, 2 rows; why: {names.rejects}",
+        f"set aside     1 asset, 2 rows; why: {names.rejects}",
         "              2 x has 3 rows",
         "              2 x is empty",
         "              1 x is missing",
