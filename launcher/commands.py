@@ -135,6 +135,8 @@ def profile(args: argparse.Namespace) -> int:
             command += [f"--{name}", str(value)]
     for override in args.set if args.job or job else ():
         command += ["--set", override]
+    if getattr(args, "json", False):
+        command += ["--json"]
     return run_together("profile", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
 
