@@ -122,7 +122,9 @@ def build_parser() -> Parser:
     look = _command(
         commands, "inspect", "inspect", "show what is in a dataset", "beamfeed inspect out/data --windows 2"
     )
-    look.add_argument("dataset", metavar="DATASET", help="the folder that holds manifest.json (output.path of the job)")
+    look.add_argument("dataset", metavar="DATASET|JOB", help="the folder that holds manifest.json, or the job file")
+    look.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as in beamfeed run; of a JOB")
+    look.add_argument("--picture", metavar="FILE.png", help="draw a record into this file")
     look.add_argument("--windows", type=positive, metavar="N", help="print the first N windows")
     look.add_argument("--verify", action="store_true", help="read every shard and compare it with the manifest")
 
@@ -133,7 +135,9 @@ def build_parser() -> Parser:
         "measure how fast a dataset feeds a training run, and what limits",
         "beamfeed profile out/data --job job.yaml",
     )
-    feed.add_argument("dataset", metavar="DATASET", help="the folder that holds manifest.json (output.path of the job)")
+    feed.add_argument(
+        "dataset", metavar="DATASET|JOB", help="the folder that holds manifest.json, or the job file, measured as --job"
+    )
     feed.add_argument("--job", metavar="JOB", help="measure the training steps of this job file's model, too")
     feed.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="as in beamfeed run; goes with --job"

@@ -4,13 +4,16 @@ import argparse
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
+from beamfeed.contract.dataset.review import read_review
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.verbosity import note
+from beamfeed.launcher.data_facts import read_facts
 from beamfeed.launcher.display import Display, choose
 from beamfeed.launcher.job import job_model
 from beamfeed.launcher.outcome import outcome
@@ -57,7 +60,10 @@ def _summarize(args: argparse.Namespace, plan: Plan, seconds: dict[str, float], 
     train = job.train if TRAIN in args.stages else None
     result = read_result(train.workdir) if train else None
     floor = read_result(RunLayout(train.workdir).floor) if train and train.floor else None
-    display.summary(summary(job, manifest, result, seconds, floor), outcome(job, manifest, result, seconds))
+    review = read_review(train.workdir, result.fingerprint) if train and result else None
+    facts = read_facts(job.output.path, manifest) if manifest else None
+    table = summary(job, manifest, result, seconds, floor, review, facts, named_again(args))
+    display.summary(table, outcome(job, manifest, result, seconds))
 
 
 def check(args: argparse.Namespace) -> int:
@@ -71,6 +77,13 @@ def check(args: argparse.Namespace) -> int:
         if getattr(args, name, False):
             command.append(f"--{name}")
     return run_together("check", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
+
+
+def named_again(args: argparse.Namespace) -> str:
+    """The job of a command line, with its overrides, for a shell."""
+    overrides = [part for override in args.set for part in ("--set", override)]
+    pruned = [] if args.max_assets is None else ["--max-assets", str(args.max_assets)]
+    return shlex.join([args.job, *overrides, *pruned])
 
 
 def list_checkpoints(args: argparse.Namespace) -> int:
@@ -114,25 +127,47 @@ def cancel(args: argparse.Namespace) -> int:
     return 0
 
 
+def find_dataset(path: str, overrides: Sequence[str]) -> tuple[str, str | None]:
+    """The folder of the dataset that a command line names, and the job file, where it names one that trains.
+
+    Raises:
+      UserError: if there are overrides without a job file, or the job file is wrong.
+    """
+    if not path.endswith((".yaml", ".yml")):
+        if overrides:
+            raise UserError(f"--set {overrides[0]}: replaces a key of a job file, and {path} is none")
+        return path, None
+    job, _ = load_for_plan(path, overrides, None)
+    return job.output.path, path if job.train else None
+
+
 def inspect(args: argparse.Namespace) -> int:
     """Shows a dataset, in a process of its own: it needs TensorFlow."""
-    command = [sys.executable, "-m", "beamfeed.trainer.tools.inspect_dataset", args.dataset]
+    dataset, _ = find_dataset(args.dataset, args.set)
+    command = [sys.executable, "-m", "beamfeed.trainer.tools.inspect_dataset", dataset]
     if args.windows is not None:
         command += ["--windows", str(args.windows)]
+    if args.picture is not None:
+        command += ["--picture", args.picture]
     if args.verify:
         command += ["--verify"]
+    if args.json:
+        command += ["--json"]
     return run_together("inspect", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
 
 def profile(args: argparse.Namespace) -> int:
     """Measures the feeding of a dataset, in a process of its own: it needs TensorFlow."""
-    command = [sys.executable, "-m", "beamfeed.trainer.tools.profile_dataset", args.dataset]
+    dataset, job = find_dataset(args.dataset, ()) if args.job else find_dataset(args.dataset, args.set)
+    command = [sys.executable, "-m", "beamfeed.trainer.tools.profile_dataset", dataset]
     for name in ("job", "batch", "shuffle", "seconds", "out"):
-        value = getattr(args, name)
+        value = (args.job or job) if name == "job" else getattr(args, name)
         if value is not None:
             command += [f"--{name}", str(value)]
-    for override in args.set:
+    for override in args.set if args.job or job else ():
         command += ["--set", override]
+    if args.json:
+        command += ["--json"]
     return run_together("profile", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
 

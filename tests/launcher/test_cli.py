@@ -286,6 +286,22 @@ def test_inspect_passes_its_arguments_on(monkeypatch):
     assert command[1:] == ("-m", "beamfeed.trainer.tools.inspect_dataset", "out/data", "--windows", "2", "--verify")
 
 
+@pytest.mark.parametrize("command", ["inspect", "profile"])
+def test_a_job_file_stands_for_its_dataset(monkeypatch, job_path, command):
+    started = []
+    monkeypatch.setattr(commands, "run_together", lambda name, processes: started.extend(processes) or 0)
+    assert cli.main([command, job_path, "--set", "output.path=elsewhere/data"]) == 0
+    (process,) = started
+    assert process.command[3] == "elsewhere/data"
+    assert (job_path in process.command) == (command == "profile")
+
+
+def test_an_override_needs_a_job_file(capsys):
+    assert cli.main(["inspect", "out/data", "--set", "a=1"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "beamfeed: --set a=1: replaces a key of a job file, and out/data is none"
+
+
 def test_profile_passes_its_arguments_on(monkeypatch):
     started = []
     monkeypatch.setattr(commands, "run_together", lambda name, processes: started.append(processes) or 0)

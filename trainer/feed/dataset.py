@@ -137,7 +137,8 @@ def load_dataset(
       split: train, eval or test.
       batch_size: windows in a global batch, over all workers together.
       fields: the names of those that a batch holds; left out, all of the manifest's
-        `fields` but the keys (names, places and times). They do not change the order.
+        `fields` but the keys (names, places and times). They do not change the order. `.place` is one that every
+        dataset has: the row of its record at which a window begins, and how many rows that record has.
       shuffle: windows that are mixed at a time, drawn from `lanes` places of the
         split at once: at least this many, unless their rows take more than
         64 MB in the records (with 32 lanes, twice that, and so on), and as many as take no more memory than this many

@@ -41,7 +41,6 @@ from beamfeed.trainer.loop.checkpoint import (
 from beamfeed.trainer.loop.evaluation import EvalSteps
 from beamfeed.trainer.loop.metrics import MetricsLog
 from beamfeed.trainer.loop.optimizer import averaged, keep_averages, make_optimizer
-from beamfeed.trainer.loop.plots import Pictures
 from beamfeed.trainer.loop.profile import StepProfile
 from beamfeed.trainer.loop.replicas import spread_seeds
 from beamfeed.trainer.loop.results import describe_epoch
@@ -51,6 +50,7 @@ from beamfeed.trainer.loop.steps import NORM, make_train_steps, zero_train
 from beamfeed.trainer.loop.warm_start import warm_start
 from beamfeed.trainer.loop.watch import find_watched
 from beamfeed.trainer.loop.workdir import note_done, remove_files
+from beamfeed.trainer.review.pictures import Pictures
 from beamfeed.trainer.tasks.objective import LOSS, Objective, Sums
 
 CALL_SECONDS = 0.5  # about as long as a call of many steps takes: what is watched, and SIGTERM, wait for its end

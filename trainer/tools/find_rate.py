@@ -107,7 +107,7 @@ def is_too_high(losses: Sequence[float]) -> bool:
 
 def draw(job: TrainingJob, rates: Sequence[float], losses: Sequence[float], chosen: float | None) -> bytes:
     """A PNG of the loss over the rates."""
-    figure = figures.figure(7)
+    figure = figures.figure(7, 4)
     axes = figure.subplots()
     axes.plot(rates, losses, marker=".")
     if chosen is not None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.config.duration import NANOSECONDS, parse_duration
+from beamfeed.contract.dataset.fields import Time
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.readers import A_ZONE, NO_ZONE, BadTime, pattern_of, read_times
 
@@ -63,6 +64,15 @@ class TimeUnits:
         if pa.types.is_floating(type_) or pa.types.is_decimal(type_):
             return cls("float", unit)
         return None
+
+    @property
+    def counts(self) -> Time:
+        """What a tick is, as the dataset tells it to who shows times."""
+        if self.kind == "timestamp":
+            return "instant"
+        if self.unit is not None:
+            return "duration"
+        return "decimal" if self.kind == "float" else "number"
 
     def fault(self, type_: pa.DataType, clock: pa.DataType | None = None) -> str | None:
         """What keeps a column of this type from being read in these units; None if it can be.

@@ -174,7 +174,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
 
     def fields(self, statistics: SeriesStatistics) -> list[Field]:
         schema = self._spec.with_classes(statistics.classes).schema
-        return record_fields(schema.features, self.job.label, schema.labels)
+        return record_fields(schema.features, self.job.label, schema.labels, schema.time_units.counts)
 
     def stats(self, statistics: SeriesStatistics) -> dict[str, Any]:
         moments = statistics.moments
