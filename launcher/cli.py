@@ -66,6 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
+    _init_command(commands)
     both = _job_command(
         commands,
         "run",
@@ -142,6 +143,19 @@ def build_parser() -> argparse.ArgumentParser:
         "beamfeed schema > job.schema.json",
     )
     return parser
+
+
+def _init_command(commands: Any) -> None:
+    start = _command(
+        commands,
+        "init",
+        "init",
+        "look at files and write a first job file for them, with comments",
+        "beamfeed init data/fleet --out job.yaml",
+    )
+    start.add_argument("folder", metavar="FOLDER", help="the folder of the files, a glob or a file, local or gs://")
+    start.add_argument("--out", metavar="JOB", help="the job file to write; without it, it is printed")
+    start.add_argument("--force", action="store_true", help="write over a job file that is there")
 
 
 def _job_command(

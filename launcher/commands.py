@@ -17,6 +17,14 @@ from beamfeed.launcher.stage import PREPROCESS, TRAIN
 from beamfeed.launcher.summary import summary
 
 
+def init(args: argparse.Namespace) -> int:
+    """Writes a first job file, in a process of its own: it reads files as preprocessing does."""
+    command = [sys.executable, "-m", "beamfeed.pipelines.suggest_job"]
+    command += [f"--out={args.out}"] if args.out is not None else []
+    command += [f"--{name}" for name in ("force", "quiet", "json") if getattr(args, name, False)]
+    return run_together("init", [Process((*command, "--", args.folder), {})])
+
+
 def run(args: argparse.Namespace) -> int:
     """Runs the stages of a job that are not complete, in order."""
     if getattr(args, "list_checkpoints", False):
