@@ -29,7 +29,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Remark:
-    """What is said at a place where no key is; with `example`, lines of YAML that a user may take out of the comment."""
+    """What is said where no key is; with `example`, lines of YAML that a user may take out of the comment."""
 
     text: str
     example: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ def _lines(part: Part, margin: str) -> Iterator[str]:
         yield from _comment(f"{part.tail[:1].upper()}{part.tail[1:]}.", margin)
         part = replace(part, tail="")
     name = f"{margin}{flow(part.name)}:"
-    tail = f"  # {part.tail}" if part.tail else ""
+    tail = f"  # {_printable(part.tail)}" if part.tail else ""
     value = part.value
     if isinstance(value, tuple):  # the keys of a section
         yield name + tail
@@ -78,6 +78,14 @@ def _lines(part: Part, margin: str) -> Iterator[str]:
     yield line
 
 
+def _printable(text: str) -> str:
+    """A name of a column may hold any character, and a comment may not."""
+    plain = " ".join(text.split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in plain)
+
+
 def _comment(text: str, margin: str) -> Iterator[str]:
-    for line in textwrap.wrap(text, WIDTH - len(margin) - 2, break_long_words=False, break_on_hyphens=False):
+    for line in textwrap.wrap(
+        _printable(text), WIDTH - len(margin) - 2, break_long_words=False, break_on_hyphens=False
+    ):
         yield f"{margin}# {line}"

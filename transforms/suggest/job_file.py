@@ -85,6 +85,8 @@ def _about(sample: Sample, found: Series | Table) -> str:
     if isinstance(found, Series):
         number, columns = len(found.assets.names), len(found.features)
         more = "" if found.assets.every else " or more"
-        return f"series: {files}, {number:,}{more} asset{'s' if number > 1 else ''}, {columns} columns to learn from"
+        learned = f"{columns} column{'s' if columns > 1 else ''} to learn from"
+        return f"series: {files}, {number:,}{more} asset{'s' if number > 1 else ''}, {learned}"
     label = "no label found, so it preprocesses alone" if found.label is None else f"label {found.label.name}"
-    return f"a table: {files}, {len(found.features)} columns to learn from, {label}"
+    columns = len(found.features)
+    return f"a table: {files}, {columns} column{'s' if columns > 1 else ''} to learn from, {label}"

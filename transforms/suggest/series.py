@@ -11,7 +11,7 @@ from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size
 from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, survey
 from beamfeed.transforms.suggest.times import Time, find_times
-from beamfeed.transforms.suggest.windowing import Shape, choose_shape
+from beamfeed.transforms.suggest.windowing import LENGTHS, Shape, choose_shape
 
 _FILL = 5  # rows of a run of missing values that are filled
 _MOSTLY = 0.5  # of a column's values, from which on they are missing for good
@@ -61,7 +61,7 @@ def find_series(sample: Sample, columns: Mapping[str, Column]) -> Series | None:
 
 def _follow(found: Series, columns: Mapping[str, Column]) -> bool:
     """Whether rows follow each other as those of a series do, and are no events or cases with a label."""
-    if found.line.repeated > _EVENTS:
+    if found.line.repeated > _EVENTS or max(found.line.runs, default=0) < LENGTHS[-1]:
         return False
     words = [one for one in columns.values() if one.kind == "text" and one.name in found.others]
     ids = [one for one in columns.values() if one.identity and one.name in found.others]

@@ -8,7 +8,7 @@ from beamfeed.contract.config.split import Split
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.transforms.splits import find_seed
 
-LENGTHS = (32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
+LENGTHS = (32, 24, 16, 12, 8, 6, 4, 3, 2)  # of one row a window is none
 BATCH = 256
 FLEET = 5  # assets, from which on whole ones are held back
 MANY_ROWS = 1000  # of an asset, from which on windows overlap by half
@@ -44,7 +44,7 @@ def choose_shape(assets: Sequence[int], runs: Sequence[int], names: Sequence[str
     """
     usual = sorted(assets)[len(assets) // 2]
     least = 4 if len(names) >= FLEET else _EACH
-    length = next((one for one in LENGTHS if least * one <= usual and _covered(runs, one) >= 0.7), 1)
+    length = next((one for one in LENGTHS if least * one <= usual and _covered(runs, one) >= 0.7), LENGTHS[-1])
     stride = max(1, length // 2) if usual >= MANY_ROWS else 1
     split, why, share = _choose_split(names, usual, length)
     windows = sum(count_windows(run, length, stride) for run in runs) * max(1.0, rows / max(1, sum(assets)))
