@@ -38,6 +38,17 @@ class Remark:
 Part = Key | Remark
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes text with ends of lines on one line."""
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if value.isprintable() else '"')
+
+
+_Dumper.add_representer(str, _text)
+
+
 def render(parts: Sequence[Part], indent: int = 0) -> str:
     """The lines of a section, each with its end."""
     return "".join(f"{line}\n" for part in parts for line in _lines(part, " " * indent))
@@ -45,7 +56,7 @@ def render(parts: Sequence[Part], indent: int = 0) -> str:
 
 def flow(value: Any) -> str:
     """A value on one line, quoted where YAML needs it."""
-    text = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
+    text = yaml.dump(value, Dumper=_Dumper, default_flow_style=True, width=10**6, allow_unicode=True, sort_keys=False)
     return text.removesuffix("\n").removesuffix("\n...")
 
 
