@@ -1,4 +1,4 @@
-"""Reads a job file: YAML with line numbers, `--set` overrides, and errors a user can act on.
+"""Reads a job file: its keys, `--set` overrides, and errors a user can act on.
 
 Everything that is wrong is told at once, a line each: file, line, key, what was
 found, what is allowed, and the near miss.
@@ -10,14 +10,12 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 import yaml
 from pydantic import ValidationError
 
-from beamfeed.contract import storage
+from beamfeed.contract.config.document import INCLUDE, Key, Places, dotted, parse_document, read_text
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import OneOf, OneOrMore, Section
 from beamfeed.contract.errors import UserError, near_miss
 
-Key = tuple[str | int, ...]
 AnyJob = TypeVar("AnyJob", bound=Job)
-Places = dict[Key, str]
 
 
 def load_job(path: str, overrides: Sequence[str] = ()) -> Job:
@@ -37,13 +35,7 @@ def load_job(path: str, overrides: Sequence[str] = ()) -> Job:
 
 def load_as(model: type[AnyJob], path: str, overrides: Sequence[str] = ()) -> AnyJob:
     """Like `load_job`, where the file must hold what `model` asks for."""
-    try:
-        text = storage.read_text(path)
-    except FileNotFoundError:
-        raise UserError(f"{path}: there is no such job file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read as a job file: {str(error).splitlines()[0]}") from None
-    return parse_as(model, text, overrides, name=path)
+    return parse_as(model, read_text(path), overrides, name=path)
 
 
 def parse_job(text: str, overrides: Sequence[str] = (), name: str = "job") -> Job:
@@ -53,7 +45,8 @@ def parse_job(text: str, overrides: Sequence[str] = (), name: str = "job") -> Jo
 
 def parse_as(model: type[AnyJob], text: str, overrides: Sequence[str] = (), name: str = "job") -> AnyJob:
     """Like `load_as`, from the text of a job file."""
-    data, places = _parse_yaml(text, name)
+    document = parse_document(text, name, list(Job.model_fields))
+    data, places = document.data, document.places
     for override in overrides:
         _apply(override, data, places)
     try:
@@ -66,38 +59,6 @@ def parse_as(model: type[AnyJob], text: str, overrides: Sequence[str] = (), name
         inner = [key for key in by_key if not any(other[: len(key)] == key != other for other in by_key)]
         lines = [_describe(key, by_key[key], places, model, data) for key in inner]
         raise UserError("\n".join(lines)) from None
-
-
-def _parse_yaml(text: str, name: str) -> tuple[dict[str, Any], Places]:
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise UserError(f"{name}{line}: is not YAML: {problem}") from None
-    if not isinstance(data, dict):
-        raise UserError(f"{name}: a job file is a mapping with the keys {', '.join(Job.model_fields)}")
-    places: Places = {(): f"{name}:1"}
-    _find_places(node, (), places, name)
-    return data, places
-
-
-def _find_places(node: yaml.Node | None, key: Key, places: Places, name: str) -> None:
-    if isinstance(node, yaml.MappingNode):
-        seen = set()
-        for key_node, value_node in node.value:
-            child = (*key, key_node.value)
-            if child in seen:
-                raise UserError(f"{name}:{key_node.start_mark.line + 1}: {_dotted(child)} is given twice")
-            seen.add(child)
-            places[child] = f"{name}:{key_node.start_mark.line + 1}"
-            _find_places(value_node, child, places, name)
-    elif isinstance(node, yaml.SequenceNode):
-        for i, item in enumerate(node.value):
-            places[(*key, i)] = f"{name}:{item.start_mark.line + 1}"
-            _find_places(item, (*key, i), places, name)
 
 
 def _apply(override: str, data: dict[str, Any], places: Places) -> None:
@@ -140,14 +101,15 @@ def _key_of(error: Any, data: Any) -> Key:
 def _describe(key: Key, errors: list[Any], places: Places, model: type[Job], data: Any) -> str:
     """Turns pydantic's errors about one key into one line; there are several where a key may be of several types."""
     place = next(places[key[:n]] for n in range(len(key), -1, -1) if key[:n] in places)
-    where = f"{place}: {_dotted(key)}" if key else place
+    where = f"{place}: {dotted(key)}" if key else place
     error = errors[0]
     kind, found = error["type"], error.get("input")
     if kind == "extra_forbidden":
         section = _section_at(key[:-1], model, data)
         if new := section.renamed.get(str(key[-1])):
-            return f"{where}: is now called {_dotted((*key[:-1], new))}"
+            return f"{where}: is now called {dotted((*key[:-1], new))}"
         allowed = [field.alias or name for name, field in section.model_fields.items()]
+        allowed += [INCLUDE] if len(key) == 1 else []
         return f"{where}: unknown key{near_miss(key[-1], allowed)} (allowed: {', '.join(allowed)})"
     if kind == "missing":
         return f"{where}: is missing"
@@ -199,7 +161,3 @@ def _values_of(annotation: Any) -> Any:
     if get_origin(annotation) in (dict, list):
         return get_args(annotation)[-1]
     return next((found for one in get_args(annotation) if (found := _values_of(one))), None)
-
-
-def _dotted(key: Key) -> str:
-    return ".".join(str(part) for part in key)

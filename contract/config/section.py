@@ -1,9 +1,10 @@
 """What every section of the job file is: strict, frozen, and able to name a key that has a new name."""
 
+import os
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Union
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -11,6 +12,7 @@ from beamfeed.contract.errors import near_miss
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Duration = str | int | float
+FilePath = Annotated[str, AfterValidator(os.path.expanduser)]  # `~` is the home folder of the user
 
 
 class Section(BaseModel):

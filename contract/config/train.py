@@ -6,7 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.duration import checked_duration
 from beamfeed.contract.config.model import Linear, Model
-from beamfeed.contract.config.section import Duration, Fraction, Section, class_name
+from beamfeed.contract.config.section import Duration, FilePath, Fraction, Section, class_name
 from beamfeed.contract.config.task import Reconstruct, Task
 
 
@@ -95,7 +95,7 @@ class Optimizer(Section):
 class Init(Section):
     """The weights that a training run begins with, of a model that was trained before."""
 
-    from_: str = Field(
+    from_: FilePath = Field(
         alias="from", min_length=1, description="The train.workdir of a finished run, or a .keras file; local or gs://"
     )
     layers: Annotated[list[str], Field(min_length=1)] | None = Field(
@@ -197,7 +197,7 @@ class Train(Section):
         "model what a weighted sum reaches.",
     )
     seed: int = Field(default=7, description="Seed of the initial weights.")
-    workdir: str = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")
+    workdir: FilePath = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")
 
     renamed: ClassVar[dict[str, str]] = {"watchdog": "worker_timeout"}
 
