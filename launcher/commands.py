@@ -9,10 +9,10 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.job import job_model
 from beamfeed.launcher.plan import load_for_plan, make_plan
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.run import cancel_job, describe_plan, run_plan
+from beamfeed.launcher.schema import job_schema
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 from beamfeed.launcher.summary import summary
 
@@ -116,6 +116,5 @@ def profile(args: argparse.Namespace) -> int:
 
 def schema(args: argparse.Namespace) -> int:
     """Prints the JSON Schema of a job file."""
-    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    print(json.dumps({**dialect, **job_model().model_json_schema(by_alias=True)}, indent=2))
+    print(json.dumps(job_schema(), indent=2))
     return 0

@@ -25,7 +25,7 @@ class Job(Section):
     """A whole job: from raw files to a trained model."""
 
     name: str = Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$", description="Names the job in logs and on runners.")
-    source: Source
+    source: Source = Field(description="Which files to read, and what they hold: one section for each kind.")
     prepare: Prepare = Prepare()
     windows: Windows = Field(
         default=Windows(length=1), description="Of series; for other kinds of source a window is one row."

@@ -159,7 +159,7 @@ class Devices(Section):
 class Train(Section):
     """A training run."""
 
-    model: Model
+    model: Model = Field(description="What is trained: one of the models here by its name, or your own by its class.")
     task: Task = Field(default=Reconstruct(name="reconstruct"), description="What is learned; left out, reconstruct.")
     feed: Feed = Feed()
     epochs: Annotated[int, Field(ge=1)] = Field(default=20, description="How often the train split is read, at most.")
