@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from beamfeed.contract import streams
 from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError, failure_of, near_miss
+from beamfeed.launcher.completion import SHELLS
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 
 INTERRUPTED = 130
@@ -142,7 +143,20 @@ def build_parser() -> argparse.ArgumentParser:
         "print the JSON Schema of the job file, for editors",
         "beamfeed schema > job.schema.json",
     )
+    _completion_command(commands, parser)
     return parser
+
+
+def _completion_command(commands: Any, parser: argparse.ArgumentParser) -> None:
+    shells = _command(
+        commands,
+        "completion",
+        "completion",
+        "print a script that lets a shell complete commands and options",
+        'eval "$(beamfeed completion bash)"',
+    )
+    shells.add_argument("shell", metavar="SHELL", choices=SHELLS, help=" or ".join(SHELLS))
+    shells.set_defaults(whole=parser)
 
 
 def _init_command(commands: Any) -> None:

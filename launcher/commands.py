@@ -9,6 +9,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
+from beamfeed.launcher.completion import completion_script
 from beamfeed.launcher.plan import load_for_plan, make_plan
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.run import cancel_job, describe_plan, run_plan
@@ -117,4 +118,10 @@ def profile(args: argparse.Namespace) -> int:
 def schema(args: argparse.Namespace) -> int:
     """Prints the JSON Schema of a job file."""
     print(json.dumps(job_schema(), indent=2))
+    return 0
+
+
+def completion(args: argparse.Namespace) -> int:
+    """Prints the completion script of a shell."""
+    print(completion_script(args.whole, args.shell))
     return 0
