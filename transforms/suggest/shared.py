@@ -61,6 +61,8 @@ def csv_keys(sample: Sample) -> list[Part]:
         parts.append(Remark("No line names the columns, so they are f0, f1, ...; the key names of csv names them."))
     if sample.csv:
         parts.append(Key("csv", dict(sample.csv), sample.remarks))
+    else:
+        parts += map(Remark, sample.remarks)
     return parts
 
 

@@ -73,6 +73,21 @@ def test_the_text_for_a_table(folder):
     check_golden("orders.yaml", suggest("orders.csv").text)
 
 
+def test_a_text_beside_the_data_is_left_out(folder):
+    for k in range(4):
+        (folder / f"{k}.csv").write_text("t,x\n" + "".join(f"{i},{i % 7}.5\n" for i in range(50)))
+    (folder / "README.txt").write_text("These files are from the plant.\n\nAsk Mr. Meier, if you want more of them.\n")
+    found = job(".")
+    assert (found.source.files, found.source.time.column) == ("*.csv", "t")
+    assert "# Left out: *.txt, which hold something else." in suggest(".").text
+    for k in range(4):
+        (folder / f"{k}.tsv").write_text("t\tx\n" + "".join(f"{i}\t{i % 7}.5\n" for i in range(50)))
+    (folder / "README.txt").unlink()
+    found = job(".").source  # of the same columns: both are read
+    assert found.files == ["*.csv", "*.tsv"]
+    assert found.asset.pattern == "(?P<asset>[^/]+)$"
+
+
 def test_folders_name_the_assets(folder):
     for machine in "ABC":
         for day in range(3):
