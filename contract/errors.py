@@ -143,8 +143,19 @@ def _first_that_tells(lines: list[str]) -> list[str]:
     return lines[:1]
 
 
+_SECRETS: dict[str, str] = {}  # values that no message of this process tells, and what stands in their place
+
+
+def never_tell(name: str, value: str) -> None:
+    """Says that messages of this process have `${NAME}` in the place of this value, a secret."""
+    if value:
+        _SECRETS[value] = f"${{{name}}}"
+
+
 def _printable(message: str) -> str:
     """A name of a file need not be text, but Beam's messages must be: a worker that cannot tell its error hangs."""
+    for value in sorted(_SECRETS, key=len, reverse=True):
+        message = message.replace(value, _SECRETS[value])
     return message.encode("utf-8", "backslashreplace").decode()
 
 

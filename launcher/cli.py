@@ -11,6 +11,7 @@ from beamfeed.contract import streams
 from beamfeed.contract.arguments import Parser, from_zero, positive, seconds, steps
 from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.verbosity import set_verbosity
+from beamfeed.launcher.completion import SHELLS
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 
 INTERRUPTED = 130
@@ -73,6 +74,7 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
+    _init_command(commands)
     both = _job_command(
         commands,
         "run",
@@ -154,7 +156,33 @@ def build_parser() -> Parser:
         "print the JSON Schema of the job file, for editors",
         "beamfeed schema > job.schema.json",
     )
+    _completion_command(commands, parser)
     return parser
+
+
+def _completion_command(commands: Any, parser: Parser) -> None:
+    shells = _command(
+        commands,
+        "completion",
+        "completion",
+        "print a script that lets a shell complete commands and options",
+        'eval "$(beamfeed completion bash)"',
+    )
+    shells.add_argument("shell", metavar="SHELL", choices=SHELLS, help=" or ".join(SHELLS))
+    shells.set_defaults(whole=parser)
+
+
+def _init_command(commands: Any) -> None:
+    start = _command(
+        commands,
+        "init",
+        "init",
+        "look at files and write a first job file for them, with comments",
+        "beamfeed init data/fleet --out job.yaml",
+    )
+    start.add_argument("folder", metavar="FOLDER", help="the folder of the files, a glob or a file, local or gs://")
+    start.add_argument("--out", metavar="JOB", help="the job file to write; without it, it is printed")
+    start.add_argument("--force", action="store_true", help="write over a job file that is there")
 
 
 def _job_command(commands: Any, name: str, stages: tuple[str, ...], about: str, example: str) -> Parser:

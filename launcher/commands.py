@@ -13,15 +13,24 @@ from beamfeed.contract.dataset.review import read_review
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.verbosity import note
+from beamfeed.launcher.completion import completion_script
 from beamfeed.launcher.data_facts import read_facts
 from beamfeed.launcher.display import Display, choose
-from beamfeed.launcher.job import job_model
 from beamfeed.launcher.outcome import outcome
 from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, make_plan
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.run import cancel_job, describe_plan, plan_values, run_plan
+from beamfeed.launcher.schema import job_schema
 from beamfeed.launcher.stage import CHECK, PREPROCESS, PROGRAMS, TRAIN
 from beamfeed.launcher.summary import summary
+
+
+def init(args: argparse.Namespace) -> int:
+    """Writes a first job file, in a process of its own: it reads files as preprocessing does."""
+    command = [sys.executable, "-m", "beamfeed.pipelines.suggest_job"]
+    command += [f"--out={args.out}"] if args.out is not None else []
+    command += [f"--{name}" for name in ("force", "quiet", "json") if getattr(args, name, False)]
+    return run_together("init", [Process((*command, "--", args.folder), {})])
 
 
 def run(args: argparse.Namespace) -> int:
@@ -173,7 +182,11 @@ def profile(args: argparse.Namespace) -> int:
 
 def schema(args: argparse.Namespace) -> int:
     """Prints the JSON Schema of a job file."""
-    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    whole = {**dialect, **job_model().model_json_schema(by_alias=True)}
-    print(json.dumps(whole, indent=None if args.json else 2))
+    print(json.dumps(job_schema(), indent=None if args.json else 2))
+    return 0
+
+
+def completion(args: argparse.Namespace) -> int:
+    """Prints the completion script of a shell."""
+    print(completion_script(args.whole, args.shell))
     return 0

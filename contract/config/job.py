@@ -33,7 +33,7 @@ class Job(Section):
         Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$"),
         Told("letters, digits, _ . and -, with a letter or a digit first, such as fleet-2"),
     ] = Field(description="Names the job in logs and on runners.")
-    source: Source
+    source: Source = Field(description="Which files to read, and what they hold: one section for each kind.")
     prepare: Prepare = Prepare()
     windows: Windows = Field(
         default=Windows(length=1), description="Of series; for other kinds of source a window is one row."

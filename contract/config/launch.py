@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from beamfeed.contract.config.section import Section
+from beamfeed.contract.config.section import FilePath, Section
 
 
 class StageLaunch(Section):
@@ -43,7 +43,7 @@ class PreprocessLaunch(StageLaunch):
     workers: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
         default="auto", description="Threads of a local run; auto: one for each core."
     )
-    packages: list[str] = Field(
+    packages: list[FilePath] = Field(
         default=[],
         description="Code of your own that the workers need: folders with an __init__.py, modules (.py), or wheels, "
         "which may be on gs://.",

@@ -12,6 +12,7 @@ from beamfeed.contract.errors import near_miss
 
 Places = Mapping[Key, str]
 TEXTS = ("text", "letters", "small letters")  # how what is allowed begins where that is text
+INCLUDE = "include"  # a key of job files, not of jobs
 SET = "--set "  # how the place of an override begins
 
 
@@ -65,6 +66,7 @@ def _describe(key: Key, errors: Sequence[Any], places: Places, model: type[Secti
         if new := section.renamed.get(str(key[-1])):
             return f"{where}: is now called {dotted((*key[:-1], new))}"
         allowed = [field.alias or name for name, field in section.model_fields.items()]
+        allowed += [INCLUDE] if len(key) == 1 else []
         return f"{where}: unknown key{near_miss(key[-1], allowed)} (allowed: {', '.join(allowed)})"
     if kind == "invalid_key":
         return f"{where}: has the key {shown(found)}, which YAML does not take for text; write it in quotes"

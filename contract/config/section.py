@@ -1,9 +1,11 @@
 """What every section of the job file is: strict, frozen, and able to name a key that has a new name."""
 
+import os
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -35,6 +37,7 @@ FieldName = Annotated[
 ]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Duration = Annotated[str | int | float, Told("a duration, such as 5s, 250ms or 1h, or a number above 0")]
+FilePath = Annotated[str, AfterValidator(os.path.expanduser)]  # `~` is the home folder of the user
 
 
 class Section(BaseModel):

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.duration import checked_duration
 from beamfeed.contract.config.model import Linear, Model
-from beamfeed.contract.config.section import Duration, Fraction, Section, class_name
+from beamfeed.contract.config.section import Duration, FilePath, Fraction, Section, class_name
 from beamfeed.contract.config.task import Reconstruct, Task
 
 
@@ -103,7 +103,7 @@ class Init(Section):
 
     example: ClassVar[str] = "{from: out/model}"
 
-    from_: str = Field(
+    from_: FilePath = Field(
         alias="from", min_length=1, description="The train.workdir of a finished run, or a .keras file; local or gs://"
     )
     layers: Annotated[list[str], Field(min_length=1)] | None = Field(
@@ -177,7 +177,7 @@ class Train(Section):
 
     example: ClassVar[str] = "{model: {name: recurrent_autoencoder}, workdir: out/model}"
 
-    model: Model
+    model: Model = Field(description="What is trained: one of the models here by its name, or your own by its class.")
     task: Task = Field(default=Reconstruct(name="reconstruct"), description="What is learned; left out, reconstruct.")
     feed: Feed = Feed()
     epochs: Annotated[int, Field(ge=1)] = Field(default=20, description="How often the train split is read, at most.")
@@ -215,7 +215,7 @@ class Train(Section):
         "model what a weighted sum reaches.",
     )
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(default=7, description="Seed of the initial weights.")
-    workdir: str = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")
+    workdir: FilePath = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")
 
     renamed: ClassVar[dict[str, str]] = {"watchdog": "worker_timeout"}
 
