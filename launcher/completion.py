@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Iterator
 
 SHELLS = ("bash", "zsh", "fish")
-_FILES = ("JOB", "FOLDER")  # placeholders of arguments that are paths of files
-_FOLDERS = ("DATASET", "DIR")
+_FILES = ("JOB", "FOLDER", "DATASET|JOB", "FILE.png")  # placeholders of arguments that are paths of files
+_FOLDERS = ("DIR",)
 
 
 def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:

@@ -159,8 +159,9 @@ def find_places(node: yaml.Node | None, key: Key, places: Places, name: str, var
     if isinstance(node, yaml.MappingNode):
         seen = set()
         for key_node, value_node in node.value:
-            if isinstance(key_node.value, str):
-                key_node.value = variables.restore(key_node.value)
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise UserError(f"{name}:{key_node.start_mark.line + 1}: is not YAML: found unhashable key")
+            key_node.value = variables.restore(key_node.value)
             child = (*key, key_node.value)
             if child in seen:
                 raise UserError(f"{name}:{key_node.start_mark.line + 1}: {dotted(child)} is given twice")

@@ -98,9 +98,13 @@ def _place_of(key: Key, places: Places, told: str) -> str:
         named_key = (*key, *named[1].split("."))
         key = next((named_key[:n] for n in range(len(named_key), len(key), -1) if named_key[:n] in places), key)
     place = next(places[key[:n]] for n in range(len(key), -1, -1) if key[:n] in places)
-    below = [where for other, where in places.items() if other[: len(key)] == key and where.startswith(SET)]
+    below = [
+        where
+        for other, where in places.items()
+        if other[: len(key)] == key and where.startswith(SET) and (key or dotted(other) in told)
+    ]
     others = [where for where in dict.fromkeys(below) if where != place]
-    return ", ".join([place, *others]) if told and key else place
+    return ", ".join([place, *others]) if told else place
 
 
 def _value_at(key: Key, data: Any) -> Any:

@@ -51,7 +51,8 @@ def test_bash_completes_commands_and_options(completed):
 
 def test_bash_completes_paths(completed):
     assert "job.yaml" in completed("run", "j")
-    assert completed("inspect", "") & {"job.yaml", "out"} == {"out"}
+    assert completed("inspect", "") >= {"job.yaml", "out"}
+    assert completed("profile", "--out", "") & {"job.yaml", "out"} == {"out"}
     assert "job.yaml" in completed("init", "--out", "j")
 
 
@@ -72,7 +73,20 @@ def test_every_argument_that_is_a_path_is_completed_as_one(scripts):
     """A new placeholder for a path must be told to the shells, too."""
     import argparse
 
-    known = {"JOB", "FOLDER", "DATASET", "DIR", "SHELL", "COMMAND", "KEY=VALUE", "N", "NAME", "A-B", "S"}
+    known = {
+        "JOB",
+        "FOLDER",
+        "DATASET|JOB",
+        "FILE.png",
+        "DIR",
+        "SHELL",
+        "COMMAND",
+        "KEY=VALUE",
+        "N",
+        "NAME",
+        "A-B",
+        "S",
+    }
     parser = build_parser()
     commands = next(one for one in parser._actions if isinstance(one, argparse._SubParsersAction)).choices
     found = {one.metavar for command in commands.values() for one in command._actions if one.metavar}

@@ -79,8 +79,7 @@ def test_a_mistake_names_the_file_that_it_is_in(write):
     write("common.yaml", COMMON.replace("length: 30", "length: many"))
     job = write("job.yaml", "include: common.yaml\nname: a\n\nwindows: {strid: 2}\n")
     assert message(job).splitlines() == [
-        "common.yaml:3: windows.length: 'many' is not allowed, it must be a valid integer, unable to parse string as "
-        "an integer",
+        "common.yaml:3: windows.length: 'many' is not allowed, it must be a whole number from 1 to 1,000,000",
         "job.yaml:4: windows.strid: unknown key; did you mean 'stride'? (allowed: length, stride)",
     ]
     assert load_job(job, ["windows={length: 8}"]).windows.length == 8
@@ -106,7 +105,7 @@ def test_the_place_of_a_key_that_is_replaced(write):
         ("include: [a, 5]\n", "job.yaml:1: include: ['a', 5] is not allowed, it must be a path or a list of paths"),
         ("include: job.yaml\n", "job.yaml:1: include: files include each other: job.yaml -> job.yaml"),
         ("include: one.yaml\n", "two.yaml:1: include: files include each other: one.yaml -> two.yaml -> one.yaml"),
-        ("include: list.yaml\n", "list.yaml: a job file is a mapping with the keys name, source, "),
+        ("include: list.yaml\n", "list.yaml: holds [a]; a job file is a mapping with the keys name, source, "),
         ("include: twice.yaml\n", "twice.yaml:2: name is given twice"),
         ("include: unset.yaml\n", "unset.yaml:1: name: ${NOWHERE} is not set in the environment; "),
         ("includ: common.yaml\nname: a\n", "job.yaml:1: includ: unknown key; did you mean 'include'? (allowed: name, "),

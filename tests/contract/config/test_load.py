@@ -102,8 +102,8 @@ def test_mistakes_on_the_command_line_name_the_override(override, expected):
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("split.train=0.9", "job.yaml:8 with --set split.train=0.9: split: train + eval + test is 1.1, it must be 1"),
-        ("train.workdir=out/data", "job.yaml:1 with --set train.workdir=out/data: output.path and train.workdir are "
+        ("split.train=0.9", "job.yaml:8, --set split.train=0.9: split: train + eval + test is 1.1, it must be 1"),
+        ("train.workdir=out/data", "job.yaml:1, --set train.workdir=out/data: output.path and train.workdir are "
                                    "the same folder: out/data"),
     ],
 )  # fmt: skip

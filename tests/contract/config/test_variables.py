@@ -104,7 +104,7 @@ def test_a_secret_is_never_told(monkeypatch, name):
     with pytest.raises(UserError) as caught:
         parse_job(TEXT.replace("stride: 1", f"stride: ${{{name}}}"), name="job.yaml")
     assert "hunter2" not in str(caught.value)
-    assert f"windows.stride: '${{{name}}}' is not allowed, it must be a valid integer" in str(caught.value)
+    assert f"windows.stride: '${{{name}}}' is not allowed, it must be a whole number" in str(caught.value)
     assert str(UserError("gs://hunter2/a is not there")) == f"gs://${{{name}}}/a is not there"
     assert "hunter2" not in str(errors.JobFailed("hunter2"))
 
