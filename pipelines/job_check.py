@@ -1,5 +1,6 @@
 """What a job will do, and whether it can: found out from its files, before anything is written."""
 
+import json
 import os
 import shutil
 import tempfile
@@ -8,10 +9,11 @@ from dataclasses import dataclass
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.batches import check_split, fit_batch, tell_batch
-from beamfeed.contract.dataset.fingerprint import data_fingerprint
+from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.goals import check_task
-from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_complete
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.sizes import size_text
@@ -105,9 +107,20 @@ def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
         check_split(manifest, "train", fitted.train.feed.batch_size, whole=True)
         if fitted is not job:
             warnings.append(f"smoke test: {tell_batch(fitted, job)}")
+        if _holds_another(fitted.train, manifest.fingerprint):
+            what = f"train.workdir: {job.train.workdir} holds another training run"
+            warnings.append(f"{what}: choose another folder, or start again with --restart")
     if manifest.splits["train"].windows and not manifest.splits["eval"].windows:
         warnings.append("eval has no window: which weights are the best is told by the train split")
     return warnings
+
+
+def _holds_another(train: Train, data: str) -> bool:
+    try:
+        found = json.loads(storage.read_text(RunLayout(train.workdir).run))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("fingerprint") != run_fingerprint(train, data)
 
 
 def check_place(folder: str, key: str, size: int = 0) -> None:

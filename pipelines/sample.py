@@ -3,10 +3,13 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.sizes import size_text
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.splits import seeded_hash
 
 SAMPLE_BYTES = 256 << 20  # that are read; a fleet of no more is read wholly
+FAR_MORE = 4  # times as much as may be read, of an asset that cannot be read in part
 
 
 def choose_files(
@@ -18,6 +21,9 @@ def choose_files(
       files: of all assets.
       asset_of: the asset of a path; None where the path does not tell, so that each file stands for itself.
       most: how many bytes; None takes all.
+
+    Raises:
+      UserError: if the files of a single asset are far more.
     """
     if most is None or sum(file.size for file in files) <= most:
         return list(files)
@@ -30,5 +36,8 @@ def choose_files(
         size += sum(file.size for file in by_asset[name])
         if chosen and size > most:
             break
+        if size > FAR_MORE * most:
+            told = f"the files of {name} alone have {size_text(size)}, too much to read for a look"
+            raise UserError(f"source.files: {told}; --full reads all files")
         chosen |= {file.path for file in by_asset[name]}
     return [file for file in files if file.path in chosen]

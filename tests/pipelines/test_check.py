@@ -10,8 +10,10 @@ import pytest
 import yaml
 from fleets import Fleet, make_table
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.load import load_job
-from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
+from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.manifest import read_manifest
 from beamfeed.pipelines import check, preprocess
 from beamfeed.pipelines.job_check import check_job
@@ -226,3 +228,17 @@ def test_the_command_takes_the_job_and_its_overrides(fleet):
     assert done.stderr == ""
     assert "assets        2" in done.stdout
     assert not (fleet.folder / "data-2-assets").exists()
+
+
+def test_the_training_run_of_another_job_in_the_working_folder_is_a_warning(fleet, capsys):
+    for i in range(8):
+        fleet.write(f"fine{i}.parquet", make_table(60, seed=i))
+    fleet.job["train"]["feed"] = {"batch_size": 4}
+    path = str(fleet.write_job())
+    job = load_job(path)
+    data = data_fingerprint(job, preprocess.list_source(job))
+    (fleet.folder / "model").mkdir()
+    for fingerprint, warned in ((run_fingerprint(job.train, data), False), ("another", True)):
+        storage.write_text(RunLayout(job.train.workdir).run, json.dumps({"fingerprint": fingerprint}))
+        assert check.main(["--job", path]) == 0
+        assert ("holds another training run" in capsys.readouterr().out) == warned
