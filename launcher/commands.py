@@ -5,6 +5,7 @@ import json
 import shlex
 import sys
 
+from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
@@ -53,7 +54,7 @@ def list_checkpoints(args: argparse.Namespace) -> int:
     """Shows what a training run can go back to, in a process of its own: it needs TensorFlow."""
     job, _ = load_for_plan(args.job, args.set, args.max_assets)
     if job.train is None:
-        raise UserError(f"{args.job}: train: is missing")
+        raise UserError(f"{args.job}: train: is missing, it must be a mapping, such as {Train.example}")
     command = (sys.executable, "-m", "beamfeed.trainer.tools.list_checkpoints", job.train.workdir)
     return run_together("list", [Process(command, {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
@@ -62,7 +63,7 @@ def find_learning_rate(args: argparse.Namespace) -> int:
     """Tries learning rates, in a process of its own: it needs TensorFlow."""
     job, overrides = load_for_plan(args.job, args.set, args.max_assets)
     if job.train is None:
-        raise UserError(f"{args.job}: train: is missing")
+        raise UserError(f"{args.job}: train: is missing, it must be a mapping, such as {Train.example}")
     for name in ("restart", "from_step", "profile_steps", "once"):
         if getattr(args, name):
             raise UserError(
