@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 
+from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
@@ -99,7 +100,7 @@ def list_checkpoints(args: argparse.Namespace) -> int:
     """Shows what a training run can go back to, in a process of its own: it needs TensorFlow."""
     job, _ = load_for_plan(args.job, args.set, args.max_assets)
     if job.train is None:
-        raise UserError(f"{args.job}: train: is missing")
+        raise UserError(f"{args.job}: train: is missing, it must be a mapping, such as {Train.example}")
     more = ("--json",) if args.json else ()
     command = (sys.executable, "-m", "beamfeed.trainer.tools.list_checkpoints", job.train.workdir, *more)
     return run_together("list", [Process(command, {"TF_CPP_MIN_LOG_LEVEL": "2"})])
@@ -109,7 +110,7 @@ def find_learning_rate(args: argparse.Namespace) -> int:
     """Tries learning rates, in a process of its own: it needs TensorFlow."""
     job, overrides = load_for_plan(args.job, args.set, args.max_assets)
     if job.train is None:
-        raise UserError(f"{args.job}: train: is missing")
+        raise UserError(f"{args.job}: train: is missing, it must be a mapping, such as {Train.example}")
     for name in ("restart", "from_step", "profile_steps", "once"):
         if getattr(args, name):
             raise UserError(

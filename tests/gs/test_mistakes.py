@@ -76,5 +76,5 @@ def test_no_credentials(gs, job, silent_port):
         assert told(gs, "--job", job, "--set", f"source.files={gs.url('x')}", **env).startswith(NO_CREDENTIALS)
     lost = {"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere/key.json"}
     line = told(gs, "--job", job, "--set", f"output.path={gs.url('x')}", **lost)
-    assert line == "GOOGLE_APPLICATION_CREDENTIALS: /nowhere/key.json: there is no such file"
+    assert line.startswith("GOOGLE_APPLICATION_CREDENTIALS: /nowhere/key.json: there is no such file; run `gcloud auth")
     assert not gs.counts().requests

@@ -12,6 +12,7 @@ from messages.modules import FIND_RATE, MODULES, PREPROCESS, PROFILE, TRAIN, Cas
 from messages.tables import COMMAND_LINES, FLEET, IN_FILE, LAUNCHERS, SETS
 from unprivileged import drop_privileges
 
+from beamfeed.contract.storage.credentials import require_credentials
 from beamfeed.launcher import cli
 
 MODELS = """
@@ -188,6 +189,26 @@ def test_through_processes(arguments, told, folder):
     given = filled(arguments, folder, folder / "job.yaml")
     done = subprocess.run([sys.executable, "-m", "beamfeed.launcher.cli", *given], capture_output=True, text=True)
     check(done.returncode, done.stdout, done.stderr, filled(told, folder, folder / "job.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "there is no such file"),
+        ("{", "is not a key file (JSON with a 'type')"),
+        ('{"project": "a"}', "is not a key file (JSON with a 'type')"),
+        ("key\xff", "is not a key file (JSON with a 'type')"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "preprocess"])
+def test_in_a_key_file(text, told, command, folder, tmp_path, monkeypatch, capsys):
+    if text is not None:
+        (tmp_path / "key.json").write_bytes(text.encode("latin-1"))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
+    require_credentials.cache_clear()
+    code = cli.main([command, str(folder / "job.yaml"), "--set", "source.files=gs://a-bucket/fleet"])
+    require_credentials.cache_clear()
+    check(code, *capsys.readouterr(), [f"GOOGLE_APPLICATION_CREDENTIALS: {tmp_path}/key.json: {told}", "gcloud auth"])
 
 
 def test_a_job_file_that_may_not_be_read(folder, tmp_path):

@@ -166,6 +166,6 @@ def _read(path: str, manifest: Manifest) -> Iterator[Values]:
             if rows >= manifest.windows.length:
                 yield values
     except tf.errors.NotFoundError:
-        raise UserError(f"{path}: is missing") from None
+        raise UserError(f"{path}: is missing; preprocess again") from None
     except tf.errors.DataLossError:
-        raise UserError(f"{path}: is damaged") from None
+        raise UserError(f"{path}: is damaged; preprocess again") from None
