@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from datetime import datetime
 
 import pytest
+from fleets import make_table
 from terminals import Terminal, finish_all
 
 # A run of two stages. What the first one says and does is the code of the test.
@@ -355,3 +356,30 @@ def test_a_terminal_that_breaks_lines_when_it_gets_narrower(tmp_path, root):
         ]
     finally:
         subprocess.run([*tmux, "kill-server"])
+
+
+@pytest.mark.slow
+def test_a_real_run(fleet, root):
+    for number in range(4):
+        fleet.write(f"m{number}.parquet", make_table(400, seed=number))
+    options = ["train.epochs=2", "train.feed.batch_size=16", "launch.train.workers=2"]
+    command = [sys.executable, "-m", "beamfeed.launcher.cli", "run", str(fleet.write_job())]
+    command += [part for option in options for part in ("--set", option)]
+    with Terminal(command, env={"PYTHONPATH": str(root)}, patience=300) as terminal:
+        lines = terminal.finish()
+    assert terminal.code == 0
+    told = "\n".join(lines)
+    for step in ("scan", "validate", "write", "verify"):
+        assert re.search(rf"^preprocess: {step}: .*\d+ (files|assets|shards).* in \d+\.\d s", told, re.MULTILINE), step
+    assert [line[:9] for line in lines if line.startswith("epoch")] == ["epoch 1/2", "epoch 2/2"]
+    assert re.search(r"^train: done in .*\ndataset ", told, re.MULTILINE)
+    for phase in (
+        "preprocess: starting",
+        "train: starting",
+        "train: compiling",
+        "train: evaluating",
+        "train: exporting",
+    ):
+        assert seen(terminal, f"^{phase}  [━─]+"), phase
+    assert not any(re.search("[━─]{6}", line) or line.startswith("run:") for line in lines)
+    check_areas(terminal)
