@@ -371,15 +371,10 @@ def test_a_real_run(fleet, root):
     told = "\n".join(lines)
     for step in ("scan", "validate", "write", "verify"):
         assert re.search(rf"^preprocess: {step}: .*\d+ (files|assets|shards).* in \d+\.\d s", told, re.MULTILINE), step
-    assert [line[:9] for line in lines if line.startswith("epoch")] == ["epoch 1/2", "epoch 2/2"]
+    assert [line[:9] for line in lines if line.startswith("epoch ")] == ["epoch 1/2", "epoch 2/2"]
     assert re.search(r"^train: done in .*\ndataset ", told, re.MULTILINE)
-    for phase in (
-        "preprocess: starting",
-        "train: starting",
-        "train: compiling",
-        "train: evaluating",
-        "train: exporting",
-    ):
-        assert seen(terminal, f"^{phase}  [━─]+"), phase
+    assert seen(terminal, "^preprocess: starting  [━─]+")
+    for phase in ("starting", "compiling", "exporting"):
+        assert seen(terminal, f"^train: {phase}  [━─]+"), phase
     assert not any(re.search("[━─]{6}", line) or line.startswith("run:") for line in lines)
     check_areas(terminal)
