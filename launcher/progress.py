@@ -183,15 +183,24 @@ def _at_most(count: int, total: int | None) -> int:
 
 @contextmanager
 def watching(folder: str, progress: StageProgress, show: Callable[[StageProgress], None]) -> Iterator[None]:
-    """Takes in what arrives in `folder` while the block runs, and shows it, from a thread of its own."""
+    """Takes in what arrives in `folder` while the block runs, and shows it, from a thread of its own.
+
+    Where the block is interrupted, `stopping` is the phase from then on.
+    """
     stop = threading.Event()
     thread = threading.Thread(target=_follow, args=(ProgressReader(folder), progress, show, stop), daemon=True)
     thread.start()
+    interrupted = False
     try:
         yield
+    except (KeyboardInterrupt, SystemExit):
+        interrupted = True
+        raise
     finally:
         stop.set()
         thread.join()
+        if interrupted:
+            progress.phase = "stopping"
 
 
 def _follow(

@@ -257,6 +257,32 @@ def test_ctrl_c(tmp_path):
     assert lines == ["preprocess: is to be done", "waits", "beamfeed: interrupted"]
 
 
+SAVING = """
+import signal
+
+def save(*_):
+    time.sleep(1)
+    print("saved", flush=True)
+    sys.exit(143)
+
+signal.signal(signal.SIGTERM, save)
+progress.total("write", 100)
+print("waits", flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_is_saved_at_ctrl_c_is_told():
+    with start(SAVING) as terminal:
+        terminal.until("preprocess: write")
+        terminal.type(b"\x03")
+        lines = terminal.finish()
+    assert terminal.code == 130
+    assert lines == ["preprocess: is to be done", "waits", "saved", "beamfeed: interrupted"]
+    assert seen(terminal, "^preprocess: stopping  ─+")
+    check_areas(terminal)
+
+
 def test_a_terminal_that_is_closed_ends_the_run(tmp_path):
     with start(WAITING, env={"GO": str(tmp_path / "go")}) as terminal:
         terminal.until("preprocess: write")
