@@ -142,13 +142,14 @@ def check_areas(terminal):
 
 
 TALKING = """
+BARS = {7: b"\\r 50 %\\r100 % of a bar of its own\\n", 9: b"50 %\\r", 10: b"100 % of another\\r\\n"}
 progress.total("write", 100)
 for at in range(20):
     progress.add("write", assets=1)
     os.write(1, b"half of ")
     time.sleep(0.03)
     os.write(1, b"a line\\n")
-    os.write(2, b"\\r 50 %\\r100 % of a bar of its own\\n" if at == 7 else b"")
+    os.write(2, BARS.get(at, b""))
     time.sleep(0.03)
 print("x" * 100)
 sys.stdout.write("the last words have no end")
@@ -158,14 +159,17 @@ sys.stdout.write("the last words have no end")
 def test_what_a_stage_prints_stands_above_in_whole_lines():
     with start(TALKING) as terminal:
         lines = terminal.finish()
-    assert lines[1:24] == [
+    assert lines[1:25] == [
         *8 * ["half of a line"],
         "100 % of a bar of its own",
-        *12 * ["half of a line"],
+        *2 * ["half of a line"],
+        "half of a line",
+        "100 % of another",
+        *9 * ["half of a line"],
         "x" * 80,
         "x" * 20,
     ]
-    assert lines[24] == "the last words have no end"
+    assert lines[25] == "the last words have no end"
     assert seen(terminal, r"^preprocess: write  ━*─+ +\d+ %")
     check_areas(terminal)
 
