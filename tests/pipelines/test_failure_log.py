@@ -5,6 +5,8 @@ import os
 import stat
 import sys
 
+import pytest
+
 from beamfeed.contract.verbosity import VARIABLE
 from beamfeed.pipelines import failure_log
 from beamfeed.pipelines.failure_log import FailureLog, tell
