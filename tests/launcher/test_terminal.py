@@ -81,6 +81,7 @@ for at in range(0, 401, 40):
     if at in (120, 240, 360):
         progress.phase("evaluating")
         print("epoch 1/5  step 100  loss 0.123456", file=sys.stderr)
+        progress.evaluation({"step": at, "loss": 0.123456, "eval_loss": None})
         time.sleep(0.3)
 progress.phase("exporting")
 time.sleep(0.4)
@@ -314,7 +315,7 @@ def test_json():
         " ".join(str(event[key]) for key in ("event", "stage", "step", "state", "phase") if key in event)
         for event in events
     ]
-    assert [line for line in told if not line.startswith(("progress", "phase train evaluating"))] == [
+    assert [line for line in told if not line.startswith(("progress", "evaluation", "phase train evaluating"))] == [
         "stage preprocess begins",
         "step preprocess scan begins",
         "step preprocess scan done",
@@ -331,6 +332,7 @@ def test_json():
     written = next(event for event in events if event.get("step") == "write" and event.get("state") == "done")
     assert [written[key] for key in ("done", "total", "unit")] == [240_000, 240_000, "rows"]
     assert {*events[-1]} == {"event", "time", "job"}
+    assert [event["values"]["step"] for event in events if event["event"] == "evaluation"] == [120, 240, 360]
     keys = ["event", "time", "stage", "step", "done", "total", "unit", "per_second", "seconds_left"]
     assert all([*event] == keys for event in events if event["event"] == "progress")
 
