@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 
 from beamfeed.contract.errors import USER_MISTAKE, JobFailed, failure_of
-from beamfeed.contract.verbosity import is_verbose, log_level
+from beamfeed.contract.verbosity import log_handlers, log_level
 
 MOST = 4 << 20  # characters that are kept: the last ones
 ITS_END = 4000  # bytes
@@ -58,7 +58,7 @@ class FailureLog(io.TextIOBase):
         """Takes what is printed to stderr, and logged from a level on, while the block runs, from whatever thread."""
         root = logging.getLogger()
         before = root.level, root.handlers
-        shown = [logging.StreamHandler(sys.stderr)] if is_verbose() else []
+        shown = log_handlers()  # to the stderr that there is now
         root.setLevel(min(level, log_level()))
         root.handlers = [logging.StreamHandler(self), *shown]
         try:

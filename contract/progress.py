@@ -6,10 +6,12 @@ Each line is a JSON object of one of these kinds:
     {"stage": "write", "assets": 1, "rows": 20000}                  what was done since the last such line
     {"stage": "train", "done": 40, "total": 400, "unit": "steps", "note": "epoch 1 of 8"}    where a step is now
     {"phase": "exporting"}                                          what is going on that cannot be counted
+    {"evaluation": {"epoch": 1, "eval_loss": 0.05}}                 what was measured
 """
 
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +38,10 @@ class Progress:
     def phase(self, name: str) -> None:
         """Says what begins that is not counted, such as `exporting`; it ends with whatever is told next."""
         self._append({"phase": name})
+
+    def evaluation(self, values: Mapping[str, Any]) -> None:
+        """Says what was measured, by name: numbers, and None where there is none."""
+        self._append({"evaluation": dict(values)})
 
     def _append(self, event: dict[str, Any]) -> None:
         if self.folder is None:

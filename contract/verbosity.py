@@ -37,6 +37,15 @@ def set_up_logging() -> None:
     logging.basicConfig(level=log_level(), format=FORMAT)
 
 
+def log_handlers() -> list[logging.Handler]:
+    """What shows messages on stderr while they are kept elsewhere: they are wanted twice only with VERBOSE."""
+    if not is_verbose():
+        return []
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter(FORMAT))
+    return [handler]
+
+
 def note(line: str, stream: TextIO | None = None) -> None:
     """Tells something that is no error, in a line on stderr, or `stream`."""
     if not is_quiet():

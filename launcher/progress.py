@@ -16,7 +16,9 @@ RATE_SECONDS = 30.0  # a rate is that of so long a time
 KEYS = {
     **dict.fromkeys(("assets", "rows", "total_assets", "total_rows", "done", "total"), int),
     **dict.fromkeys(("stage", "phase", "unit", "note"), str),
+    "evaluation": dict,
 }
+KINDS = {"stage", "phase", "evaluation"}  # each event has one of these keys
 COUNTED = {"scan": "files", "verify": "shards"}  # what "assets" counts in steps that handle something else
 LAST = ("write", "train")  # steps after which little is left to do of their stage
 
@@ -50,7 +52,7 @@ def parse_event(line: bytes) -> dict[str, Any] | None:
         event = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(event, dict) or ("stage" in event) == ("phase" in event):
+    if not isinstance(event, dict) or len(KINDS & event.keys()) != 1:
         return None
     return event if all(isinstance(event[key], kind) for key, kind in KEYS.items() if key in event) else None
 
@@ -144,6 +146,7 @@ class StageProgress:
       steps: by name, in the order in which they began.
       phase: what is going on that is not counted, empty where a step is.
       now: the name of the step that was told of last.
+      evaluations: what was measured so far.
     """
 
     name: str
@@ -153,11 +156,15 @@ class StageProgress:
     steps: dict[str, Step] = field(default_factory=dict)
     phase: str = "starting"
     now: str = ""
+    evaluations: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, event: dict[str, Any], now: float) -> None:
         """Takes an event in."""
         if "phase" in event:
             self.phase = event["phase"]
+            return
+        if "evaluation" in event:
+            self.evaluations.append(event["evaluation"])
             return
         self.phase, self.now = "", event["stage"]
         self.steps.setdefault(self.now, Step(self.now, started=now)).add(event, now)
@@ -183,15 +190,24 @@ def _at_most(count: int, total: int | None) -> int:
 
 @contextmanager
 def watching(folder: str, progress: StageProgress, show: Callable[[StageProgress], None]) -> Iterator[None]:
-    """Takes in what arrives in `folder` while the block runs, and shows it, from a thread of its own."""
+    """Takes in what arrives in `folder` while the block runs, and shows it, from a thread of its own.
+
+    Where the block is interrupted, `stopping` is the phase from then on.
+    """
     stop = threading.Event()
     thread = threading.Thread(target=_follow, args=(ProgressReader(folder), progress, show, stop), daemon=True)
     thread.start()
+    interrupted = False
     try:
         yield
+    except (KeyboardInterrupt, SystemExit):
+        interrupted = True
+        raise
     finally:
         stop.set()
         thread.join()
+        if interrupted:
+            progress.phase = "stopping"
 
 
 def _follow(

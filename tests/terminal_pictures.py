@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -32,6 +33,7 @@ def styled(screen):
             colour = NAMES.get(cell.fg, cell.fg if re.fullmatch("[a-z]+", cell.fg) else f"#{cell.fg}")
             yield Segment(cell.data, Style(color=colour, bold=cell.bold))
         yield Segment.line()
+    yield Segment.line()  # else the last one is cut off below
 
 
 def picture(screen, title):
@@ -58,9 +60,16 @@ def begin(job):
     return terminal
 
 
-def until(terminal, *patterns):
-    """Reads until each of the patterns stands in a line."""
-    while not all(any(re.search(pattern, line) for line in terminal.lines()) for pattern in patterns):
+def pause(terminal):
+    """Reads for a moment: the area is drawn a few times a second."""
+    end = time.monotonic() + 0.7
+    while time.monotonic() < end:
+        terminal.read(0.05)
+
+
+def until(terminal, pattern):
+    """Reads until the pattern stands in a line."""
+    while not any(re.search(pattern, line) for line in terminal.lines()):
         if not terminal.read(1.0):
             sys.exit("the run ended too early:\n" + "\n".join(terminal.all_lines()))
 
@@ -77,13 +86,17 @@ def main(out):
         make = [sys.executable, str(ROOT / "examples" / "make_fleet.py"), "--out", "out/fleet"]
         subprocess.run(make, cwd=HOME, check=True)
         with begin("fleet.yaml") as run:
-            until(run, "^epoch 3/8", going)
+            until(run, "^epoch 3/8")
+            pause(run)
+            until(run, going)
             Path(out, "terminal-run.svg").write_text(picture(run.screen, "beamfeed run"))
             run.type(b"\x03")
             while run.read(1.0):
                 pass
         with begin("fleet.yaml") as again:
-            until(again, "^epoch 6/8", going)
+            until(again, "^epoch 6/8")
+            pause(again)
+            until(again, going)
             Path(out, "terminal-resumed.svg").write_text(picture(again.screen, "beamfeed run, again"))
         (HOME / "out/fleet/pump-99.parquet").write_bytes(b"PAR1 a copy that was cut off")
         with begin("strict.yaml") as failed:

@@ -23,11 +23,12 @@ class Terminal:
       code: the exit code, once it has ended.
     """
 
-    def __init__(self, command, columns=80, rows=24, env=None, cwd=None):
+    def __init__(self, command, columns=80, rows=24, env=None, cwd=None, patience=PATIENCE):
         self.screen = pyte.HistoryScreen(columns, rows, history=1000, ratio=1.0)
         self.stream = pyte.ByteStream(self.screen)
         self.screens = []
         self.raw = b""
+        self._patience = patience
         self.code = None
         self.master, slave = pty.openpty()
         _set_size(slave, columns, rows)
@@ -61,14 +62,14 @@ class Terminal:
 
     def until(self, wanted):
         """Reads until the screen holds a text."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + self._patience
         while not any(wanted in line for line in self.all_lines()):
             assert self.read(), self.all_lines()
             assert time.monotonic() < end, self.all_lines()
 
     def finish(self):
         """Reads to the end and returns all lines: those that have left the screen, and those that stand on it."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + self._patience
         while self.read():
             assert time.monotonic() < end, self.all_lines()
         self.code = self.process.wait(PATIENCE)

@@ -3,6 +3,7 @@
 import os
 import sys
 
+from beamfeed.contract.verbosity import is_quiet
 from beamfeed.launcher.display.base import Display
 from beamfeed.launcher.display.lines import Lines
 
@@ -15,7 +16,7 @@ def choose(quiet: bool = False, as_json: bool = False) -> Display:
         from beamfeed.launcher.display.json_lines import JsonLines
 
         return JsonLines()
-    if quiet:
+    if quiet or is_quiet():
         return Display()
     if sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown"):
         from beamfeed.launcher.display.live import Live  # rich takes a moment to load

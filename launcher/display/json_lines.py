@@ -19,6 +19,7 @@ class JsonLines(Display):
     def __init__(self) -> None:
         self._last = 0.0
         self._phase = ""
+        self._evaluated = 0  # of the stage
         self._begun: set[tuple[str, str]] = set()  # stages and steps
         self._ended: set[tuple[str, str]] = set()
 
@@ -27,7 +28,7 @@ class JsonLines(Display):
 
     def begins(self, stage: StageProgress, reason: str) -> None:
         tell_event("stage", stage=stage.name, state="begins", reason=reason)
-        self._phase = stage.phase
+        self._phase, self._evaluated = stage.phase, 0
 
     def show(self, stage: StageProgress) -> None:
         for step in list(stage.steps.values()):
@@ -35,6 +36,7 @@ class JsonLines(Display):
         if stage.phase and stage.phase != self._phase:
             tell_event("phase", stage=stage.name, phase=stage.phase)
         self._phase = stage.phase
+        self._evaluations(stage)
         now, going = time.monotonic(), stage.step()
         if going is not None and going.ended is None and now - self._last >= EVERY_SECONDS:
             self._last = now
@@ -50,6 +52,7 @@ class JsonLines(Display):
         for step in stage.steps.values() if code == 0 else ():
             step.ended = step.ended or stage.started + seconds
             self._step(stage.name, step)
+        self._evaluations(stage)
         state = "failed" if code else "done"
         tell_event("stage", stage=stage.name, state=state, code=code, seconds=round(seconds, 3))
 
@@ -63,6 +66,11 @@ class JsonLines(Display):
         output = Output()
         output.stdout = sys.stderr.fileno()
         return output
+
+    def _evaluations(self, stage: StageProgress) -> None:
+        for values in stage.evaluations[self._evaluated :]:
+            tell_event("evaluation", stage=stage.name, values=values)
+        self._evaluated = len(stage.evaluations)
 
     def _step(self, stage: str, step: Step) -> None:
         name = (stage, step.name)

@@ -47,11 +47,16 @@ class Screen:
         except (OSError, ValueError, io.UnsupportedOperation):
             return os.terminal_size((80, 24))
 
-    def line(self, text: str, style: str = "") -> None:
+    def line(self, text: str) -> None:
         """Prints a finished line above the area. It may be longer than the terminal is wide, which breaks it."""
+        self.lines([text])
+
+    def lines(self, texts: Sequence[str]) -> None:
+        """Prints several."""
         with self._lock, self._console:
             self._erase()
-            self._console.print(Text.from_ansi(text, style=style) if text else "")
+            for text in texts:
+                self._console.print(Text.from_ansi(text) if text else "")
             self._draw()
 
     def draw(self, lines: Sequence[Sequence[Part]]) -> None:
@@ -115,12 +120,11 @@ class Above(io.TextIOBase):
     def write(self, text: str) -> int:
         with self._lock:
             *lines, rest = (self._rest + text).split("\n")
-            # What draws over its line again and again, as bars do, has its last state shown.
-            self._rest = rest.rsplit("\r", 1)[-1] if len(rest) < MOST else ""
             if len(rest) >= MOST:
-                lines.append(rest)
-        for line in lines:
-            self._screen.line(line)
+                lines, rest = [*lines, rest], ""
+            self._rest = _last(rest) + "\r" * rest.endswith("\r")
+        if lines:
+            self._screen.lines([_last(line) for line in lines])
         return len(text)
 
     def finish(self) -> None:
@@ -128,4 +132,9 @@ class Above(io.TextIOBase):
         with self._lock:
             rest, self._rest = self._rest, ""
         if rest:
-            self._screen.line(rest)
+            self._screen.line(_last(rest))
+
+
+def _last(line: str) -> str:
+    """What stands on a line in the end: bars draw over theirs again and again."""
+    return line.rstrip("\r").rsplit("\r", 1)[-1]

@@ -5,8 +5,11 @@ import os
 import stat
 import sys
 
+import pytest
+
 from beamfeed.contract import failure_log
 from beamfeed.contract.failure_log import FailureLog, tell
+from beamfeed.contract.verbosity import VARIABLE
 
 
 def test_it_takes_what_is_printed_and_logged_while_it_listens(tmp_path, capsys):
@@ -72,3 +75,23 @@ def test_it_keeps_the_end_and_not_more(monkeypatch, tmp_path):
         log.write(f"line {i:04d}\n")
     with open(log.keep()) as file:
         assert file.read() == "".join(f"line {i:04d}\n" for i in range(90, 100))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown", "kept"),
+    [
+        ("", "", "WARN of a runner\n"),
+        ("quiet", "", "WARN of a runner\n"),
+        ("verbose", "INFO a: info\nWARNING a: WARN of a runner\n", "info\nWARN of a runner\n"),
+    ],
+)
+def test_what_is_logged_is_shown_where_it_is_wanted(monkeypatch, capsys, tmp_path, value, shown, kept):
+    monkeypatch.setenv(VARIABLE, value)
+    log = FailureLog()
+    log.folders = (str(tmp_path),)
+    with log.listening(logging.WARNING):
+        logging.getLogger("a").info("info")
+        logging.getLogger("a").warning("WARN of a runner")
+    assert capsys.readouterr().err == shown
+    with open(log.keep()) as file:
+        assert file.read() == kept

@@ -1,6 +1,7 @@
 """What a program prints where nobody reads, or nothing can be written: it goes on, and its exit code stays."""
 
 import os
+import select
 import subprocess
 import sys
 
@@ -77,3 +78,11 @@ def test_what_cannot_be_encoded_is_written_all_the_same(root):
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, b"m\\udcff \\u2603\n")
+
+
+def test_a_program_that_reads_gets_each_line_at_once():
+    code = "import sys; from beamfeed.contract import streams; streams.take_over(); print('now'); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert select.select([process.stdout], [], [], 30)[0]
+        assert process.stdout.readline() == b"now\n"
+        process.stdin.close()

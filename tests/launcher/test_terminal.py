@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from datetime import datetime
 
 import pytest
+from fleets import make_table
 from terminals import Terminal, finish_all
 
 # A run of two stages. What the first one says and does is the code of the test.
@@ -80,6 +81,7 @@ for at in range(0, 401, 40):
     if at in (120, 240, 360):
         progress.phase("evaluating")
         print("epoch 1/5  step 100  loss 0.123456", file=sys.stderr)
+        progress.evaluation({"step": at, "loss": 0.123456, "eval_loss": None})
         time.sleep(0.3)
 progress.phase("exporting")
 time.sleep(0.4)
@@ -141,13 +143,14 @@ def check_areas(terminal):
 
 
 TALKING = """
+BARS = {7: b"\\r 50 %\\r100 % of a bar of its own\\n", 9: b"50 %\\r", 10: b"100 % of another\\r\\n"}
 progress.total("write", 100)
 for at in range(20):
     progress.add("write", assets=1)
     os.write(1, b"half of ")
     time.sleep(0.03)
     os.write(1, b"a line\\n")
-    os.write(2, b"\\r 50 %\\r100 % of a bar of its own\\n" if at == 7 else b"")
+    os.write(2, BARS.get(at, b""))
     time.sleep(0.03)
 print("x" * 100)
 sys.stdout.write("the last words have no end")
@@ -157,14 +160,17 @@ sys.stdout.write("the last words have no end")
 def test_what_a_stage_prints_stands_above_in_whole_lines():
     with start(TALKING) as terminal:
         lines = terminal.finish()
-    assert lines[1:24] == [
+    assert lines[1:25] == [
         *8 * ["half of a line"],
         "100 % of a bar of its own",
-        *12 * ["half of a line"],
+        *2 * ["half of a line"],
+        "half of a line",
+        "100 % of another",
+        *9 * ["half of a line"],
         "x" * 80,
         "x" * 20,
     ]
-    assert lines[24] == "the last words have no end"
+    assert lines[25] == "the last words have no end"
     assert seen(terminal, r"^preprocess: write  ━*─+ +\d+ %")
     check_areas(terminal)
 
@@ -256,6 +262,32 @@ def test_ctrl_c(tmp_path):
     assert lines == ["preprocess: is to be done", "waits", "beamfeed: interrupted"]
 
 
+SAVING = """
+import signal
+
+def save(*_):
+    time.sleep(1)
+    print("saved", flush=True)
+    sys.exit(143)
+
+signal.signal(signal.SIGTERM, save)
+progress.total("write", 100)
+print("waits", flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_is_saved_at_ctrl_c_is_told():
+    with start(SAVING) as terminal:
+        terminal.until("preprocess: write")
+        terminal.type(b"\x03")
+        lines = terminal.finish()
+    assert terminal.code == 130
+    assert lines == ["preprocess: is to be done", "waits", "saved", "beamfeed: interrupted"]
+    assert seen(terminal, "^preprocess: stopping  ─+")
+    check_areas(terminal)
+
+
 def test_a_terminal_that_is_closed_ends_the_run(tmp_path):
     with start(WAITING, env={"GO": str(tmp_path / "go")}) as terminal:
         terminal.until("preprocess: write")
@@ -283,7 +315,7 @@ def test_json():
         " ".join(str(event[key]) for key in ("event", "stage", "step", "state", "phase") if key in event)
         for event in events
     ]
-    assert [line for line in told if not line.startswith(("progress", "phase train evaluating"))] == [
+    assert [line for line in told if not line.startswith(("progress", "evaluation", "phase train evaluating"))] == [
         "stage preprocess begins",
         "step preprocess scan begins",
         "step preprocess scan done",
@@ -300,6 +332,7 @@ def test_json():
     written = next(event for event in events if event.get("step") == "write" and event.get("state") == "done")
     assert [written[key] for key in ("done", "total", "unit")] == [240_000, 240_000, "rows"]
     assert {*events[-1]} == {"event", "time", "job"}
+    assert [event["values"]["step"] for event in events if event["event"] == "evaluation"] == [120, 240, 360]
     keys = ["event", "time", "stage", "step", "done", "total", "unit", "per_second", "seconds_left"]
     assert all([*event] == keys for event in events if event["event"] == "progress")
 
@@ -355,3 +388,25 @@ def test_a_terminal_that_breaks_lines_when_it_gets_narrower(tmp_path, root):
         ]
     finally:
         subprocess.run([*tmux, "kill-server"])
+
+
+@pytest.mark.slow
+def test_a_real_run(fleet, root):
+    for number in range(4):
+        fleet.write(f"m{number}.parquet", make_table(400, seed=number))
+    options = ["train.epochs=2", "train.feed.batch_size=16", "launch.train.workers=2"]
+    command = [sys.executable, "-m", "beamfeed.launcher.cli", "run", str(fleet.write_job())]
+    command += [part for option in options for part in ("--set", option)]
+    with Terminal(command, env={"PYTHONPATH": str(root)}, patience=300) as terminal:
+        lines = terminal.finish()
+    assert terminal.code == 0
+    told = "\n".join(lines)
+    for step in ("scan", "validate", "write", "verify"):
+        assert re.search(rf"^preprocess: {step}: .*\d+ (files|assets|shards).* in \d+\.\d s", told, re.MULTILINE), step
+    assert [line[:9] for line in lines if line.startswith("epoch ")] == ["epoch 1/2", "epoch 2/2"]
+    assert re.search(r"^train: done in .*\ndataset ", told, re.MULTILINE)
+    assert seen(terminal, "^preprocess: starting  [━─]+")
+    for phase in ("starting", "compiling", "exporting"):
+        assert seen(terminal, f"^train: {phase}  [━─]+"), phase
+    assert not any(re.search("[━─]{6}", line) or line.startswith("run:") for line in lines)
+    check_areas(terminal)

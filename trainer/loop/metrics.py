@@ -109,6 +109,7 @@ class MetricsLog:
         for writer in self._writers:
             writer.evaluation(self.epochs)
         note(describe(self.epochs[-1], self._measured, self._total))
+        self._progress.evaluation(self.epochs[-1])
         self._callbacks.on_evaluation(self.epochs[-1], model)
 
     def end(self, result: TrainResult) -> None:
