@@ -8,7 +8,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.readers import guess_order
 from beamfeed.transforms.sources.table.resolve import field_name
-from beamfeed.transforms.suggest.columns import LABELS, Column, tokens
+from beamfeed.transforms.suggest.columns import LABELS, OTHERS, Column, tokens
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size
@@ -71,8 +71,8 @@ def find_table(sample: Sample, columns: Mapping[str, Column]) -> Table:
 
 def _feature(column: Column, label: Column | None) -> tuple[Any, str]:
     """What becomes of a column; or None, and why."""
-    if column.kind == "nothing":
-        return None, "no values"
+    if column.kind in OTHERS:
+        return None, OTHERS[column.kind]
     if column.constant:
         return None, f"always {column.example}"
     if column.identity:
