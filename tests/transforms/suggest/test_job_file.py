@@ -131,6 +131,22 @@ def test_how_times_are_written(folder, stamp, expected):
     assert job("a.csv").source.time.model_dump(by_alias=True, exclude_none=True) == expected
 
 
+@pytest.mark.parametrize(
+    ("head", "unit"),
+    [
+        ("t;x\ns;bar\n", "s"),
+        ("t;x\n[ms];[bar]\n", "ms"),
+        ("Time (min);x\n", "m"),
+        ("elapsed_hours;x\n", "h"),
+        ("t;x\n", None),
+        ("t;x\ncount;bar\n", None),
+    ],
+)
+def test_the_unit_of_numbers(folder, head, unit):
+    (folder / "a.csv").write_text(head + "".join(f"{i};{i % 7}.5\n" for i in range(50)))
+    assert job("a.csv").source.time.unit == unit
+
+
 def test_numbers_that_could_be_read_in_two_ways_are_marked(folder):
     (folder / "a.csv").write_text("t;x\n" + "".join(f"{i};1.{200 + 7 * i}\n" for i in range(20)))
     text = suggest("a.csv").text
@@ -156,6 +172,9 @@ def test_cases_with_a_label_are_a_table_though_they_have_times(folder):
     found = job("a.parquet")
     assert (found.source.kind, found.label[0].column, found.train.task.name) == ("table", "target", "classify")
     assert set(found.features) == {"when", "amount"}  # not ids, nor what may tell the label
+    (line,) = [line for line in suggest("a.parquet").text.splitlines() if "eval_from" in line]
+    split = yaml.safe_load(line.removeprefix("#"))["split"]
+    assert np.datetime64("2024-01-01") <= np.datetime64(split["eval_from"]) < np.datetime64(split["test_from"])
 
 
 def test_columns_of_any_type(folder):
