@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.transforms.sources.columns.numbers import is_number, to_float32
+from beamfeed.transforms.sources.columns.time_units import is_text
 from beamfeed.transforms.sources.readers import NULL_WORDS
 
 LABELS = frozenset(("label", "labels", "target", "class", "y", "fraud", "spam", "churn", "outcome", "fault", "failure",
                     "anomaly", "defect"))  # fmt: skip
 _IDS = frozenset(("id", "ids", "key", "uuid", "guid", "nr", "no", "number", "index", "idx", "rowid", "row", "unnamed"))
+OTHERS = {"nothing": "no values", "other": "of a type that no model reads"}  # why columns are left out, by their kind
 _PROSE = 4  # words of a value, on average, from which on it is a text
 
 
@@ -24,7 +26,7 @@ class Column:
 
     Attributes:
       name: of the column.
-      kind: what its values are; nothing, where there are none.
+      kind: what its values are; other, if no model reads them; nothing, where there are none.
       rows: that were looked at.
       missing: the fraction of them without a value.
       distinct: how many values there are.
@@ -36,7 +38,7 @@ class Column:
     """
 
     name: str
-    kind: Literal["number", "bool", "text", "time", "nothing"]
+    kind: Literal["number", "bool", "text", "time", "other", "nothing"]
     rows: int
     missing: float
     distinct: int
@@ -93,13 +95,14 @@ def _describe(name: str, parts: Sequence[pa.Array]) -> Column:
     known = [part for part in parts if part.null_count < len(part)]
     if not known:
         return Column(name, "nothing", rows, 1.0, 0)
-    if any(pa.types.is_temporal(part.type) for part in known):
-        missing = sum(part.null_count for part in parts) / rows
+    missing = sum(part.null_count for part in parts) / rows
+    if any(pa.types.is_timestamp(part.type) or pa.types.is_date(part.type) for part in known):
         return Column(name, "time", rows, missing, _distinct(known), example=_first(known))
     if all(is_number(part.type) for part in known):
+        with np.errstate(invalid="ignore"):  # of infinities
+            steps = [np.diff(one) for one in map(_numbers, parts)]
         bools = all(pa.types.is_boolean(part.type) for part in known)
-        numbers = [to_float32(part) if not pa.types.is_integer(part.type) else _whole(part) for part in parts]
-        every = np.concatenate(numbers).astype(np.float64)
+        every = np.concatenate([_numbers(part).astype(np.float64) for part in parts])
         fine = every[np.isfinite(every)]
         return Column(
             name,
@@ -108,10 +111,12 @@ def _describe(name: str, parts: Sequence[pa.Array]) -> Column:
             1 - len(fine) / rows,
             len(np.unique(fine)),
             whole=bool((fine == np.floor(fine)).all()),
-            counts=all(len(one) > 1 and bool((np.diff(one) == 1).all()) for one in numbers),
-            rises=all(len(one) > 1 and bool((np.diff(one) >= 0).all()) for one in numbers),
+            counts=all(len(step) > 0 and bool((step == 1).all()) for step in steps),
+            rises=all(len(step) > 0 and bool((step >= 0).all()) for step in steps),
             example=_first(known),
         )
+    if not all(is_text(part.type) for part in known):
+        return Column(name, "other", rows, missing, 2)
     texts = [part.cast(pa.string()) for part in known]
     empty = sum(pc.sum(pc.is_in(text, value_set=pa.array(NULL_WORDS))).as_py() or 0 for text in texts)
     nulls = rows - sum(len(text) - text.null_count for text in texts)
@@ -131,8 +136,10 @@ def _plain(part: pa.Array) -> pa.Array:
     return part.dictionary_decode() if pa.types.is_dictionary(part.type) else part
 
 
-def _whole(part: pa.Array) -> np.ndarray:
-    """Integers in full; null is NaN."""
+def _numbers(part: pa.Array) -> np.ndarray:
+    """Numbers, integers in full; null is NaN."""
+    if not pa.types.is_integer(part.type):
+        return to_float32(part)
     if not part.null_count:
         return part.to_numpy(zero_copy_only=False)
     return part.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)

@@ -34,7 +34,9 @@ def _wanting(path: str, csv: Csv) -> tuple[str, object, str] | None:
     except Unsure as unsure:
         if unsure.contradicts or csv.decimal != "auto":
             return None
-        return "decimal", ".", f"CHECK THIS: {path}: {str(unsure).partition(';')[0]}. Here it is taken for decimals."
+        mark = min(".,", key=lambda mark: _lost(path, csv, decimal=mark))
+        said = f"{str(unsure).partition(';')[0]}. Here {mark!r} is taken for the decimal mark"
+        return "decimal", mark, f"CHECK THIS: {path}: {said}."
     except BadInput:
         return _without_quotes(path, csv)
     unquoted = _without_quotes(path, csv)
@@ -62,17 +64,27 @@ def _without_quotes(path: str, csv: Csv) -> tuple[str, object, str] | None:
     """Whether quotes are a part of the text: with them as quotes rows are lost, without them none is."""
     if csv.quote is None:
         return None
-    bad = {}
-    for quote in (csv.quote, None):
-        bad[quote] = _bad_rows(path, TextOptions(csv.model_copy(update={"quote": quote}), lenient=True))
-    (rows, lost), (plain_rows, plain_lost) = bad[csv.quote], bad[None]
+    rows, lost = _bad_rows(path, csv)
+    plain_rows, plain_lost = _bad_rows(path, csv.model_copy(update={"quote": None}))
     if plain_rows - plain_lost > rows - lost and plain_lost <= lost:
         return "quote", None, f"Quotes are a part of the text: as quotes {plain_rows - rows + lost} rows would be lost."
     return None
 
 
-def _bad_rows(path: str, options: TextOptions) -> tuple[int, int]:
+def _lost(path: str, csv: Csv, **keys: str) -> tuple[float, int]:
+    """The fraction of rows that cannot be read with these keys, and how many columns then hold text."""
+    more = csv.model_copy(update=keys)
+    rows, lost = _bad_rows(path, more)
+    try:
+        types = look_at(path, TextOptions(more, lenient=True)).schema.types
+    except (BadInput, Unsure):
+        return 1.0, 0
+    return lost / rows if rows else 1.0, sum(map(pa.types.is_string, types))
+
+
+def _bad_rows(path: str, csv: Csv) -> tuple[int, int]:
     """How many rows the beginning of a text has, and how many of them cannot be read."""
+    options = TextOptions(csv, lenient=True)
     try:
         look = look_at(path, options)
         types = types_of([look])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beamfeed.transforms.suggest.assets import Assets, find_assets
-from beamfeed.transforms.suggest.columns import Column
+from beamfeed.transforms.suggest.columns import OTHERS, Column
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size
@@ -65,6 +65,8 @@ def _follow(found: Series, columns: Mapping[str, Column]) -> bool:
         return False
     words = [one for one in columns.values() if one.kind == "text" and one.name in found.others]
     ids = [one for one in columns.values() if one.identity and one.name in found.others]
+    if found.line.disordered and (found.label or words or ids):
+        return False
     return found.line.regular > 0.5 or not (found.label and (words or len(ids) > 1))
 
 
@@ -100,8 +102,10 @@ def _no_feature(column: Column) -> str | None:
     """Why a column is not to be trained on; None if it is."""
     if column.label:
         return "its name says that it is a label"
-    if column.kind in ("text", "time", "nothing"):
-        return {"text": "text", "time": "times", "nothing": "no values"}[column.kind]
+    if column.kind in OTHERS:
+        return OTHERS[column.kind]
+    if column.kind in ("text", "time"):
+        return {"text": "text", "time": "times"}[column.kind]
     if column.identity:
         return "it names or counts rows"
     if column.constant:

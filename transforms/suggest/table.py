@@ -1,14 +1,17 @@
 """The job file of a table: rows that stand for themselves."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.readers import guess_order
 from beamfeed.transforms.sources.table.resolve import field_name
-from beamfeed.transforms.suggest.columns import LABELS, Column, tokens
+from beamfeed.transforms.suggest.columns import LABELS, OTHERS, Column, tokens
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size
@@ -71,8 +74,8 @@ def find_table(sample: Sample, columns: Mapping[str, Column]) -> Table:
 
 def _feature(column: Column, label: Column | None) -> tuple[Any, str]:
     """What becomes of a column; or None, and why."""
-    if column.kind == "nothing":
-        return None, "no values"
+    if column.kind in OTHERS:
+        return None, OTHERS[column.kind]
     if column.constant:
         return None, f"always {column.example}"
     if column.identity:
@@ -108,7 +111,7 @@ def draft_table(sample: Sample, found: Table, places: Places) -> list[Part]:
                                    *left_out(found.others))),
         *_label(found),
         Key("split", {"by": "row", **split}, tail=told),
-        *_in_time(found),
+        *_in_time(sample, found),
         *output_keys(places),
         *_train(found, rows * split["train"], places),
     ]  # fmt: skip
@@ -143,16 +146,27 @@ def _classifies(label: Column) -> bool:
     return label.kind in ("bool", "text") or (label.whole and label.distinct <= _CLASSES)
 
 
-def _in_time(found: Table) -> list[Part]:
+def _in_time(sample: Sample, found: Table) -> list[Part]:
     if not found.times:
         return []
-    return [
-        Remark(
-            f"{found.times[0]} is a time. To test on what comes later than all that trains, as it will be in use, give "
-            f"source the key time: {found.times[0]}, and:",
-            ("split: {by: time, eval_from: 2024-01-31, test_from: 2024-02-15}",),
-        )
-    ]
+    name = found.times[0]
+    said = (
+        f"{name} is a time. To test on what comes later than all that trains, as it will be in use, give source the "
+        f"key time: {name}, and in the place of the split above:"
+    )
+    evaluate, test = _cuts([one.table.column(name) for one in sample.tables])
+    return [Remark(said, (f"split: {{by: time, eval_from: {evaluate}, test_from: {test}}}",))]
+
+
+def _cuts(columns: Sequence[pa.ChunkedArray]) -> tuple[str, str]:
+    """Days before which eight and nine tenths of the sampled rows are; of times as text any days."""
+    if not all(pa.types.is_timestamp(one.type) or pa.types.is_date(one.type) for one in columns):
+        return "2024-01-31", "2024-02-15"
+    days = np.concatenate(
+        [one.cast(pa.date32(), safe=False).drop_null().cast(pa.int32()).to_numpy() for one in columns]
+    )
+    first, second = np.quantile(days, (0.8, 0.9), method="higher")
+    return str(np.datetime64(int(first), "D")), str(np.datetime64(max(int(second), int(first) + 1), "D"))
 
 
 def _train(found: Table, rows: float, places: Places) -> list[Part]:

@@ -11,6 +11,8 @@ import pyarrow as pa
 from beamfeed.contract.config.sources.timeseries import TimeColumn
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
+from beamfeed.transforms.sources.readers.blocks import read_start
+from beamfeed.transforms.sources.readers.encoding import decode
 from beamfeed.transforms.sources.timeseries.times import resolve_time
 from beamfeed.transforms.suggest.columns import Column, tokens
 from beamfeed.transforms.suggest.sample import Sample
@@ -109,14 +111,36 @@ def _candidates(sample: Sample, columns: Mapping[str, Column]) -> Iterator[tuple
     for name, column in columns.items():
         if column.kind in ("number", "text") and (format_ := _compact(column)):
             yield {"column": name, "format": format_}, f"{name} holds times such as {column.example}", True
+    told_units = _units_below_names(sample)
     numbers = [column for column in columns.values() if column.kind == "number" and column.distinct > 1]
     named = [one for one in numbers if named_time(one.name)]
     nameless = [one for one in numbers[:2] if re.fullmatch(r"f\d", one.name) and one.whole]
     for column in [*named, *nameless]:
-        unit = _epoch(column) or next((_UNITS[one] for one in tokens(column.name)[-1:] if one in _UNITS), None)
         told = f"{column.name} rises from row to row"
+        unit = _epoch(column) or _unit(column.name)
+        if unit is None and (unit := _unit(told_units.get(column.name, ""))):
+            told += f", and a line below the names says {told_units[column.name]!r}"
         section = {"column": column.name} | ({"unit": unit} if unit else {})
         yield section, told, False
+
+
+def _unit(text: str) -> str | None:
+    """The unit that the last word of a text says."""
+    return next((_UNITS[one] for one in tokens(text)[-1:] if one in _UNITS), None)
+
+
+def _units_below_names(sample: Sample) -> dict[str, str]:
+    """What stands between the names and the rows of a text, by the names: units, mostly."""
+    found = next(((path, look.dialect) for path, look in sample.looks.items() if look.dialect is not None), None)
+    if found is None:
+        return {}
+    path, dialect = found
+    if dialect.header_line is None or dialect.first_line - dialect.header_line < 2:
+        return {}
+    start, _ = read_start(path, dialect.first_line)
+    lines = decode(start[dialect.bom :], dialect.encoding).split(dialect.newline)
+    cells = lines[dialect.header_line + 1].strip("\r").split(None if dialect.delimiter == " " else dialect.delimiter)
+    return {name: cell.strip(' "') for name, cell in zip(dialect.names, cells, strict=False)}
 
 
 def named_time(name: str) -> bool:

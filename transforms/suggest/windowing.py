@@ -11,6 +11,7 @@ from beamfeed.transforms.splits import find_seed
 LENGTHS = (32, 24, 16, 12, 8, 6, 4, 3, 2)  # of one row a window is none
 BATCH = 256
 FLEET = 5  # assets, from which on whole ones are held back
+MANY_ASSETS = 300  # from which on any seed deals some to each split
 MANY_ROWS = 1000  # of an asset, from which on windows overlap by half
 _EACH = 16  # windows' lengths that an asset must have to be divided itself
 
@@ -69,9 +70,11 @@ def _choose_split(names: Sequence[str], usual: int, length: int) -> tuple[dict[s
     if len(names) >= FLEET:
         train, rest = (0.8, 0.1) if len(names) >= 10 else (0.6, 0.2)
         fractions = {"train": train, "eval": rest, "test": rest}
-        seed = find_seed(names, Split(by="asset", **fractions))
+        seed = Split().seed if len(names) > MANY_ASSETS else find_seed(names, Split(by="asset", **fractions))
         if seed is not None:
-            why = f"whole assets, so that no window is in two splits; with this seed each gets some of the {len(names)}"
+            why = (
+                f"whole assets, so that no window is in two splits; with this seed each gets some of the {len(names):,}"
+            )
             return {"by": "asset", **fractions, "seed": seed}, why, train
     if usual >= _EACH * length:
         why = f"the first part of each asset trains, as there {'is' if len(names) == 1 else 'are'} only {len(names)}"

@@ -1,5 +1,6 @@
 """Whole job files for folders, and what cannot be read."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from series import read_file
 
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.errors import UserError
@@ -129,11 +131,29 @@ def test_how_times_are_written(folder, stamp, expected):
     assert job("a.csv").source.time.model_dump(by_alias=True, exclude_none=True) == expected
 
 
+@pytest.mark.parametrize(
+    ("head", "unit"),
+    [
+        ("t;x\ns;bar\n", "s"),
+        ("t;x\n[ms];[bar]\n", "ms"),
+        ("Time (min);x\n", "m"),
+        ("elapsed_hours;x\n", "h"),
+        ("t;x\n", None),
+        ("t;x\ncount;bar\n", None),
+    ],
+)
+def test_the_unit_of_numbers(folder, head, unit):
+    (folder / "a.csv").write_text(head + "".join(f"{i};{i % 7}.5\n" for i in range(50)))
+    assert job("a.csv").source.time.unit == unit
+
+
 def test_numbers_that_could_be_read_in_two_ways_are_marked(folder):
     (folder / "a.csv").write_text("t;x\n" + "".join(f"{i};1.{200 + 7 * i}\n" for i in range(20)))
     text = suggest("a.csv").text
     assert job("a.csv").source.csv.decimal == "."
     assert "CHECK THIS: a.csv: '1.200' may have thousands or decimals" in text
+    (folder / "b.csv").write_text("t;x\n" + "".join(f"{i};1,{200 + 7 * i}\n" for i in range(20)))
+    assert (job("b.csv").source.csv.decimal, job("b.csv").source.features) == (",", ["x"])
 
 
 def test_rows_count_where_no_column_is_a_time(folder):
@@ -152,6 +172,34 @@ def test_cases_with_a_label_are_a_table_though_they_have_times(folder):
     found = job("a.parquet")
     assert (found.source.kind, found.label[0].column, found.train.task.name) == ("table", "target", "classify")
     assert set(found.features) == {"when", "amount"}  # not ids, nor what may tell the label
+    (line,) = [line for line in suggest("a.parquet").text.splitlines() if "eval_from" in line]
+    split = yaml.safe_load(line.removeprefix("#"))["split"]
+    assert np.datetime64("2024-01-01") <= np.datetime64(split["eval_from"]) < np.datetime64(split["test_from"])
+
+
+def test_columns_of_any_type(folder):
+    rows = 300
+    columns = {
+        "target": np.arange(rows) % 3,
+        "x": values(rows),
+        "day": np.datetime64("2024-01-01") + np.random.default_rng(0).permutation(rows),
+        "clock": pa.array([3600] * 299 + [0], pa.time32("s")),
+        "span": pa.array(np.arange(rows), pa.duration("s")),
+        "raw": [b"\xff%d" % (i % 9) for i in range(rows)],
+        "kinds": pa.array(["a", "b"] * 150).dictionary_encode(),
+        "some": [[1, 2]] * rows,
+        "none": pa.nulls(rows),
+        "big": np.random.default_rng(1).integers(2**62, 2**63, rows).astype("u8"),
+        "endless": np.full(rows, np.inf),
+        "a b": values(rows),
+        "a-b": values(rows),
+    }
+    write(folder / "a.parquet", **columns)
+    found = job("a.parquet")
+    assert list(found.features) == ["x", "day", "kinds", "big", "a b"]
+    assert found.features["day"].type == "date"
+    write(folder / "b.parquet", **{name: one for name, one in columns.items() if name not in ("target", "kinds")})
+    assert job("b.parquet").source.kind == "timeseries"  # rows out of order are sorted
 
 
 def test_a_label_of_many_numbers_is_regressed(folder):
@@ -187,6 +235,23 @@ def test_columns_that_are_mostly_missing_are_left_out(folder):
         write(folder / f"a/{k}.parquet", t=np.arange(100), x=values(100), often=some)
     assert job("a").source.features == ["x"]
     assert "often (80% missing)" in suggest("a").text
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_files_in_random_dialects(folder, seed):
+    """The job reads each time as it was written; a file of a few rows may be taken for a table."""
+    place = ODD.parent / "test_random_dialects.py"
+    spec = importlib.util.spec_from_file_location("random_dialects", place)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    content, _, ticks, _ = module.write(np.random.default_rng(1000 + seed))
+    (folder / "a.csv").write_bytes(content)
+    source = yaml.safe_load(suggest("a.csv").text)["source"]
+    if source["kind"] == "table":
+        assert len(ticks) < 10
+        return
+    found = read_file(Path("a.csv"), source["time"], csv=source.get("csv", {}), features=source["features"])
+    np.testing.assert_array_equal(found.ticks, ticks)
 
 
 @pytest.mark.parametrize("path", sorted(ODD.iterdir()), ids=lambda path: path.name)
