@@ -26,7 +26,7 @@ from beamfeed.trainer.review.report import Chosen, draw_report
 from beamfeed.trainer.review.scores import Guessed, Scorer, Scores
 from beamfeed.trainer.tasks.objective import Objective
 
-MOST, LEAST = 16_384, 1024  # windows of a split that are looked at
+MOST, LEAST = 16_384, 4096  # windows of a split that are looked at
 PART = 16  # one for so many that were trained on
 FITTED = 8192  # training windows that a guess may be fitted to
 MOST_BYTES = 128 << 20  # of the inputs of these

@@ -150,6 +150,8 @@ def draw_curve(
         axes.axhline(reached, color="gray", linestyle="-.", label="linear floor")
     axes.set(xlabel=over, ylabel=label)
     axes.xaxis.get_major_locator().set_params(integer=True)
+    if len(epochs) == 1:
+        axes.set_xticks([epochs[0][over]])
     axes.legend(fontsize="small")
 
 
@@ -165,7 +167,8 @@ def draw_losses(axes: Any, scores: Scores, label: str) -> None:
     known = {name: value for name, one in scores.guesses.items() if (value := one[LOSS]) is not None}
     if known:
         name = min(known, key=lambda name: known[name])
-        axes.axvline(known[name], color="C3", linestyle="--", label=f"{name}: mean {known[name]:.3g}")
+        told = name if len(name) <= 2 * LETTERS else "what costs nothing"
+        axes.axvline(known[name], color="C3", linestyle="--", label=f"{told}: mean {known[name]:.3g}")
     if wide:
         axes.set_xscale("log")
     axes.set(xlabel=f"{label} of a window", ylabel="windows")
