@@ -16,12 +16,12 @@ from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size
 from beamfeed.transforms.suggest.times import named_time
+from beamfeed.transforms.suggest.windowing import choose_batch
 
 _CLASSES = 20  # values of a label, up to which they are classes
 _WORDS = 64  # of a text
 _SPLIT = 200  # rows, from which on some are held back
 _RARE = 1000  # values of a category, from which on those that come once count as one
-_BATCH = 256
 
 
 @dataclass(frozen=True)
@@ -170,9 +170,7 @@ def _cuts(columns: Sequence[pa.ChunkedArray]) -> tuple[str, str]:
 
 
 def _train(found: Table, rows: float, places: Places) -> list[Part]:
-    batch = _BATCH
-    while batch > 1 and 4 * batch > rows:
-        batch //= 2
+    batch = choose_batch(rows)
     texts = any(isinstance(one, dict) and one["type"] == "text" for one in found.features.values())
     model = {"name": "text", "dropout": 0.3} if texts else {"name": "tabular", "units": [64, 64], "dropout": 0.2}
     if found.label is None:

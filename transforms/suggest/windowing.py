@@ -9,7 +9,8 @@ from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.transforms.splits import find_seed
 
 LENGTHS = (32, 24, 16, 12, 8, 6, 4, 3, 2)  # of one row a window is none
-BATCH = 256
+BATCH, SMALL_BATCH = 256, 32
+STEPS = 50  # of an epoch that learns something
 FLEET = 5  # assets, from which on whole ones are held back
 MANY_ASSETS = 300  # from which on any seed deals some to each split
 MANY_ROWS = 1000  # of an asset, from which on windows overlap by half
@@ -49,15 +50,20 @@ def choose_shape(assets: Sequence[int], runs: Sequence[int], names: Sequence[str
     stride = max(1, length // 2) if usual >= MANY_ROWS else 1
     split, why, share = _choose_split(names, usual, length)
     windows = sum(count_windows(run, length, stride) for run in runs) * max(1.0, rows / max(1, sum(assets)))
-    batch = BATCH
-    while batch > 1 and 4 * batch > share * windows:
-        batch //= 2
     overlap = "each begins a row after the one before" if stride == 1 else "each shares half of its rows with the next"
     told = f"an asset has about {usual:,} rows" + (" between gaps" if max(runs, default=0) < usual else "")
     return Shape(
-        length, stride, split, batch,
+        length, stride, split, choose_batch(share * windows),
         (f"{told}; {overlap}", why, f"about {round(share * windows):,} windows train"),
     )  # fmt: skip
+
+
+def choose_batch(examples: float) -> int:
+    """A batch size for so many windows, or rows: small enough for many steps, and for four of them in any case."""
+    batch = BATCH
+    while batch > 1 and (4 * batch > examples or (batch > SMALL_BATCH and STEPS * batch > examples)):
+        batch //= 2
+    return batch
 
 
 def _covered(runs: Sequence[int], length: int) -> float:

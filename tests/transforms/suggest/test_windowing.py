@@ -5,7 +5,7 @@ import pytest
 from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.transforms.splits import cut_rows, split_of_asset, wanted_splits
-from beamfeed.transforms.suggest.windowing import choose_shape
+from beamfeed.transforms.suggest.windowing import choose_batch, choose_shape
 
 
 def windows_of(shape, names, rows):
@@ -47,3 +47,10 @@ def test_few_rows_are_not_held_back():
     shape = choose_shape([3], [3], ["one"], 3)
     assert shape.split == {"by": "asset", "train": 1.0, "eval": 0.0, "test": 0.0}
     assert (shape.length, shape.stride, shape.batch_size) == (2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("examples", "batch"), [(1e6, 256), (12_800, 256), (3245, 64), (1474, 32), (200, 32), (100, 16), (3, 1)]
+)
+def test_an_epoch_has_many_steps(examples, batch):
+    assert choose_batch(examples) == batch
