@@ -133,11 +133,29 @@ def _last_words(error: BaseException) -> str:
         # The notes of a runner may follow.
         line = [line for line in lines if _RAISED.match(line)][-1:] or lines[-1:]
         return _without_step(line[0]) or line[0]
-    return ": ".join([type(error).__name__, *lines[:1]])
+    return ": ".join([type(error).__name__, *_first_that_tells(lines)])
+
+
+def _first_that_tells(lines: list[str]) -> list[str]:
+    """The first line of a message; of one that only leads up to the reason, as TensorFlow's do, the last but names."""
+    if lines and lines[0].endswith(":"):
+        return [line for line in lines if not line.startswith(("[[", "File ", "Detected at", "Function call"))][-1:]
+    return lines[:1]
+
+
+_SECRETS: dict[str, str] = {}  # values that no message of this process tells, and what stands in their place
+
+
+def never_tell(name: str, value: str) -> None:
+    """Says that messages of this process have `${NAME}` in the place of this value, a secret."""
+    if value:
+        _SECRETS[value] = f"${{{name}}}"
 
 
 def _printable(message: str) -> str:
     """A name of a file need not be text, but Beam's messages must be: a worker that cannot tell its error hangs."""
+    for value in sorted(_SECRETS, key=len, reverse=True):
+        message = message.replace(value, _SECRETS[value])
     return message.encode("utf-8", "backslashreplace").decode()
 
 

@@ -21,6 +21,7 @@ _OURS = tuple(
     for room in ("beamfeed", "contract", "launcher", "pipelines", "trainer", "transforms")
 )
 INSTALLED = frozenset(sysconfig.get_path(kind) for kind in ("purelib", "platlib", "stdlib", "platstdlib"))
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")  # Keras prints words in bold, and what fails inside of a layer below that
 _CAUSE = re.compile(r"^    (?!File )(\S.*)$", re.MULTILINE)
 
 
@@ -49,7 +50,8 @@ def import_own(path: str, key: str) -> Any:
 def told(error: BaseException) -> str:
     """The error in one line, and the last line of code outside of Beamfeed, Python and packages that led to it."""
     message = error.args[0] if isinstance(error, KeyError) and len(error.args) == 1 else error
-    text = next((line.strip() for line in str(message).splitlines() if line.strip()), "")
+    lines = [line for one in str(message).splitlines() if (line := _STYLE.sub("", one).strip())]
+    text = next((line for line in lines if not line.startswith("Exception encountered when calling")), "")
     if text == "in user code:" and (cause := _CAUSE.search(str(error))):  # of a graph: the stack, then the error
         text = cause[1].removeprefix(f"{type(error).__name__}: ")
     if isinstance(error, SyntaxError):

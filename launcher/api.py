@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import yaml
 
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.variables import escaped
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.errors import JobFailed, UserError
@@ -134,5 +135,6 @@ def _job_file(job: str | os.PathLike[str] | Job) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="beamfeed-job-") as folder:
         path = os.path.join(folder, f"{job.name}.yaml")
         with open(path, "w", encoding="utf-8") as file:
-            yaml.safe_dump(job.model_dump(mode="json", by_alias=True, exclude_unset=True), file, sort_keys=False)
+            data = job.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            yaml.safe_dump(escaped(data), file, sort_keys=False)
         yield path

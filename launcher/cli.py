@@ -5,14 +5,17 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from beamfeed.contract import streams
-from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError, failure_of, near_miss
+from beamfeed.contract.arguments import Parser, from_zero, positive, seconds, steps
+from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.verbosity import set_verbosity
+from beamfeed.launcher.completion import SHELLS
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 
 INTERRUPTED = 130
+BEFORE = "beamfeed: "  # each message on stderr
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,17 +28,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         from beamfeed.launcher import commands
 
         return streams.flushed(int(getattr(commands, args.call)(args)))
-    except (UserError, JobFailed, OSError) as error:  # of the machine: a full disk, a folder that may not be read
-        failure = failure_of(error)
-        _complain(failure.message)
+    except Exception as error:
+        code = complain(error, FailureLog(), BEFORE)
         if args.json:
+            from beamfeed.contract.errors import failure_of
             from beamfeed.contract.events import tell_event
 
-            tell_event("error", message=failure.message, code=failure.code)
-            return streams.flushed(failure.code)
-        return failure.code
-    except KeyboardInterrupt:
-        print("beamfeed: interrupted", file=sys.stderr)
+            tell_event("error", message=failure_of(error).message, code=code)
+        return streams.flushed(code)
+    except KeyboardInterrupt as error:
+        told = f": {error}" if str(error) else ""
+        print(f"{BEFORE}interrupted{told}", file=sys.stderr)
         return INTERRUPTED
 
 
@@ -45,15 +48,11 @@ def parse_args(argv: Sequence[str]) -> argparse.Namespace:
     own, beam_options = split_beam_options(argv)
     args, unknown = parser.parse_known_args(own)
     if unknown:
-        name = unknown[0].partition("=")[0]
-        known = args.parser._option_string_actions
-        parser.error(
-            f"{args.command}: {name}: there is no such option{near_miss(name, list(known))}"
-            if name.startswith("-")
-            else f"{args.command}: {name!r} is one argument too many"
-        )
+        args.parser.refuse(unknown, args.command)
     if beam_options and PREPROCESS not in getattr(args, "stages", ()):
         parser.error(f"options after -- are for Beam, which {args.command} does not run")
+    if getattr(args, "once", None) and not (args.restart or args.from_step):
+        args.parser.error(f"--once {args.once}: goes with --restart or --from-step, whose start it names")
     args.beam_options = beam_options
     return args
 
@@ -64,16 +63,18 @@ def split_beam_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(argv[:at]), list(argv[at + 1 :])
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """The parser of the whole command line."""
-    parser = _Parser(
+    parser = Parser(
         prog="beamfeed",
         description="From a bucket of raw asset files to a trained TensorFlow model.",
-        epilog="example: beamfeed run examples/fleet.yaml",
+        example="beamfeed run examples/fleet.yaml",
+        before=BEFORE,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
+    _init_command(commands)
     both = _job_command(
         commands,
         "run",
@@ -99,19 +100,21 @@ def build_parser() -> argparse.ArgumentParser:
         start = command.add_mutually_exclusive_group()
         start.add_argument("--restart", action="store_true", help="train from the start, not from the last checkpoint")
         start.add_argument(
-            "--from-step", type=_positive, metavar="N", help="train from the checkpoint of this step, not from the last"
+            "--from-step", type=positive, metavar="N", help="train from the checkpoint of this step, not from the last"
         )
         command.add_argument(
             "--once", metavar="NAME", help="with one of these: a start of this name that was done is not done again"
         )
         command.add_argument(
             "--profile-steps",
-            type=_steps,
+            type=steps,
             metavar="A-B",
             help="record the steps A to B for a profile in TensorBoard",
         )
     train.add_argument("--find-lr", action="store_true", help="try learning rates, print what to set, and train not")
     train.add_argument("--list-checkpoints", action="store_true", help="print the steps for --from-step, and train not")
+
+    _check_command(commands)
 
     stop = _command(commands, "cancel", "cancel", "stop what a job runs in a cloud", "beamfeed cancel job.yaml")
     stop.add_argument("job", metavar="JOB", help="the job file, local or gs://")
@@ -121,8 +124,10 @@ def build_parser() -> argparse.ArgumentParser:
     look = _command(
         commands, "inspect", "inspect", "show what is in a dataset", "beamfeed inspect out/data --windows 2"
     )
-    look.add_argument("dataset", metavar="DATASET", help="the folder that holds manifest.json (output.path of the job)")
-    look.add_argument("--windows", type=_positive, metavar="N", help="print the first N windows")
+    look.add_argument("dataset", metavar="DATASET|JOB", help="the folder that holds manifest.json, or the job file")
+    look.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as in beamfeed run; of a JOB")
+    look.add_argument("--picture", metavar="FILE.png", help="draw a record into this file")
+    look.add_argument("--windows", type=positive, metavar="N", help="print the first N windows")
     look.add_argument("--verify", action="store_true", help="read every shard and compare it with the manifest")
 
     feed = _command(
@@ -132,14 +137,16 @@ def build_parser() -> argparse.ArgumentParser:
         "measure how fast a dataset feeds a training run, and what limits",
         "beamfeed profile out/data --job job.yaml",
     )
-    feed.add_argument("dataset", metavar="DATASET", help="the folder that holds manifest.json (output.path of the job)")
+    feed.add_argument(
+        "dataset", metavar="DATASET|JOB", help="the folder that holds manifest.json, or the job file, measured as --job"
+    )
     feed.add_argument("--job", metavar="JOB", help="measure the training steps of this job file's model, too")
     feed.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="as in beamfeed run; goes with --job"
     )
-    feed.add_argument("--batch", type=_positive, metavar="N", help="windows in a batch (the job's, or 256)")
-    feed.add_argument("--shuffle", type=int, metavar="N", help="windows mixed at a time (the job's, or 10000)")
-    feed.add_argument("--seconds", type=float, metavar="S", help="of each of about 22 measurements (2)")
+    feed.add_argument("--batch", type=positive, metavar="N", help="windows in a batch (the job's, or 256)")
+    feed.add_argument("--shuffle", type=from_zero, metavar="N", help="windows mixed at a time (the job's, or 10000)")
+    feed.add_argument("--seconds", type=seconds, metavar="S", help="of each of about 22 measurements (2)")
     feed.add_argument("--out", metavar="DIR", help="write profile.png and profile.json into this folder")
 
     _command(
@@ -149,12 +156,36 @@ def build_parser() -> argparse.ArgumentParser:
         "print the JSON Schema of the job file, for editors",
         "beamfeed schema > job.schema.json",
     )
+    _completion_command(commands, parser)
     return parser
 
 
-def _job_command(
-    commands: Any, name: str, stages: tuple[str, ...], about: str, example: str
-) -> argparse.ArgumentParser:
+def _completion_command(commands: Any, parser: Parser) -> None:
+    shells = _command(
+        commands,
+        "completion",
+        "completion",
+        "print a script that lets a shell complete commands and options",
+        'eval "$(beamfeed completion bash)"',
+    )
+    shells.add_argument("shell", metavar="SHELL", choices=SHELLS, help=" or ".join(SHELLS))
+    shells.set_defaults(whole=parser)
+
+
+def _init_command(commands: Any) -> None:
+    start = _command(
+        commands,
+        "init",
+        "init",
+        "look at files and write a first job file for them, with comments",
+        "beamfeed init data/fleet --out job.yaml",
+    )
+    start.add_argument("folder", metavar="FOLDER", help="the folder of the files, a glob or a file, local or gs://")
+    start.add_argument("--out", metavar="JOB", help="the job file to write; without it, it is printed")
+    start.add_argument("--force", action="store_true", help="write over a job file that is there")
+
+
+def _job_command(commands: Any, name: str, stages: tuple[str, ...], about: str, example: str) -> Parser:
     command = _command(commands, name, "run", about, example)
     command.set_defaults(stages=stages)
     command.add_argument("job", metavar="JOB", help="the job file, local or gs://")
@@ -170,22 +201,28 @@ def _job_command(
     return command
 
 
-def _max_assets(command: argparse.ArgumentParser) -> None:
+def _check_command(commands: Any) -> None:
+    command = _command(
+        commands,
+        "check",
+        "check",
+        "tell what a job would do, and whether it can; nothing is written",
+        "beamfeed check job.yaml --set windows.length=64",
+    )
+    command.add_argument("job", metavar="JOB", help="the job file, local or gs://")
+    command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as in beamfeed run")
+    command.add_argument("--full", action="store_true", help="read all files, however large they are")
+    _max_assets(command)
+
+
+def _max_assets(command: Parser) -> None:
     command.add_argument(
         "--max-assets",
-        type=_positive,
+        type=positive,
         metavar="N",
         help="a smoke test on N assets, in folders of its own: ...-N-assets",
     )
     command.add_argument("--prune", action=_Renamed, new="--max-assets", help=argparse.SUPPRESS)
-
-
-class _Parser(argparse.ArgumentParser):
-    """Tells a mistake in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        _complain(f"{message} (try {self.prog} --help)")
-        self.exit(USER_MISTAKE)
 
 
 class _Renamed(argparse.Action):
@@ -199,35 +236,22 @@ class _Renamed(argparse.Action):
         parser.error(f"{self.option_strings[0]} is now called {self._new}")
 
 
-def _command(commands: Any, name: str, call: str, about: str, example: str) -> argparse.ArgumentParser:
-    command: argparse.ArgumentParser = commands.add_parser(
-        name, help=about, description=about[0].upper() + about[1:] + ".", epilog=f"example: {example}"
+def _command(commands: Any, name: str, call: str, about: str, example: str) -> Parser:
+    command: Parser = commands.add_parser(
+        name, help=about, description=about[0].upper() + about[1:] + ".", example=example, before=BEFORE
     )
     command.set_defaults(call=call, parser=command)
     _common_options(command)
     return command
 
 
-def _common_options(command: argparse.ArgumentParser) -> None:
+def _common_options(command: Parser) -> None:
     """What every command understands, alike."""
     told = command.add_argument_group("what is told")
     much = told.add_mutually_exclusive_group()
     much.add_argument("-q", "--quiet", action="store_true", help="tell only errors, and the answer that was asked for")
     much.add_argument("-v", "--verbose", action="store_true", help="tell also what is logged (level INFO)")
     told.add_argument("--json", action="store_true", help="tell it to programs: a JSON object a line, on stdout")
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)
-
-
-def _steps(text: str) -> str:
-    first, _, last = text.partition("-")
-    if not (first.isdecimal() and (last or first).isdecimal() and 1 <= int(first) <= int(last or first)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not like 100-110, the first and the last step")
-    return text
 
 
 class _Version(argparse.Action):
@@ -252,11 +276,6 @@ def _end_on_signals() -> None:
             signal.signal(number, leave)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _complain(message: str) -> None:
-    for line in message.splitlines():
-        print(f"beamfeed: {line}", file=sys.stderr)
 
 
 if __name__ == "__main__":

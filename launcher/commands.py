@@ -4,21 +4,34 @@ import argparse
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 
+from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.dataset.result import read_result
+from beamfeed.contract.dataset.review import read_review
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.verbosity import note
+from beamfeed.launcher.completion import completion_script
+from beamfeed.launcher.data_facts import read_facts
 from beamfeed.launcher.display import Display, choose
-from beamfeed.launcher.job import job_model
 from beamfeed.launcher.outcome import outcome
-from beamfeed.launcher.plan import Plan, load_for_plan, make_plan
+from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, make_plan
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.run import cancel_job, describe_plan, plan_values, run_plan
-from beamfeed.launcher.stage import PREPROCESS, TRAIN
+from beamfeed.launcher.schema import job_schema
+from beamfeed.launcher.stage import CHECK, PREPROCESS, PROGRAMS, TRAIN
 from beamfeed.launcher.summary import summary
+
+
+def init(args: argparse.Namespace) -> int:
+    """Writes a first job file, in a process of its own: it reads files as preprocessing does."""
+    command = [sys.executable, "-m", "beamfeed.pipelines.suggest_job"]
+    command += [f"--out={args.out}"] if args.out is not None else []
+    command += [f"--{name}" for name in ("force", "quiet", "json") if getattr(args, name, False)]
+    return run_together("init", [Process((*command, "--", args.folder), {})])
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,14 +70,37 @@ def _summarize(args: argparse.Namespace, plan: Plan, seconds: dict[str, float], 
     train = job.train if TRAIN in args.stages else None
     result = read_result(train.workdir) if train else None
     floor = read_result(RunLayout(train.workdir).floor) if train and train.floor else None
-    display.summary(summary(job, manifest, result, seconds, floor), outcome(job, manifest, result, seconds))
+    review = read_review(train.workdir, result.fingerprint) if train and result else None
+    facts = read_facts(job.output.path, manifest) if manifest else None
+    table = summary(job, manifest, result, seconds, floor, review, facts, named_again(args))
+    display.summary(table, outcome(job, manifest, result, seconds))
+
+
+def check(args: argparse.Namespace) -> int:
+    """Says what a job would do, in a process of its own: it reads the files as preprocessing does."""
+    job, overrides = load_for_plan(args.job, args.set, args.max_assets)
+    check_backends(job, (PREPROCESS, TRAIN) if job.train is not None else (PREPROCESS,))
+    command = [sys.executable, "-m", PROGRAMS[CHECK], "--job", args.job]
+    for override in overrides:
+        command += ["--set", override]
+    for name in ("full", "json"):
+        if getattr(args, name, False):
+            command.append(f"--{name}")
+    return run_together("check", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
+
+
+def named_again(args: argparse.Namespace) -> str:
+    """The job of a command line, with its overrides, for a shell."""
+    overrides = [part for override in args.set for part in ("--set", override)]
+    pruned = [] if args.max_assets is None else ["--max-assets", str(args.max_assets)]
+    return shlex.join([args.job, *overrides, *pruned])
 
 
 def list_checkpoints(args: argparse.Namespace) -> int:
     """Shows what a training run can go back to, in a process of its own: it needs TensorFlow."""
     job, _ = load_for_plan(args.job, args.set, args.max_assets)
     if job.train is None:
-        raise UserError(f"{args.job}: train: is missing")
+        raise UserError(f"{args.job}: train: is missing, it must be a mapping, such as {Train.example}")
     more = ("--json",) if args.json else ()
     command = (sys.executable, "-m", "beamfeed.trainer.tools.list_checkpoints", job.train.workdir, *more)
     return run_together("list", [Process(command, {"TF_CPP_MIN_LOG_LEVEL": "2"})])
@@ -74,7 +110,7 @@ def find_learning_rate(args: argparse.Namespace) -> int:
     """Tries learning rates, in a process of its own: it needs TensorFlow."""
     job, overrides = load_for_plan(args.job, args.set, args.max_assets)
     if job.train is None:
-        raise UserError(f"{args.job}: train: is missing")
+        raise UserError(f"{args.job}: train: is missing, it must be a mapping, such as {Train.example}")
     for name in ("restart", "from_step", "profile_steps", "once"):
         if getattr(args, name):
             raise UserError(
@@ -101,31 +137,57 @@ def cancel(args: argparse.Namespace) -> int:
     return 0
 
 
+def find_dataset(path: str, overrides: Sequence[str]) -> tuple[str, str | None]:
+    """The folder of the dataset that a command line names, and the job file, where it names one that trains.
+
+    Raises:
+      UserError: if there are overrides without a job file, or the job file is wrong.
+    """
+    if not path.endswith((".yaml", ".yml")):
+        if overrides:
+            raise UserError(f"--set {overrides[0]}: replaces a key of a job file, and {path} is none")
+        return path, None
+    job, _ = load_for_plan(path, overrides, None)
+    return job.output.path, path if job.train else None
+
+
 def inspect(args: argparse.Namespace) -> int:
     """Shows a dataset, in a process of its own: it needs TensorFlow."""
-    command = [sys.executable, "-m", "beamfeed.trainer.tools.inspect_dataset", args.dataset]
+    dataset, _ = find_dataset(args.dataset, args.set)
+    command = [sys.executable, "-m", "beamfeed.trainer.tools.inspect_dataset", dataset]
     if args.windows is not None:
         command += ["--windows", str(args.windows)]
+    if args.picture is not None:
+        command += ["--picture", args.picture]
     if args.verify:
         command += ["--verify"]
+    if args.json:
+        command += ["--json"]
     return run_together("inspect", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
 
 def profile(args: argparse.Namespace) -> int:
     """Measures the feeding of a dataset, in a process of its own: it needs TensorFlow."""
-    command = [sys.executable, "-m", "beamfeed.trainer.tools.profile_dataset", args.dataset]
+    dataset, job = find_dataset(args.dataset, ()) if args.job else find_dataset(args.dataset, args.set)
+    command = [sys.executable, "-m", "beamfeed.trainer.tools.profile_dataset", dataset]
     for name in ("job", "batch", "shuffle", "seconds", "out"):
-        value = getattr(args, name)
+        value = (args.job or job) if name == "job" else getattr(args, name)
         if value is not None:
             command += [f"--{name}", str(value)]
-    for override in args.set:
+    for override in args.set if args.job or job else ():
         command += ["--set", override]
+    if args.json:
+        command += ["--json"]
     return run_together("profile", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
 
 def schema(args: argparse.Namespace) -> int:
     """Prints the JSON Schema of a job file."""
-    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    whole = {**dialect, **job_model().model_json_schema(by_alias=True)}
-    print(json.dumps(whole, indent=None if args.json else 2))
+    print(json.dumps(job_schema(), indent=None if args.json else 2))
+    return 0
+
+
+def completion(args: argparse.Namespace) -> int:
+    """Prints the completion script of a shell."""
+    print(completion_script(args.whole, args.shell))
     return 0

@@ -13,6 +13,8 @@ import yaml
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.train import Train
+from beamfeed.contract.dataset.batches import fit_batch
+from beamfeed.contract.dataset.checkpoints import check_step, find_progress
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.limits import check_complete
@@ -67,11 +69,11 @@ def make_plan(
     job, overrides = load_for_plan(job_path, overrides, max_assets)
     if TRAIN in names and job.train is None:
         raise UserError(f"{job_path}: train: is missing; 'beamfeed preprocess {job_path}' needs none")
-    for name in names:
-        launch = job.launch.preprocess if name == PREPROCESS else job.launch.train
-        backends()[launch.backend].check(job, name)
+    if from_step is not None and once is None and job.train is not None:  # of a start with a name, it may be done
+        check_step(RunLayout(job.train.workdir).checkpoints, from_step)
+    check_backends(job, names)
     files, empty = find_files(job)
-    published, old = find_replaceable(job.output.path)
+    published, old = _find_replaceable(job)
     if empty and (PREPROCESS in names or published is None):
         raise UserError(f"source.files: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
     # Training needs only the dataset: its input may have gone, or be on another machine.
@@ -93,11 +95,22 @@ def make_plan(
         if job.train.floor:
             more = floor_overrides(job.train)
             floor = load_job(job_path, [*overrides, *more])
-            stages.append(train_stage(floor, (*arguments, *_as_arguments(more), *named), data, start, name=FLOOR))
+            stages.append(
+                train_stage(
+                    _fitted(floor, complete), (*arguments, *_as_arguments(more), *named), data, start, name=FLOOR
+                )
+            )
         start = start if from_step is None else f"--from-step={from_step}"
         recorded = () if profile_steps is None else (f"--profile-steps={profile_steps}",)
-        stages.append(train_stage(job, (*arguments, *named, *recorded), data, start))
+        stages.append(train_stage(_fitted(job, complete), (*arguments, *named, *recorded), data, start))
     return Plan(job, job_path, tuple(stages))
+
+
+def check_backends(job: Job, names: Sequence[str]) -> None:
+    """Raises UserError where what is to run a stage cannot."""
+    for name in names:
+        launch = job.launch.preprocess if name == PREPROCESS else job.launch.train
+        backends()[launch.backend].check(job, name)
 
 
 def load_for_plan(job_path: str, overrides: Sequence[str], max_assets: int | None) -> tuple[Job, list[str]]:
@@ -175,6 +188,13 @@ def preprocess_stage(
     )
 
 
+def _fitted(job: Job, complete: Manifest | None) -> Job:
+    """The job as the trainer will train it, see `fit_batch`, by which it says what it finished."""
+    if complete is None or job.train is None:
+        return job
+    return fit_batch(job, complete.select(job.train.feed.where))
+
+
 def train_stage(job: Job, arguments: Sequence[str], data: str, start: str = "", name: str = TRAIN) -> Stage:
     """The stage that trains on the dataset with the fingerprint `data`; `start` is an option that says where from."""
     launch, train = job.launch.train, job.train
@@ -201,6 +221,9 @@ def train_stage(job: Job, arguments: Sequence[str], data: str, start: str = "", 
 def _training_state(train: Train, data: str) -> tuple[bool, str]:
     """Whether the training run is finished, and why or why not."""
     result, workdir = read_result(train.workdir), train.workdir
+    if result is None and (found := _begun(train, data)):
+        step, epoch = found
+        return False, f"continuing {workdir} at step {step:,} (epoch {epoch:,} of {train.epochs:,})"
     if result is None:
         return False, f"no finished training run in {workdir}"
     if result.fingerprint != run_fingerprint(train, data):
@@ -214,6 +237,25 @@ def _training_state(train: Train, data: str) -> tuple[bool, str]:
     if early is not None and result.stale >= early.patience:
         return True, f"stopped early after {epochs} epochs in {workdir}"
     return False, f"{epochs} of {train.epochs} epochs in {workdir}"
+
+
+def _find_replaceable(job: Job) -> tuple[Manifest | None, str | None]:
+    """As `find_replaceable`, of the job's dataset."""
+    try:
+        return find_replaceable(job.output.path)
+    except UserError as error:
+        raise UserError(f"output.path: {error}") from None
+
+
+def _begun(train: Train, data: str) -> tuple[int, int] | None:
+    """The step and the epoch of the newest checkpoint, where the folder holds this training run, unfinished."""
+    names = RunLayout(train.workdir)
+    try:
+        run = json.loads(storage.read_text(names.run))
+    except (OSError, ValueError):
+        return None
+    same = isinstance(run, dict) and run.get("fingerprint") == run_fingerprint(train, data)
+    return find_progress(names.checkpoints) if same else None
 
 
 def _why_preprocess(job: Job, published: Manifest | None, old: str | None, fingerprint: str) -> str:

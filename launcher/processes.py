@@ -19,7 +19,6 @@ from typing import IO
 POLL_SECONDS = 0.05
 SETTLE_SECONDS = 1.0  # from the first failure: a worker may fail because of another that is slower to end
 GRACE_SECONDS = 3.0  # from SIGTERM to SIGKILL, of those whose group has failed
-TAIL_LINES = 20
 TAIL_BYTES = 64 * 1024
 JOB_FAILED, USER_MISTAKE = 1, 2  # exit codes of commands that have told why in one line
 
@@ -93,8 +92,8 @@ def run_together(
     """Runs all processes to their end and returns the exit code of the first that failed, or 0.
 
     The first process is the chief: its output goes to the terminal, or to `output`. Of another
-    one that fails, the end of its log is shown on stderr. `watch` is entered
-    while they run. Whoever ends this by an exception, such as that of Ctrl-C, gives
+    one that fails, the last line of its log is shown on stderr, and where the log is. `watch` is
+    entered while they run. Whoever ends this by an exception, such as that of Ctrl-C, gives
     them `grace` seconds to end by themselves.
     """
     output = output or Output()
@@ -113,12 +112,14 @@ def _settle(running: Sequence[Running], first: Running, output: Output) -> int:
     # All workers find a mistake of the user's; the chief has told it on the terminal.
     mistaken = [one for one in running if one in failed and one.code == USER_MISTAKE]
     if mistaken:
-        _show(_tail(mistaken[0])[-1:])
+        _show(_last_line(mistaken[0]))
         return USER_MISTAKE
-    for one in failed:
-        if one.log or one.code != JOB_FAILED:
-            tail = _tail(one) if one is first else []
-            _show([f"beamfeed: {_describe(one)}{':' if tail else ''}", *tail])
+    told = [one for one in failed if one.log or one.code != JOB_FAILED]
+    if told:
+        _show([f"beamfeed: {_describe(told[0])}", *_last_line(told[0])])
+    if others := told[1:]:
+        more = f", and {len(others) - 1} more" if len(others) > 1 else ""
+        _show([f"beamfeed: {_describe(others[0])}{more}"])
     # A job that failed takes its workers with it, which then miss each other.
     return JOB_FAILED if any(one.code == JOB_FAILED for one in failed) else first.code or 0
 
@@ -217,6 +218,8 @@ def _wait_for_all(running: Sequence[Running], seconds: float) -> None:
 
 def _describe(one: Running) -> str:
     how = f"was ended by {signal.Signals(one.signal).name}" if one.signal else f"ended with exit code {one.code}"
+    if one.signal == signal.SIGKILL:
+        how += ", as a system does that runs out of memory"
     return f"{one.title} {how}" + (f"; its log is {one.process.log}" if one.log else "")
 
 
@@ -225,11 +228,11 @@ def _show(lines: Sequence[str]) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _tail(one: Running) -> list[str]:
-    """The last lines of a process's log that are not empty; none where the terminal has shown them."""
+def _last_line(one: Running) -> list[str]:
+    """The last line of a process's log that is not empty; none where the terminal has shown it."""
     if one.log is None:
         return []
     one.log.seek(0, os.SEEK_END)
     one.log.seek(max(0, one.log.tell() - TAIL_BYTES))
     lines = one.log.read().decode("utf-8", errors="replace").splitlines()
-    return [line for line in lines if line.strip()][-TAIL_LINES:]
+    return [line for line in lines if line.strip()][-1:]

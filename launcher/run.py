@@ -94,6 +94,8 @@ def plan_values(plan: Plan) -> dict[str, Any]:
 def describe_plan(plan: Plan) -> str:
     """What `--dry-run` prints: each stage, whether it is complete and why, and its commands."""
     lines = [f"job {plan.job.name} ({plan.job_path})"]
+    if any(stage.name == PREPROCESS and not stage.complete for stage in plan.stages):
+        lines.append(f"no file of the input was opened; 'beamfeed check {plan.job_path}' looks into them")
     for stage in plan.stages:
         state = "complete" if stage.complete else "to do"
         lines += ["", f"{stage.name}: {state}: {stage.reason}"]

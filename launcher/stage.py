@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 
 PREPROCESS, TRAIN, FLOOR = "preprocess", "train", "floor"
-PROGRAMS = {PREPROCESS: "beamfeed.pipelines.preprocess", TRAIN: "beamfeed.trainer.main"}  # modules for `python -m`
+CHECK = "check"  # looks at a job, and is no stage of it
+PROGRAMS = {  # modules for `python -m`
+    PREPROCESS: "beamfeed.pipelines.preprocess",
+    TRAIN: "beamfeed.trainer.main",
+    CHECK: "beamfeed.pipelines.check",
+}
 
 
 @dataclass(frozen=True)

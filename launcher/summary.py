@@ -1,13 +1,20 @@
 """What a run has made, as a table for the terminal."""
 
+import math
+import shlex
 from collections.abc import Mapping, Sequence
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult
+from beamfeed.contract.dataset.review import Measured, Review
+from beamfeed.contract.sizes import size_text
+from beamfeed.launcher.data_facts import REASONS, Facts, drifts
+from beamfeed.launcher.findings import findings
 
 Row = tuple[str, ...]
+SHOWN = 5  # assets
 
 
 def summary(
@@ -16,8 +23,11 @@ def summary(
     result: TrainResult | None,
     seconds: Mapping[str, float],
     floor: TrainResult | None = None,
+    review: Review | None = None,
+    facts: Facts | None = None,
+    named: str = "JOB",
 ) -> str:
-    """The table: the dataset by split, then the training run.
+    """The table: the dataset by split, then the training run, what is to be thought of it, and what can be done next.
 
     Args:
       job: the job that ran
@@ -25,17 +35,25 @@ def summary(
       result: of the training run; None leaves that part out
       seconds: that each stage took in this run; without those that were complete before
       floor: of the training run of its linear floor, where there is one
+      review: of the training run; None leaves that part out
+      facts: of the dataset; None leaves them out
+      named: how commands name the job, with its overrides
     """
     parts = []
     if manifest is not None:
-        parts += [_dataset(job, manifest, seconds.get("preprocess")), "", _splits(manifest)]
+        parts += [_dataset(job, manifest, seconds.get("preprocess"), facts), "", _splits(manifest)]
     if result is not None and job.train is not None:
         parts += [""] if parts else []
-        parts += [_training(RunLayout(job.train.workdir), result, seconds.get("train"), floor)]
-    return "\n".join(parts)
+        layout = RunLayout(job.train.workdir)
+        parts += [_training(layout, result, seconds.get("train"), floor)]
+        parts += [] if review is None else _reviewed(layout, review)
+    told = [] if manifest is None else drifts(manifest)
+    told += [] if result is None else findings(result, review, named)
+    parts += [""] * bool(told) + [f"note: {line}" for line in told]
+    return "\n".join([*parts, "", _next(job, manifest, result, named)])
 
 
-def _dataset(job: Job, manifest: Manifest, seconds: float | None) -> str:
+def _dataset(job: Job, manifest: Manifest, seconds: float | None, facts: Facts | None) -> str:
     counts = manifest.counts
     rejected = f" ({counts.rejected_assets:,} rejected)" if counts.rejected_assets else ""
     shards = sum(len(split.shards) for split in manifest.splits.values())
@@ -46,9 +64,29 @@ def _dataset(job: Job, manifest: Manifest, seconds: float | None) -> str:
             ("assets", f"{counts.assets:,}{rejected}"),
             ("rows", f"{counts.rows_read:,}"),
             ("shards", f"{shards:,}, {size_text(size)}"),
+            *([] if facts is None else _facts(job, manifest, facts)),
             ("preprocess", _duration(seconds)),
         ]
     )
+
+
+def _facts(job: Job, manifest: Manifest, facts: Facts) -> list[tuple[str, str]]:
+    """What was set aside and why, and what was filled."""
+    rows = []
+    if facts.rejects is not None:
+        counts = manifest.counts
+        found = {"asset": counts.rejected_assets, "file": counts.rejected_files, "row": counts.rejected_rows}
+        told = ", ".join(f"{count:,} {what}{'s' * (count > 1)}" for what, count in found.items() if count)
+        rows.append(("set aside", f"{told}; why: {facts.rejects}"))
+        rows += [("", f"{count:,} x {reason}") for reason, count in facts.reasons[:REASONS]]
+        if more := sum(count for _, count in facts.reasons[REASONS:]):
+            rows.append(("", f"{more:,} x other reasons"))
+    if facts.missing:
+        missing = sum(facts.missing.values())
+        most, count = next(iter(facts.missing.items()))
+        share = f"{missing:,} of {facts.cells:,} cells of training rows ({100 * missing / facts.cells:.2g} %)"
+        rows.append(("missing", f"{share}, {most} {count:,}; prepare.missing.fill: {job.prepare.missing.fill}"))
+    return rows
 
 
 def _splits(manifest: Manifest) -> str:
@@ -56,8 +94,12 @@ def _splits(manifest: Manifest) -> str:
     for name, split in manifest.splits.items():
         numbers = [f"{n:,}" for n in (split.assets, split.windows, split.records, len(split.shards))]
         rows.append((name, *numbers, size_text(split.bytes)))
+    return "\n".join(_table(rows))
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(_aligned(row, widths) for row in rows)
+    return [_aligned(row, widths) for row in rows]
 
 
 def _aligned(row: Row, widths: Sequence[int]) -> str:
@@ -74,7 +116,7 @@ def _training(layout: RunLayout, result: TrainResult, seconds: float | None, flo
         *([("steps", f"{result.steps:,}")] if result.steps else []),
         ("workers", str(result.workers)),
         ("train loss", f"{_loss(result.first_loss)} -> {_loss(result.last_loss)}"),
-        ("best loss", _numbers(result.best_loss, result.metrics)),
+        (_best_label(result), _numbers(result.best_loss, result.metrics)),
         ("test loss", _numbers(result.test_loss, result.test_metrics)),
         *([] if floor is None else _floor(floor)),
         *([] if result.watched == "loss" else [("watched", f"{_name(result.watched)} {_loss(result.best)}")]),
@@ -86,6 +128,12 @@ def _training(layout: RunLayout, result: TrainResult, seconds: float | None, flo
     return _pairs(rows)
 
 
+def _best_label(result: TrainResult) -> str:
+    """`best eval loss (epoch 20)`."""
+    epoch = "" if result.best_epoch is None else f" (epoch {result.best_epoch:,})"
+    return f"best {result.best_split} loss{epoch}"
+
+
 def _floor(floor: TrainResult) -> list[tuple[str, str]]:
     """What a linear model reaches on the same."""
     return [
@@ -94,19 +142,47 @@ def _floor(floor: TrainResult) -> list[tuple[str, str]]:
     ]
 
 
-def size_text(size: float) -> str:
-    """Bytes for people: 812 B, 3.4 MB."""
-    if size < 1000:
-        return f"{size:.0f} B"
-    for unit in ("kB", "MB", "GB"):
-        size /= 1000
-        if size < 1000:
-            return f"{size:.1f} {unit}"
-    return f"{size / 1000:.1f} TB"
+def _reviewed(layout: RunLayout, review: Review) -> list[str]:
+    """The model's losses and metrics beside those of what costs nothing, and the worst assets, for each split."""
+    parts = []
+    for split, found in review.splits.items():
+        of = "" if found.windows == found.of else f" of {found.of:,}"
+        lines = [("the model", found.model), *sorted(found.guesses.items(), key=_by_loss)]
+        names = list(found.model)
+        rows: list[Row] = [
+            (f"on {split}, {found.windows:,}{of} windows", *map(_name, names)),
+            *(("  " + name, *(_loss(one.get(key)) for key in names)) for name, one in lines),
+        ]
+        parts += ["", *_table(rows), *("  " + line for line in found.skipped)]
+        if found.assets > 1:
+            worst = ", ".join(f"{one.asset} {_loss(one.loss)}" for one in found.worst[:SHOWN])
+            parts.append(f"  worst of {found.assets:,} assets: {worst}; all: {layout.assets}")
+    return parts
+
+
+def _by_loss(one: tuple[str, Measured]) -> float:
+    loss = one[1].get("loss")
+    return math.inf if loss is None else loss
+
+
+def _next(job: Job, manifest: Manifest | None, result: TrainResult | None, named: str) -> str:
+    """Commands that come to mind now."""
+    rows = []
+    if manifest is not None:
+        rows.append(("look at it", f"beamfeed inspect {shlex.quote(job.output.path)}"))
+    if result is None and job.train is not None:
+        rows.append(("train", f"beamfeed train {named}"))
+    if result is not None and job.train is not None:
+        if "tensorboard" in job.train.writers:
+            rows.append(("curves", f"tensorboard --logdir {shlex.quote(RunLayout(job.train.workdir).tensorboard)}"))
+        if result.stale == 0 and not result.stopped_early and result.epochs:
+            rows.append(("go on", f"beamfeed train {named} --set train.epochs={2 * result.epochs}"))
+    return _pairs(rows)
 
 
 def _pairs(rows: Sequence[tuple[str, str]]) -> str:
-    return "\n".join(f"{name:<12}  {value}" for name, value in rows)
+    width = max(12, *(len(name) for name, _ in rows))
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
 def _duration(seconds: float | None) -> str:

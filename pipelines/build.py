@@ -20,8 +20,8 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.fleet import ChooseNames, DecideFleet, Fleet
-from beamfeed.transforms.notes import SumUp
+from beamfeed.transforms.decide import ChooseNames, DecideFleet
+from beamfeed.transforms.fleet import Fleet
 from beamfeed.transforms.publish import Publish
 from beamfeed.transforms.records.shard_plan import ShardPlan, Sized, plan_shards
 from beamfeed.transforms.records.tfrecord import WriteToTFRecord, Written
@@ -41,6 +41,7 @@ from beamfeed.transforms.sources.checking import (
 )
 from beamfeed.transforms.statistics.sums import CountRows
 from beamfeed.transforms.statistics.transform_fn import WriteTransformFn
+from beamfeed.transforms.sum_up import SumUp
 
 
 @dataclass(frozen=True)

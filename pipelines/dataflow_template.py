@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.pipelines import preprocess
-from beamfeed.pipelines.failure_log import FailureLog
+from beamfeed.pipelines.arguments import shown_help
 from beamfeed.pipelines.preprocess import TEMPLATE
 
 FAILED, MISTAKE = 1, 2  # exit codes
@@ -94,7 +95,11 @@ def explain(error: Exception) -> tuple[int, str] | None:
 
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
     """Submits a job and returns the exit code."""
-    given = arguments(sys.argv[1:] if argv is None else argv, os.environ)
+    argv = sys.argv[1:] if argv is None else argv
+    needed = "--project=my-project --region=europe-west1 --temp_location=gs://bucket/tmp"
+    if shown_help(argv, "beamfeed.pipelines.dataflow_template", "Submits preprocessing to Dataflow.", needed):
+        return 0
+    given = arguments(argv, os.environ)
     if TEMPLATE not in os.environ:
         logging.disable()  # what matters comes back as an exception; the logs of a template are for the cloud
     log = FailureLog()
@@ -111,7 +116,7 @@ def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int
         if found is None:
             if TEMPLATE in os.environ:  # where nobody would find a file
                 raise
-            return preprocess.complain(error, log)
+            return complain(error, log)
         print(f"Dataflow: {found[1]}", file=sys.stderr)
         return found[0]
     return 0

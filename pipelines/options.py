@@ -3,6 +3,7 @@
 import argparse
 import io
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from difflib import get_close_matches
@@ -12,6 +13,7 @@ from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beamfeed.contract.errors import UserError, near_miss
+from beamfeed.pipelines.arguments import add_own
 
 OWN = ("--job", "--set")
 View = TypeVar("View", bound=PipelineOptions)
@@ -22,16 +24,7 @@ class JobOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
-        parser.add_argument("--job", required=False, help="The job file (YAML), local or gs://")
-        parser.add_argument(
-            "--set",
-            dest="overrides",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="Overrides a key of the job file, such as windows.stride=4. May be given again.",
-        )
-        parser.add_argument("--progress-dir", dest="progress_dir", help=argparse.SUPPRESS)
+        add_own(parser)
 
     def view_as(self, cls: type[View]) -> View:
         """As Beam's, which parses all flags again each time, some hundred times while a job is built."""
@@ -51,7 +44,8 @@ def usage_as_mistake() -> Iterator[None]:
     except SystemExit as error:
         if not error.code:  # --help
             raise
-        raise UserError(usage.getvalue().strip().splitlines()[-1].partition("error: ")[2]) from None
+        told = usage.getvalue().strip().splitlines()[-1].partition("error: ")[2]
+        raise UserError(re.sub(r"invalid int value: (.*)", r"\1 is not a whole number", told)) from None
 
 
 def read_options(argv: Sequence[str]) -> JobOptions:

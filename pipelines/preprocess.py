@@ -11,7 +11,6 @@ import logging
 import os
 import shutil
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
@@ -25,12 +24,13 @@ from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLa
 from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import leftovers, read_complete
 from beamfeed.contract.ending import Ending, leave
-from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError, failure_of
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
 from beamfeed.contract.verbosity import note
-from beamfeed.pipelines.failure_log import FailureLog, tell
+from beamfeed.pipelines.arguments import shown_help
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # How much TensorFlow asks of gs:// at once. By default 64 MB, which each open file then keeps in memory;
@@ -56,10 +56,14 @@ def list_source(job: Job) -> list[FileStat]:
     return files
 
 
-def check_output(output: str) -> None:
-    """Raises UserError if the folder holds something that is not a dataset."""
+def check_folder(output: str) -> None:
+    """Raises UserError if there is a file in the folder's place."""
     if not storage.is_remote(output) and os.path.exists(output) and not os.path.isdir(output):
         raise UserError(f"output.path: {output} is a file, it must be a folder")
+
+
+def check_output(output: str) -> None:
+    """Raises UserError if the folder holds something that is not a dataset."""
     others = [
         name
         for name in storage.list_folder(output)
@@ -109,6 +113,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     job = load_job(own.job, own.overrides)
     files = list_source(job)
     fingerprint = data_fingerprint(job, files)
+    check_folder(job.output.path)
     if is_done(job, fingerprint):
         return
     check_output(job.output.path)
@@ -209,23 +214,14 @@ def _log_level(level: int) -> Iterator[None]:
 
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
     """Runs or submits a job and returns the exit code."""
-    log = FailureLog()
+    given, log = sys.argv[1:] if argv is None else argv, FailureLog()
+    if shown_help(given, "beamfeed.pipelines.preprocess", "Writes the dataset of a job.", "--direct_num_workers=4"):
+        return 0
     try:
-        run(sys.argv[1:] if argv is None else argv, ending or Ending(), log)
+        run(given, ending or Ending(), log)
     except Exception as error:
         return complain(error, log)
     return 0
-
-
-def complain(error: Exception, log: FailureLog) -> int:
-    """Tells why a job ended, in one line, and returns the exit code."""
-    found = failure_of(error)
-    if found.code == USER_MISTAKE:
-        log.clear()
-    elif log or not isinstance(error, JobFailed | OSError):  # these say it all
-        log.write(traceback.format_exc())
-    tell(found.message, log)
-    return found.code
 
 
 def run_program(call: Callable[[Ending], int]) -> None:

@@ -4,15 +4,17 @@ import io
 import logging
 from typing import Any
 
+DPI = 140  # sharp when shown twice as large
 
-def figure(width: float) -> Any:
-    """An empty matplotlib figure, `width` inches by 4."""
+
+def figure(width: float, height: float) -> Any:
+    """An empty matplotlib figure of so many inches."""
     # The first one on a machine looks at all its fonts, and tells of it when that takes long.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=(width, 4), layout="constrained")
+    made = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(made)
     return made
 
@@ -20,5 +22,5 @@ def figure(width: float) -> Any:
 def png(figure: Any) -> bytes:
     """The bytes of the figure as a PNG file."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
+    figure.savefig(buffer, format="png", dpi=DPI)
     return buffer.getvalue()

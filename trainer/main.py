@@ -6,7 +6,6 @@ again, the training run goes on from its last checkpoint.
 """
 
 import argparse
-import logging
 import os
 import sys
 import time
@@ -14,35 +13,42 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from beamfeed.contract import streams
+from beamfeed.contract import storage, streams
+from beamfeed.contract.arguments import Parser, positive, steps
 from beamfeed.contract.cluster.environment import read_worker_info
 from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
+from beamfeed.contract.dataset.batches import check_split, fit_batch, tell_batch
+from beamfeed.contract.dataset.checkpoints import check_step
+from beamfeed.contract.dataset.goals import check_task
 from beamfeed.contract.dataset.initial import check_init
+from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.ending import leave
-from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.tracking import check_writers
-from beamfeed.contract.verbosity import is_quiet, note, set_up_logging
+from beamfeed.contract.verbosity import note, set_up_logging
 from beamfeed.trainer.cluster.rendezvous import Missing, resolve
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
 from beamfeed.trainer.feed.remote import set_reads
-from beamfeed.trainer.feed.sharding import check_split
 from beamfeed.trainer.loop.start import Start, parse_steps
 from beamfeed.trainer.loop.workdir import changes_of, find_finished, held, was_done
-from beamfeed.trainer.tasks.check import check_task
 
 LINGER_SECONDS = 1.0  # others may still be fetching from this worker what it told them last
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parses a command line."""
-    parser = argparse.ArgumentParser(prog="python -m beamfeed.trainer.main", description="Trains a model on a dataset.")
+    parser = Parser(
+        prog="python -m beamfeed.trainer.main",
+        description="Trains a model on a dataset, as one of the workers that the environment names.",
+        example="python -m beamfeed.trainer.main --job job.yaml --set train.epochs=3",
+    )
     parser.add_argument("--job", required=True, help="job file, local or gs://")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
     start = parser.add_mutually_exclusive_group()
@@ -51,11 +57,11 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         action="store_true",
         help="remove the checkpoints and results in train.workdir and start from the beginning",
     )
-    start.add_argument("--from-step", type=int, metavar="N", help="go back to the checkpoint of this step")
+    start.add_argument("--from-step", type=positive, metavar="N", help="go back to the checkpoint of this step")
     parser.add_argument(
         "--once", default="", metavar="NAME", help="a start of this name that was done is not done again: just go on"
     )
-    parser.add_argument("--profile-steps", metavar="A-B", help="record these steps by TensorFlow's profiler")
+    parser.add_argument("--profile-steps", type=steps, metavar="A-B", help="record these steps for a profile")
     parser.add_argument("--progress-dir", help=argparse.SUPPRESS)  # the launcher's
     return parser.parse_args(argv)
 
@@ -72,7 +78,10 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerI
         check_writers(job.train.writers, os.environ)
     manifest = read_manifest(job.output.path).select(job.train.feed.where)
     check_task(job.train.task, manifest)
+    job, asked = fit_batch(job, manifest), job
     check_split(manifest, "train", job.train.feed.batch_size, whole=True)
+    if worker.is_chief and job is not asked:
+        print(f"smoke test: {tell_batch(job, asked)}", file=sys.stderr)
     return job, manifest, worker
 
 
@@ -144,15 +153,19 @@ def train(
 
 def describe_length(result: TrainResult) -> str:
     """`8 epochs`; in steps, where it ended before its first epoch did."""
-    return f"{result.epochs} epochs" if result.epochs else f"{result.steps:,} steps"
+    if not result.epochs:
+        return f"{result.steps:,} steps"
+    return f"{result.epochs:,} epoch{'s' if result.epochs > 1 else ''}"
 
 
 def describe_result(result: TrainResult) -> str:
-    """`8 epochs, best loss 0.012345, test loss 0.012345`; with what is watched first, if that is another."""
+    """`8 epochs, best eval loss 0.012345 (epoch 5), test loss 0.012345`; of what is watched, if that is another."""
     best = "-" if result.best is None else f"{result.best:.6f}"
     tested = result.test_loss if result.watched == "loss" else result.test_metrics.get(result.watched)
     found = "" if tested is None else f", test {result.watched.replace('_', ' ')} {tested:.6f}"
-    return f"{describe_length(result)}, best {result.watched.replace('_', ' ')} {best}{found}"
+    epoch = "" if result.best_epoch is None else f" (epoch {result.best_epoch:,})"
+    best = f"best {result.best_split} {result.watched.replace('_', ' ')} {best}{epoch}"
+    return f"{describe_length(result)}, {best}{found}"
 
 
 def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> int:
@@ -163,14 +176,15 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
       kept: what is to live until the process ends, see `beamfeed.trainer.feed.distributed.Feed`.
     """
     set_up_logging()
-    arguments = parse(argv)
+    arguments, log = parse(argv), FailureLog()
     try:
         job, manifest, worker = check(arguments)
-        if worker.is_chief and not is_quiet():
-            logging.getLogger("beamfeed.trainer.cluster.strategy").setLevel(logging.INFO)
+        log.folders = () if storage.is_remote(job.train.workdir) else (RunLayout(job.train.workdir).logs,)
         done = was_done(job.train.workdir, arguments.once)
         check_init(job.train, arguments.restart and not done)
         restart, from_step = arguments.restart and not done, None if done else arguments.from_step
+        if from_step is not None and worker.is_chief:
+            check_step(RunLayout(job.train.workdir).checkpoints, from_step)
         found = None if restart else find_finished(job, manifest)
         if found is not None and from_step is None:
             for change in changes_of(job) if worker.is_chief else ():
@@ -182,22 +196,19 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         progress = Progress(arguments.progress_dir if worker.is_chief else None)
         start = Start(restart, from_step, arguments.once, profile, [] if kept is None else kept, progress)
         result = train(job, manifest, worker, start)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
     except Missing as error:
         print(f"{error}; started again, they may come", file=sys.stderr)
         return LOST
-    except JobFailed as error:
-        print(error, file=sys.stderr)
-        return 1
-    except Preempted:
+    except Preempted as error:
         time.sleep(LINGER_SECONDS)
-        print(f"worker {worker.index}: asked to stop; started again, it goes on from here", file=sys.stderr)
+        print(f"train: stopped at step {error.step:,}, saved. The same command continues.", file=sys.stderr)
         return PREEMPTED
     except Lost as error:
-        print(f"worker {worker.index}: lost another worker: {error}; started again, all go on", file=sys.stderr)
+        told = f"worker {worker.index} lost another one: {error}"
+        print(f"train: {told}. The same command continues from the last checkpoint.", file=sys.stderr)
         return LOST
+    except Exception as error:
+        return complain(error, log)
     if worker.is_chief:
         note(f"{job.train.workdir}: {describe_result(result)}", sys.stdout)
     return 0

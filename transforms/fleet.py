@@ -1,66 +1,35 @@
 """The fleet as a whole, in a few numbers: which assets there are, how they fall into splits, what is set aside."""
 
-from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-import apache_beam as beam
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.output import Limits
 from beamfeed.contract.config.split import SPLITS, Split
-from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.limits import over_limits
 from beamfeed.contract.errors import JobFailed, UserError, near_miss
 from beamfeed.transforms.rejects import Reject, to_jsonl
-from beamfeed.transforms.splits import check_filled, first_names, split_of_asset
-
-_NAMES = 1000  # of assets, that are kept for a message
-_Held = dict[str, tuple[int, list[str]]]  # by split: how many names, and the first ones in order
+from beamfeed.transforms.splits import check_filled, first_names
 
 
-class ChooseNames(beam.CombineFn):
-    """Names of assets -> the frozenset of those to keep, with source.max_assets; None keeps all.
+def keep_names(sizes: Mapping[str, int], names: Sequence[str], split: Split, most: int | None) -> frozenset[str] | None:
+    """The names of the assets that take part, with source.max_assets; None where all do.
 
-    Holds some names of each split, never all of the fleet.
+    Args:
+      sizes: how many assets each split gets, with by: asset.
+      names: of all assets, or of the first ones of each split.
+      split: of the job.
+      most: source.max_assets.
 
     Raises:
       UserError: if a split gets no asset.
     """
-
-    def __init__(self, job: Job):
-        self._split, self._most = job.split, job.source.max_assets
-        self._held = max(_NAMES, self._most or 0)
-
-    def create_accumulator(self) -> _Held:
-        return {}
-
-    def add_input(self, accumulator: _Held, element: str) -> _Held:
-        key = split_of_asset(element, self._split) if self._split.by == "asset" else ""
-        count, names = accumulator.get(key, (0, []))
-        if len(names) < self._held or element < names[-1]:
-            insort(names, element)
-            del names[self._held :]
-        accumulator[key] = count + 1, names
-        return accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[_Held]) -> _Held:
-        merged: _Held = {}
-        for accumulator in accumulators:
-            for key, (count, names) in accumulator.items():
-                before, held = merged.get(key, (0, []))
-                merged[key] = before + count, sorted([*held, *names])[: self._held]
-        return merged
-
-    def extract_output(self, accumulator: _Held) -> frozenset[str] | None:
-        names = [name for _, held in accumulator.values() for name in held]
-        if self._most is not None:
-            return frozenset(first_names(names, self._split, self._most))
-        if self._split.by == "asset" and names:
-            sizes = {name: accumulator.get(name, (0, []))[0] for name in SPLITS}
-            check_filled(sizes, sorted(names), self._split)
-        return None
+    if most is not None:
+        return frozenset(first_names(names, split, most))
+    if split.by == "asset" and names:
+        check_filled({name: sizes.get(name, 0) for name in SPLITS}, sorted(names), split)
+    return None
 
 
 @dataclass(frozen=True)
@@ -117,21 +86,32 @@ class Fleet:
         )
 
 
-def check_limits(fleet: Fleet, rejects: Sequence[Reject], limits: Limits, layout: DataLayout) -> None:
+def check_limits(fleet: Fleet, rejects: Sequence[Reject], limits: Limits, path: str | None) -> None:
     """Writes the rejects, and stops the job if they are too many, or nothing is left.
+
+    Args:
+      fleet: with these rejects.
+      rejects: what was set aside.
+      limits: of the job.
+      path: of the file for rejects; None writes none.
 
     Raises:
       JobFailed
     """
-    if rejects:
-        storage.write_text(layout.rejects, to_jsonl(rejects))
+    if rejects and path is not None:
+        storage.write_text(path, to_jsonl(rejects))
     over = fleet.over(limits)
     if over is None and fleet.accepted:
         return
     first = min(rejects, key=lambda r: (r.asset or "", r.file), default=None)
     such_as = f"; such as {first.file}: {first.place}: {first.reason}" if first else ""
-    see = f", see {layout.rejects}" if rejects else ""
+    see = f", see {path}" if rejects and path is not None else ""
     raise JobFailed(f"{over or 'no asset can be used'}; {fleet.accepted} are left; nothing was published{see}{such_as}")
+
+
+def knows_values(job: Job, fleet: Fleet) -> bool:
+    """Whether all rows were read, so that a value of split.column which none of them has is the user's mistake."""
+    return job.split.by == "column" and job.source.max_assets is None and not fleet.rejected_files
 
 
 def check_values(found: Iterable[str], split: Split) -> None:
@@ -147,23 +127,3 @@ def check_values(found: Iterable[str], split: Split) -> None:
                 hint = near_miss(value, seen)
                 some = ", ".join(seen[:10]) + (" ..." if len(seen) > 10 else "")
                 raise UserError(f"split.{name}: {value!r} is not a value of {split.column}{hint} (it has: {some})")
-
-
-class DecideFleet(beam.DoFn):
-    """What was counted, all rejects and, with split: {by: column}, the column's values, as side inputs -> Fleet.
-
-    Stops the job if too much is rejected.
-    """
-
-    def __init__(self, job: Job, layout: DataLayout, files: int):
-        self._job, self._layout, self._files = job, layout, files
-
-    def process(
-        self, _: None, accepted: tuple[int, int, int], rejects: list[Reject], values: Sequence[str] = ()
-    ) -> Iterable[Fleet]:
-        assets, rows, rejected_rows = accepted
-        fleet = Fleet.of(self._files, assets, rows, rejects, rejected_rows)
-        check_limits(fleet, sorted(set(rejects), key=str), self._job.limits, self._layout)
-        if self._job.split.by == "column" and self._job.source.max_assets is None and not fleet.rejected_files:
-            check_values(values, self._job.split)
-        yield fleet

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import apache_beam as beam
-
 MOST_NOTES = 50  # lines of a manifest
 _NAMED = 3  # assets in a line
 
@@ -49,15 +47,3 @@ def most_notes(lines: Sequence[str]) -> list[str]:
     if len(lines) <= MOST_NOTES:
         return list(lines)
     return [*lines[: MOST_NOTES - 1], f"and {len(lines) - MOST_NOTES + 1} more"]
-
-
-class SumUp(beam.PTransform):
-    """PCollection of Note -> PCollection of lines."""
-
-    def expand(self, notes: beam.PCollection) -> beam.PCollection:
-        return (
-            notes
-            | "ByWords" >> beam.Map(lambda note: (note.what, note))
-            | "SameWords" >> beam.GroupByKey()
-            | "ToLine" >> beam.MapTuple(to_line)
-        )

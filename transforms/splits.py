@@ -47,15 +47,20 @@ def wanted_splits(split: Split) -> list[SplitName]:
 
 
 def first_names(names: Iterable[str], split: Split, count: int) -> list[str]:
-    """Some assets for a smoke test: the first ones by name, but of each split one, as far as there are enough."""
+    """Some assets for a smoke test: the first ones by name, but of each split one, as far as there are enough.
+
+    Where there are fewer than splits, train comes first, then eval.
+    """
     ordered = sorted(set(names))
     kept = ordered[:count]
     if split.by != "asset":
         return kept
-    for wanted in wanted_splits(split):
+    there = [one for one in wanted_splits(split) if any(split_of_asset(name, split) == one for name in ordered)]
+    first = there[:count]
+    for wanted in first:
         sizes = Counter(split_of_asset(name, split) for name in kept)
         other = next((name for name in ordered[count:] if split_of_asset(name, split) == wanted), None)
-        spare = [name for name in kept if sizes[split_of_asset(name, split)] > 1]
+        spare = [name for name in kept if (of := split_of_asset(name, split)) not in first or sizes[of] > 1]
         if not sizes[wanted] and other is not None and spare:
             kept[kept.index(spare[-1])] = other
     return sorted(kept)

@@ -26,7 +26,7 @@ def from_tf_config(environ: Mapping[str, str]) -> WorkerInfo | None:
     except (ValueError, RecursionError) as error:
         _wrong(f"is {text[:80]!r}, which is not JSON: {error}")
     if not isinstance(config, dict):
-        _wrong(f"is {type(config).__name__}, it must be a mapping with cluster and task")
+        _wrong(f"is {text[:80]!r}, it must be a mapping with cluster and task")
     task = config.get("task")
     if isinstance(task, dict) and task.get("type") == "evaluator":
         _wrong("task.type is 'evaluator': the workers evaluate, so this process is not needed; leave it out of the job")

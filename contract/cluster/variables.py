@@ -22,7 +22,10 @@ def require(environ: Mapping[str, str], *names: str) -> tuple[str, str]:
     for name in names:
         if value := value_of(environ, name):
             return name, value
-    raise UserError(f"{' or '.join(dict.fromkeys(names))}: is not set, but the other variables of the launcher are")
+    raise UserError(
+        f"{' or '.join(dict.fromkeys(names))}: is not set, but the other variables of the launcher are; "
+        "set it, or unset those to train alone"
+    )
 
 
 def whole_number(value: object) -> int | None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import OneOf, Section, names_code
+from beamfeed.contract.config.section import OneOf, Section, Told, names_code
 
 MOST_TERMS = 1_000_000  # different values of a column that a vocabulary is counted from
 Size = Annotated[int, Field(ge=1, le=100_000_000)]
@@ -143,7 +143,9 @@ class Cross(Section):
     reads: ClassVar[Literal["text"]] = "text"
 
     type: Literal["cross"]
-    of: list[str] = Field(min_length=2, max_length=8, description="The columns.")
+    of: Annotated[list[str], Field(min_length=2, max_length=8), Told("a list of 2 to 8 columns")] = Field(
+        description="The columns."
+    )
     hash: Annotated[int, Field(ge=2, le=100_000_000)] = Field(description="How many numbers they are spread over.")
 
 

@@ -4,7 +4,8 @@ Every model forbids unknown keys, is frozen, and says in each field's descriptio
 what `beamfeed schema` tells an editor.
 """
 
-from typing import Annotated
+import os
+from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -13,19 +14,26 @@ from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.launch import Launch
 from beamfeed.contract.config.output import OUTPUT_KEYS, Limits, Output
 from beamfeed.contract.config.prepare import Prepare, Windows
-from beamfeed.contract.config.section import OneOrMore, Section
+from beamfeed.contract.config.section import OneOrMore, Section, Told
 from beamfeed.contract.config.sources import Source
 from beamfeed.contract.config.split import SPLIT_KEYS, Split
 from beamfeed.contract.config.task import Classify, Regress, Several, goals_of
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.errors import near_miss
+from beamfeed.contract.storage import is_remote
 
 
 class Job(Section):
     """A whole job: from raw files to a trained model."""
 
-    name: str = Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$", description="Names the job in logs and on runners.")
-    source: Source
+    example: ClassVar[str] = "{name: fleet, source: ..., windows: ..., output: ...}"
+
+    name: Annotated[
+        str,
+        Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$"),
+        Told("letters, digits, _ . and -, with a letter or a digit first, such as fleet-2"),
+    ] = Field(description="Names the job in logs and on runners.")
+    source: Source = Field(description="Which files to read, and what they hold: one section for each kind.")
     prepare: Prepare = Prepare()
     windows: Windows = Field(
         default=Windows(length=1), description="Of series; for other kinds of source a window is one row."
@@ -110,9 +118,22 @@ class Job(Section):
 
     @model_validator(mode="after")
     def _paths_differ(self) -> "Job":
-        if self.train is not None and self.output.path.rstrip("/") == self.train.workdir.rstrip("/"):
+        if self.train is None:
+            return self
+        data, work = _folder(self.output.path), _folder(self.train.workdir)
+        if data == work:
             raise ValueError(f"output.path and train.workdir are the same folder: {self.output.path}")
+        if work.startswith(f"{data}/"):
+            raise ValueError(
+                f"train.workdir: {self.train.workdir} is inside of output.path, which is {self.output.path} and holds "
+                "nothing but the dataset; give a folder beside it"
+            )
         return self
+
+
+def _folder(path: str) -> str:
+    """A path as another way to write the same one has it."""
+    return path.rstrip("/") if is_remote(path) else os.path.abspath(path)
 
 
 class TrainingJob(Job):

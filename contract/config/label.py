@@ -1,10 +1,10 @@
 """The section `label`: what a model is to tell of a window, from a column of the files or derived from the series."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import Section, class_name
+from beamfeed.contract.config.section import FieldName, Section, class_name
 
 MOST_CLASSES = 1000
 
@@ -12,7 +12,9 @@ MOST_CLASSES = 1000
 class Label(Section):
     """One number or class for each window; windows for which it is not known are left out."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = Field(
+    example: ClassVar[str] = "{column: fault}"
+
+    name: FieldName = Field(
         default="label", description="Names the field in the dataset; what a task calls its target."
     )
     column: str | None = Field(default=None, description="A column of the files.")

@@ -6,15 +6,17 @@ sections; a stage that is started by hand passes them over.
 """
 
 import difflib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from beamfeed.contract.config.section import Section
+from beamfeed.contract.config.section import FilePath, Section
 
 
 class StageLaunch(Section):
     """Where a stage runs."""
+
+    example: ClassVar[str] = "{backend: local}"
 
     model_config = ConfigDict(extra="allow")
 
@@ -41,7 +43,7 @@ class PreprocessLaunch(StageLaunch):
     workers: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
         default="auto", description="Threads of a local run; auto: one for each core."
     )
-    packages: list[str] = Field(
+    packages: list[FilePath] = Field(
         default=[],
         description="Code of your own that the workers need: folders with an __init__.py, modules (.py), or wheels, "
         "which may be on gs://.",
@@ -65,6 +67,8 @@ class TrainLaunch(StageLaunch):
 
 class Launch(Section):
     """Where the stages run."""
+
+    example: ClassVar[str] = "{train: {workers: 4}}"
 
     preprocess: PreprocessLaunch = PreprocessLaunch()
     train: TrainLaunch = TrainLaunch()

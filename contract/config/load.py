@@ -1,23 +1,22 @@
-"""Reads a job file: YAML with line numbers, `--set` overrides, and errors a user can act on.
+"""Reads a job file: its keys, `--set` overrides, and errors a user can act on.
 
 Everything that is wrong is told at once, a line each: file, line, key, what was
 found, what is allowed, and the near miss.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
 
-from beamfeed.contract import storage
+from beamfeed.contract.config.document import Places, parse_document, read_text
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.section import OneOf, OneOrMore, Section
-from beamfeed.contract.errors import UserError, near_miss
+from beamfeed.contract.config.mistakes import describe
+from beamfeed.contract.config.wanted import shown
+from beamfeed.contract.errors import UserError
 
-Key = tuple[str | int, ...]
 AnyJob = TypeVar("AnyJob", bound=Job)
-Places = dict[Key, str]
 
 
 def load_job(path: str, overrides: Sequence[str] = ()) -> Job:
@@ -37,13 +36,7 @@ def load_job(path: str, overrides: Sequence[str] = ()) -> Job:
 
 def load_as(model: type[AnyJob], path: str, overrides: Sequence[str] = ()) -> AnyJob:
     """Like `load_job`, where the file must hold what `model` asks for."""
-    try:
-        text = storage.read_text(path)
-    except FileNotFoundError:
-        raise UserError(f"{path}: there is no such job file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read as a job file: {str(error).splitlines()[0]}") from None
-    return parse_as(model, text, overrides, name=path)
+    return parse_as(model, read_text(path), overrides, name=path)
 
 
 def parse_job(text: str, overrides: Sequence[str] = (), name: str = "job") -> Job:
@@ -53,61 +46,24 @@ def parse_job(text: str, overrides: Sequence[str] = (), name: str = "job") -> Jo
 
 def parse_as(model: type[AnyJob], text: str, overrides: Sequence[str] = (), name: str = "job") -> AnyJob:
     """Like `load_as`, from the text of a job file."""
-    data, places = _parse_yaml(text, name)
+    document = parse_document(text, name, list(Job.model_fields))
+    data, places = document.data, document.places
     for override in overrides:
         _apply(override, data, places)
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        by_key: dict[Key, list[Any]] = {}
-        for found in error.errors():
-            by_key.setdefault(_key_of(found, data), []).append(found)
-        # Where a key may hold a word or a mapping, a mistake in a mapping is not that it is no word.
-        inner = [key for key in by_key if not any(other[: len(key)] == key != other for other in by_key)]
-        lines = [_describe(key, by_key[key], places, model, data) for key in inner]
-        raise UserError("\n".join(lines)) from None
-
-
-def _parse_yaml(text: str, name: str) -> tuple[dict[str, Any], Places]:
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise UserError(f"{name}{line}: is not YAML: {problem}") from None
-    if not isinstance(data, dict):
-        raise UserError(f"{name}: a job file is a mapping with the keys {', '.join(Job.model_fields)}")
-    places: Places = {(): f"{name}:1"}
-    _find_places(node, (), places, name)
-    return data, places
-
-
-def _find_places(node: yaml.Node | None, key: Key, places: Places, name: str) -> None:
-    if isinstance(node, yaml.MappingNode):
-        seen = set()
-        for key_node, value_node in node.value:
-            child = (*key, key_node.value)
-            if child in seen:
-                raise UserError(f"{name}:{key_node.start_mark.line + 1}: {_dotted(child)} is given twice")
-            seen.add(child)
-            places[child] = f"{name}:{key_node.start_mark.line + 1}"
-            _find_places(value_node, child, places, name)
-    elif isinstance(node, yaml.SequenceNode):
-        for i, item in enumerate(node.value):
-            places[(*key, i)] = f"{name}:{item.start_mark.line + 1}"
-            _find_places(item, (*key, i), places, name)
+        raise UserError("\n".join(describe(error, places, model, data))) from None
 
 
 def _apply(override: str, data: dict[str, Any], places: Places) -> None:
     dotted, equals, value_text = override.partition("=")
-    if not equals or not dotted:
+    if not equals or not all(dotted.split(".")):
         raise UserError(f"--set {override}: needs key=value, such as windows.stride=4")
     try:
         value = yaml.safe_load(value_text)
-    except yaml.YAMLError:
-        raise UserError(f"--set {override}: the value is not YAML") from None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise UserError(f"--set {override}: the value {value_text!r} is not YAML; try it in quotes") from None
     *parents, last = dotted.split(".")
     target = data
     for parent in parents:
@@ -115,7 +71,7 @@ def _apply(override: str, data: dict[str, Any], places: Places) -> None:
         if child is None:
             child = target[parent] = {}
         if not isinstance(child, dict):
-            raise UserError(f"--set {override}: {parent} holds no keys")
+            raise UserError(f"--set {override}: {parent} is {shown(child)}, it holds no keys")
         target = child
     target[last] = value
     key = tuple(dotted.split("."))
@@ -123,83 +79,3 @@ def _apply(override: str, data: dict[str, Any], places: Places) -> None:
         del places[place]
     for depth in range(1, len(key) + 1):
         places.setdefault(key[:depth], f"--set {override}")
-
-
-def _key_of(error: Any, data: Any) -> Key:
-    """Where in the file an error is: pydantic's location without what stands for the members of unions."""
-    key: list[str | int] = []
-    for part in error["loc"]:
-        index = isinstance(part, int)  # of a list; in a mapping it is a key that is no text
-        there = not index and part in data if isinstance(data, dict) else index and isinstance(data, list)
-        data = data[part] if there else data
-        if there or (part is error["loc"][-1] and error["type"] == "missing"):
-            key.append(part)
-    return tuple(key)
-
-
-def _describe(key: Key, errors: list[Any], places: Places, model: type[Job], data: Any) -> str:
-    """Turns pydantic's errors about one key into one line; there are several where a key may be of several types."""
-    place = next(places[key[:n]] for n in range(len(key), -1, -1) if key[:n] in places)
-    where = f"{place}: {_dotted(key)}" if key else place
-    error = errors[0]
-    kind, found = error["type"], error.get("input")
-    if kind == "extra_forbidden":
-        section = _section_at(key[:-1], model, data)
-        if new := section.renamed.get(str(key[-1])):
-            return f"{where}: is now called {_dotted((*key[:-1], new))}"
-        allowed = [field.alias or name for name, field in section.model_fields.items()]
-        return f"{where}: unknown key{near_miss(key[-1], allowed)} (allowed: {', '.join(allowed)})"
-    if kind == "missing":
-        return f"{where}: is missing"
-    if kind == "invalid_key":
-        return f"{where}: has the key {found!r}, which YAML does not take for text; write it in quotes"
-    if kind == "value_error":
-        return f"{where}: {error['msg'].removeprefix('Value error, ')}"
-    if kind == "literal_error" and len(errors) == 1:
-        options = _options(error)
-        return f"{where}: {found!r} is not allowed{near_miss(found, options)} (allowed: {', '.join(options)})"
-    allowed = [
-        " or ".join(_options(e)) if e["type"] == "literal_error" else e["msg"].removeprefix("Input should be ")
-        for e in errors
-    ]
-    return f"{where}: {found!r} is not allowed, it must be {' or '.join(allowed)}"
-
-
-def _options(error: Any) -> list[str]:
-    return [option.strip("'\" ") for option in error["ctx"]["expected"].replace(" or ", ",").split(",")]
-
-
-def _section_at(key: Key, model: type[Job], data: Any) -> type[Section]:
-    """The model of the section at `key`."""
-    here: Any = model
-    for part in key:
-        section, data = _section_of(here, data), data[part]
-        fields = {(field.alias or name): field for name, field in section.model_fields.items()} if section else {}
-        field = fields.get(str(part))
-        here = _values_of(here) if field is None else Annotated[field.annotation, *field.metadata, None]
-    return _section_of(here, data) or Section
-
-
-def _section_of(annotation: Any, value: Any) -> type[Section] | None:
-    """The section that an annotation stands for, where the file has `value`."""
-    if isinstance(annotation, type) and issubclass(annotation, Section):
-        return annotation
-    for one in getattr(annotation, "__metadata__", ()):
-        if isinstance(one, OneOf):
-            return one.member(value)
-        if isinstance(one, OneOrMore) and isinstance(value, dict):
-            return _section_of(_values_of(annotation), value)
-    if get_origin(annotation) in (dict, list):
-        return None
-    return next((found for one in get_args(annotation) if (found := _section_of(one, value))), None)
-
-
-def _values_of(annotation: Any) -> Any:
-    """What a list or a mapping holds."""
-    if get_origin(annotation) in (dict, list):
-        return get_args(annotation)[-1]
-    return next((found for one in get_args(annotation) if (found := _values_of(one))), None)
-
-
-def _dotted(key: Key) -> str:
-    return ".".join(str(part) for part in key)

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from beamfeed.contract.config.section import Fraction, Section
+from beamfeed.contract.config.section import FilePath, Fraction, Section
 
 OUTPUT_KEYS = ("partition_by", "rows_per_record")  # that not every kind of source knows
 
@@ -12,7 +12,9 @@ OUTPUT_KEYS = ("partition_by", "rows_per_record")  # that not every kind of sour
 class Output(Section):
     """Where the dataset goes, and how it is stored."""
 
-    path: str = Field(min_length=1, description="The folder of the dataset, local or gs://")
+    example: ClassVar[str] = "{path: out/data}"
+
+    path: FilePath = Field(min_length=1, description="The folder of the dataset, local or gs://")
     records: Literal["segments", "windows"] = Field(
         default="segments",
         description="segments: a record is a run of rows that the trainer frames into windows (smaller, faster). "
@@ -37,6 +39,8 @@ class Output(Section):
 
 class Limits(Section):
     """When a job gives up."""
+
+    example: ClassVar[str] = "{max_rejected_fraction: 0.1}"
 
     max_rejected_fraction: Fraction = Field(
         default=0.01,

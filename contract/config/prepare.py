@@ -1,6 +1,6 @@
 """The sections `prepare` and `windows`: from the rows of an asset to the windows of a model."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -12,6 +12,8 @@ STEPS = "prepare.steps"
 
 class Missing(Section):
     """What happens to missing values, NaN and infinity."""
+
+    example: ClassVar[str] = "{fill: linear}"
 
     fill: Literal["forward", "linear", "constant", "drop"] = Field(
         default="forward",
@@ -29,6 +31,8 @@ class Missing(Section):
 class Resample(Section):
     """Puts irregular rows on a regular grid of time."""
 
+    example: ClassVar[str] = "{every: 1s}"
+
     every: Duration = Field(description="The step of the regular time grid: 1s, 250ms, or a number.")
     how: Literal["mean", "first", "last", "min", "max"] = Field(
         default="mean", description="One row from those in a step."
@@ -39,6 +43,8 @@ class Resample(Section):
 
 class Scale(Section):
     """How values are scaled."""
+
+    example: ClassVar[str] = "{how: minmax}"
 
     how: Literal["standard", "minmax", "robust", "none"] = Field(
         default="standard",
@@ -67,6 +73,8 @@ class Scale(Section):
 
 class Prepare(Section):
     """What happens to values between reading and windows."""
+
+    example: ClassVar[str] = "{max_gap: 1h}"
 
     steps: list[str] = Field(
         default=[],
@@ -116,6 +124,8 @@ class Prepare(Section):
 
 class Windows(Section):
     """The shape of a window, and the rows from one to the next."""
+
+    example: ClassVar[str] = "{length: 30}"
 
     length: Annotated[int, Field(ge=1, le=1_000_000)] = Field(description="Rows in a window.")
     stride: Annotated[int, Field(ge=1, le=1_000_000)] = Field(

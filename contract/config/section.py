@@ -1,27 +1,74 @@
 """What every section of the job file is: strict, frozen, and able to name a key that has a new name."""
 
+import os
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Union
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from beamfeed.contract.errors import near_miss
 
+
+@dataclass(frozen=True)
+class Told:
+    """Annotates a value that is told of in words of its own, where what the file holds is not allowed.
+
+    Args:
+      words: what is allowed, after `it must be`.
+    """
+
+    words: str
+
+
+# Of a field of the dataset, or an output of a model.
+FieldName = Annotated[
+    str, Field(pattern=r"^[a-z][a-z0-9_]*$"), Told("small letters, digits and _, with a letter first, such as fault_2")
+]
 Fraction = Annotated[float, Field(ge=0, le=1)]
-Duration = str | int | float
+Duration = Annotated[str | int | float, Told("a duration, such as 5s, 250ms or 1h, or a number above 0")]
+FilePath = Annotated[str, AfterValidator(os.path.expanduser)]  # `~` is the home folder of the user
 
 
 class Section(BaseModel):
     """A mapping of the job file.
 
     Attributes:
+      example: as a job file has it, for who writes something else in its place.
       renamed: old names of keys, each with its new one; an old one is refused with a pointer to the new one.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, protected_namespaces=(), allow_inf_nan=False)
+    example: ClassVar[str] = "{}"
     renamed: ClassVar[dict[str, str]] = {}
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _yes_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """YAML has yes and no for true and false, which Python takes for 1 and 0."""
+        if isinstance(value, bool) and info.field_name in cls.model_fields:
+            kinds = _kinds(cls.model_fields[info.field_name].annotation)
+            if {int, float} & kinds and bool not in kinds:
+                raise PydanticCustomError("bool_as_number", "is no number")
+        return value
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    """The types of which a value may be, without what lists and mappings hold."""
+    if get_origin(annotation) in (list, dict, tuple):
+        return {get_origin(annotation)}
+    parts = get_args(annotation)[:1] if get_origin(annotation) is Annotated else get_args(annotation)
+    return set().union(*map(_kinds, parts)) if parts else {annotation}
 
 
 @dataclass(frozen=True)
@@ -73,9 +120,11 @@ class OneOf:
             return member.model_validate(value)
         names = list(self.names())
         ways = [f"{self.key}: {' or '.join(names)}", *(f"{key}: ..." for key in self.others())]
+        if value is None:
+            raise ValueError(f"is empty, it must be a mapping with {', or '.join(ways)}")
         if not isinstance(value, dict):
             raise ValueError(f"{value!r} is not allowed, it must be a mapping with {', or '.join(ways)}")
-        if self.key not in value:
+        if value.get(self.key) is None:
             raise ValueError(f"needs {', or '.join(ways)}")
         found = value[self.key]
         raise ValueError(f"{self.key} {found!r} is not allowed{near_miss(found, names)} (allowed: {', '.join(names)})")

@@ -1,7 +1,7 @@
 """The section `split`: which rows train, and which evaluate and test."""
 
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -20,6 +20,8 @@ _PART = "A fraction; with by: rows, also a number of rows, or rest; with by: col
 
 class Split(Section):
     """How the rows fall into train, eval and test."""
+
+    example: ClassVar[str] = "{train: 0.8, eval: 0.1, test: 0.1}"
 
     by: Literal["asset", "time", "rows", "column", "row", "key"] = Field(
         default="asset",

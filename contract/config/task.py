@@ -5,9 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from beamfeed.contract.config.section import OneOf, Section, class_name
-
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+from beamfeed.contract.config.section import FieldName, OneOf, Section, class_name
 
 
 class Goal(Section):
@@ -74,7 +72,7 @@ GOALS: tuple[type[Goal], ...] = (Reconstruct, Classify, Regress)
 class Several(Section):
     """Several things at a time: the model gives an output for each, and the loss is the sum of theirs."""
 
-    outputs: dict[Name, Annotated[Goal, OneOf("name", GOALS)]] = Field(
+    outputs: dict[FieldName, Annotated[Goal, OneOf("name", GOALS)]] = Field(
         description="For each output of the model, by its name, what it learns."
     )
 

@@ -6,12 +6,14 @@ from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.duration import checked_duration
 from beamfeed.contract.config.model import Linear, Model
-from beamfeed.contract.config.section import Duration, Fraction, Section, class_name
+from beamfeed.contract.config.section import Duration, FilePath, Fraction, Section, class_name
 from beamfeed.contract.config.task import Reconstruct, Task
 
 
 class Feed(Section):
     """How the trainer reads the dataset."""
+
+    example: ClassVar[str] = "{batch_size: 256}"
 
     batch_size: Annotated[int, Field(ge=1)] = Field(
         default=256, description="Windows in a step, over all workers together."
@@ -49,6 +51,8 @@ class Feed(Section):
 class Schedule(Section):
     """How the learning rate changes with the steps."""
 
+    example: ClassVar[str] = "{name: cosine, decay_steps: 10000}"
+
     name: Literal["constant", "linear", "cosine", "exponential"] = Field(
         default="constant", description="How the rate falls after the warm-up."
     )
@@ -71,6 +75,8 @@ class Schedule(Section):
 
 class Optimizer(Section):
     """How the weights follow the gradients."""
+
+    example: ClassVar[str] = "{learning_rate: 0.001}"
 
     name: Literal["adam", "adamw", "sgd", "rmsprop"] = Field(default="adam", description="The optimizer of Keras.")
     learning_rate: Annotated[float, Field(gt=0)] = Field(
@@ -95,7 +101,9 @@ class Optimizer(Section):
 class Init(Section):
     """The weights that a training run begins with, of a model that was trained before."""
 
-    from_: str = Field(
+    example: ClassVar[str] = "{from: out/model}"
+
+    from_: FilePath = Field(
         alias="from", min_length=1, description="The train.workdir of a finished run, or a .keras file; local or gs://"
     )
     layers: Annotated[list[str], Field(min_length=1)] | None = Field(
@@ -107,6 +115,8 @@ class Init(Section):
 class Watch(Section):
     """What tells which weights are the best: of the eval split, or of the train split where that is empty."""
 
+    example: ClassVar[str] = "{metric: loss}"
+
     metric: str = Field(default="loss", description="loss, or a metric as metrics.jsonl names it, without eval_.")
     mode: Literal["auto", "min", "max"] = Field(
         default="auto", description="Whether low or high values are good; auto asks the metric."
@@ -115,6 +125,8 @@ class Watch(Section):
 
 class EarlyStopping(Section):
     """When a training run ends before its last epoch."""
+
+    example: ClassVar[str] = "{patience: 3}"
 
     patience: Annotated[int, Field(ge=1)] = Field(
         default=3, description="Evaluations (of each epoch, as a rule) without a better value before stopping."
@@ -126,6 +138,8 @@ class EarlyStopping(Section):
 
 class Checkpoint(Section):
     """When a training run saves its state."""
+
+    example: ClassVar[str] = "{every: 5m}"
 
     every: Duration = Field(
         default="5m", description="Time from one checkpoint to the next; after each evaluation there is one."
@@ -140,6 +154,8 @@ class Checkpoint(Section):
 
 class Devices(Section):
     """How the trainer uses its processors."""
+
+    example: ClassVar[str] = "{precision: mixed_bfloat16}"
 
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = Field(
         default="float32", description="What layers compute in; weights stay float32."
@@ -159,7 +175,9 @@ class Devices(Section):
 class Train(Section):
     """A training run."""
 
-    model: Model
+    example: ClassVar[str] = "{model: {name: recurrent_autoencoder}, workdir: out/model}"
+
+    model: Model = Field(description="What is trained: one of the models here by its name, or your own by its class.")
     task: Task = Field(default=Reconstruct(name="reconstruct"), description="What is learned; left out, reconstruct.")
     feed: Feed = Feed()
     epochs: Annotated[int, Field(ge=1)] = Field(default=20, description="How often the train split is read, at most.")
@@ -196,8 +214,8 @@ class Train(Section):
         description="First train the model linear on the same, in the folder floor of workdir, and show beside this "
         "model what a weighted sum reaches.",
     )
-    seed: int = Field(default=7, description="Seed of the initial weights.")
-    workdir: str = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(default=7, description="Seed of the initial weights.")
+    workdir: FilePath = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")
 
     renamed: ClassVar[dict[str, str]] = {"watchdog": "worker_timeout"}
 

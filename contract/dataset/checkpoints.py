@@ -1,8 +1,10 @@
 """The names of checkpoints in their folder: `step-000001200` and so on; see `trainer/loop/checkpoint.py`."""
 
+import json
 import re
 
 from beamfeed.contract import storage
+from beamfeed.contract.errors import UserError
 
 _DONE = re.compile(r"step-(\d{9,})\.json")
 
@@ -20,3 +22,23 @@ def find_checkpoints(folder: str) -> dict[int, str]:
         return {}
     steps = sorted(int(found[1]) for name in names if (found := _DONE.fullmatch(name)))
     return {step: checkpoint_path(folder, step) for step in steps}
+
+
+def check_step(folder: str, step: int) -> None:
+    """Raises UserError where there is no finished checkpoint of a step."""
+    there = find_checkpoints(folder)
+    if step not in there:
+        raise UserError(
+            f"--from-step {step}: {folder} holds no checkpoint of step {step} "
+            f"(there: {', '.join(map(str, there)) or 'none'})"
+        )
+
+
+def find_progress(folder: str) -> tuple[int, int] | None:
+    """The step of the newest checkpoint and the epoch that it is in, from 1; None where there is none to be read."""
+    try:
+        (*_, (step, prefix)) = find_checkpoints(folder).items() or [(0, "")]
+        state = json.loads(storage.read_text(f"{prefix}.json")) if step else {}
+        return (step, max(1, state["epoch"] + (state.get("done", 0) > 0))) if step else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None

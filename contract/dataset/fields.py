@@ -8,6 +8,7 @@ from pydantic import Field as Key
 Dtype = Literal["float32", "int64", "bytes"]
 Role = Literal["input", "target", "weight", "key"]
 Per = Literal["row", "window", "record"]
+Time = Literal["instant", "duration", "decimal", "number"]
 BYTES: dict[Dtype, int] = {"float32": 4, "int64": 8, "bytes": 8}  # of one value; of a string, of the place it is at
 LENGTHS = ".lengths"  # ends the name of the feature that says how many values each of a field of any length has
 
@@ -34,6 +35,11 @@ class Field(BaseModel):
         default=[], description="Of numbers that stand for categories: how many there are, for each of its columns."
     )
     classes: list[str] = Key(default=[], description="Of a target whose numbers stand for classes: their names.")
+    time: Time | None = Key(
+        default=None,
+        description="Of a time, what it counts. instant: nanoseconds since 1970. duration: nanoseconds since whenever "
+        "the files begin to count. decimal: 1e-9 of the files' numbers. number: the files' numbers, or rows.",
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> "Field":

@@ -151,8 +151,18 @@ class RunLayout:
 
     @property
     def report(self) -> str:
-        """The picture of losses and of a window."""
+        """The picture of losses, windows and errors."""
         return self._name("report.png")
+
+    @property
+    def review(self) -> str:
+        """How good the best weights are, beside what costs nothing."""
+        return self._name("review.json")
+
+    @property
+    def assets(self) -> str:
+        """The error of each asset, as a table."""
+        return self._name("assets.csv")
 
     @property
     def metrics_csv(self) -> str:

@@ -222,11 +222,13 @@ def find_manifest(output: str) -> Manifest | None:
     except FileNotFoundError:
         return None
     except NotADirectoryError:
-        raise UserError(f"{output}: is a file, not the folder of a dataset") from None
+        raise UserError(f"{output}: is a file, not the folder of a dataset (output.path of a job)") from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: is a folder, where the manifest of a dataset should be") from None
     try:
         found = json.loads(text)
     except ValueError:
-        raise UserError(f"{path}: is not a manifest: it is not JSON") from None
+        raise UserError(f"{path}: is not a manifest: it is not JSON; remove it and preprocess again") from None
     if isinstance(found, dict) and isinstance(told := found.get("format"), int) and told != FORMAT:
         raise OldFormat(
             f"{path}: the dataset is of format {told}, this version reads format {FORMAT}; preprocess it again",
@@ -237,7 +239,8 @@ def find_manifest(output: str) -> Manifest | None:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise UserError(f"{path}: is not a manifest of this version: {place}: {first['msg']}") from None
+        told = "is missing" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
+        raise UserError(f"{path}: is not a manifest of this version: {place}: {told}; preprocess again") from None
 
 
 def find_replaceable(output: str) -> tuple[Manifest | None, str | None]:
@@ -276,7 +279,10 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     path = os.fspath(path)
     manifest = find_manifest(path)
     if manifest is None:
-        raise UserError(f"{path}: there is no dataset (no {layout.MANIFEST})")
+        raise UserError(
+            f"{path}: there is no dataset (no {layout.MANIFEST}); "
+            "'beamfeed preprocess' writes one to a job's output.path"
+        )
     return manifest
 
 

@@ -1,5 +1,7 @@
 """The result of a finished training run: what the trainer writes last, and the launcher reads."""
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from beamfeed.contract import storage
@@ -24,6 +26,8 @@ class TrainResult(BaseModel):
         description="The best value of that, on the eval split; on the train split where there is no eval split.",
     )
     best_loss: float = Field(description="The loss of the best weights on the same.")
+    best_epoch: int | None = Field(default=None, description="The epoch of the evaluation that found them, from 1.")
+    best_split: Literal["train", "eval"] = Field(default="eval", description="The split that this is of.")
     metrics: dict[str, float | None] = Field(
         default={}, description="What else the task measures, of the same; None where that is no number."
     )

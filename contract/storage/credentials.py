@@ -6,6 +6,7 @@ are the ones that all clients know: pyarrow, TensorFlow, Beam.
 """
 
 import http.client
+import json
 import os
 import time
 from functools import lru_cache
@@ -24,12 +25,27 @@ def require_credentials() -> None:
     """Raises UserError where no client of Cloud Storage would find credentials. Looks once a process."""
     key_file = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
     if key_file:
-        if not os.path.isfile(key_file):
-            raise UserError(f"GOOGLE_APPLICATION_CREDENTIALS: {key_file}: there is no such file")
+        _check_key_file(key_file)
         return
     if os.path.isfile(_login_file()) or _has_service_account():
         return
     raise UserError(f"gs://: there are no credentials on this machine; {_HELP}")
+
+
+def _check_key_file(path: str) -> None:
+    """Raises UserError where a file is no key file: clients would say so after minutes, or never."""
+    variable = "GOOGLE_APPLICATION_CREDENTIALS"
+    if not os.path.isfile(path):
+        raise UserError(f"{variable}: {path}: there is no such file; {_HELP}")
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except OSError as error:
+        raise UserError(f"{variable}: {path}: cannot be read: {error.strerror}") from None
+    except ValueError:  # of JSON, or of UTF-8
+        found = None
+    if not isinstance(found, dict) or "type" not in found:
+        raise UserError(f"{variable}: {path}: is not a key file (JSON with a 'type'); {_HELP}")
 
 
 def _login_file() -> str:

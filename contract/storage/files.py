@@ -252,6 +252,7 @@ def is_hidden(path: str, pattern: str) -> bool:
     `_SUCCESS`, `._a.csv`. One that the pattern spells out, as in `fleet/_old/*.csv`, is none.
     """
     folder, is_glob = _listing_root(pattern)
+    folder = "" if folder == "." else folder  # paths in the current folder do not begin with it
     spelled = {part[0] for part in pattern[len(folder) :].split("/") if part} if is_glob else set()
     *folders, name = path[len(folder) :].strip("/").split("/")
     crosses = not is_glob or "**" in pattern

@@ -123,3 +123,10 @@ def test_an_error_without_words_is_its_name():
     with pytest.raises(AssertionError) as error:
         raise AssertionError
     assert told(error.value).startswith("AssertionError (/")
+
+
+def test_what_keras_says_of_a_layer_that_fails_is_not_all_that_is_told():
+    error = ValueError(
+        "Exception encountered when calling Mine.call().\n\n\x1b[1mthe sum is odd\x1b[0m\n\nArguments: x"
+    )
+    assert told(error) == "ValueError: the sum is odd"

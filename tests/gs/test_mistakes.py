@@ -47,6 +47,19 @@ def test_nothing_in_the_bucket(gs, job):
     assert told(gs, "--job", nothing) == f"{nothing}: there is no such job file"
 
 
+def test_a_job_file_in_a_bucket_includes_one_beside_it(gs, tmp_path):
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "job.yaml").write_text("include: ../common.yaml\nname: a\n")
+    (tmp_path / "common.yaml").write_text("\nwindow: {length: 3}\noutput: {path: '${JOB_DIR}/data'}\nsource: 5\n")
+    (tmp_path / "jobs" / "other.yaml").write_text("include: none.yaml\n")
+    url = gs.upload(tmp_path, "x")
+    done = gs.preprocess("--job", f"{url}/jobs/job.yaml")
+    assert done.returncode == 2
+    assert f"{url}/common.yaml:2: window: unknown key; did you mean 'windows'?" in done.stderr
+    line = told(gs, "--job", f"{url}/jobs/other.yaml")
+    assert line == f"{url}/jobs/other.yaml:1: include: {url}/jobs/none.yaml: there is no such job file"
+
+
 @pytest.fixture
 def silent_port():
     """Takes connections and never says a word, as an address that a firewall drops."""
@@ -63,5 +76,5 @@ def test_no_credentials(gs, job, silent_port):
         assert told(gs, "--job", job, "--set", f"source.files={gs.url('x')}", **env).startswith(NO_CREDENTIALS)
     lost = {"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere/key.json"}
     line = told(gs, "--job", job, "--set", f"output.path={gs.url('x')}", **lost)
-    assert line == "GOOGLE_APPLICATION_CREDENTIALS: /nowhere/key.json: there is no such file"
+    assert line.startswith("GOOGLE_APPLICATION_CREDENTIALS: /nowhere/key.json: there is no such file; run `gcloud auth")
     assert not gs.counts().requests

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -204,7 +205,7 @@ def test_schema_is_json_and_allows_no_unknown_key():
     schema = json.loads(result.stdout)
     sections = [schema, *(one for one in schema["$defs"].values() if one["type"] == "object")]
     assert all(section["additionalProperties"] is False for section in sections)
-    assert {"name", "source", "output"} <= set(schema["required"])
+    assert {"name", "source", "output"} <= set(schema["anyOf"][1]["required"])  # an included file may give them
     assert "from" in schema["$defs"]["AssetFrom"]["properties"]
 
 
@@ -264,12 +265,41 @@ def test_what_training_needs_is_told_before_anything_runs(job_path, override, to
     assert (out, err.startswith(f"beamfeed: {told}"), err.count("\n")) == ("", True, 1)
 
 
+def test_what_nobody_foresaw_is_one_line_and_a_log(job_path, monkeypatch, capfd, tmp_path):
+    def fails(*_, **__):
+        raise RuntimeError("a server said\nmany\nthings")
+
+    monkeypatch.setattr(commands, "make_plan", fails)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert cli.main(["run", job_path]) == 1
+    out, error = capfd.readouterr()
+    (path,) = tmp_path.glob("beamfeed-failure-*.log")
+    assert (out, error) == ("", f"beamfeed: job failed: RuntimeError: a server said; log: {path}\n")
+    assert "Traceback (most recent call last):" in path.read_text()
+
+
 def test_inspect_passes_its_arguments_on(monkeypatch):
     started = []
     monkeypatch.setattr(commands, "run_together", lambda name, processes: started.append(processes) or 0)
     assert cli.main(["inspect", "out/data", "--windows", "2", "--verify"]) == 0
     command = started[0][0].command
     assert command[1:] == ("-m", "beamfeed.trainer.tools.inspect_dataset", "out/data", "--windows", "2", "--verify")
+
+
+@pytest.mark.parametrize("command", ["inspect", "profile"])
+def test_a_job_file_stands_for_its_dataset(monkeypatch, job_path, command):
+    started = []
+    monkeypatch.setattr(commands, "run_together", lambda name, processes: started.extend(processes) or 0)
+    assert cli.main([command, job_path, "--set", "output.path=elsewhere/data"]) == 0
+    (process,) = started
+    assert process.command[3] == "elsewhere/data"
+    assert (job_path in process.command) == (command == "profile")
+
+
+def test_an_override_needs_a_job_file(capsys):
+    assert cli.main(["inspect", "out/data", "--set", "a=1"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "beamfeed: --set a=1: replaces a key of a job file, and out/data is none"
 
 
 def test_profile_passes_its_arguments_on(monkeypatch):
@@ -286,4 +316,6 @@ def test_profile_passes_its_arguments_on(monkeypatch):
 def test_profile_of_no_dataset(tmp_path):
     result = beamfeed("profile", str(tmp_path))
     assert result.returncode == 2
-    assert result.stderr == f"{tmp_path}: there is no dataset (no manifest.json)\n"
+    assert result.stderr == (
+        f"{tmp_path}: there is no dataset (no manifest.json); 'beamfeed preprocess' writes one to a job's output.path\n"
+    )

@@ -12,7 +12,7 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset import manifest as manifests
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
-from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.result import TrainResult, write_result
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.plan import find_files, make_plan, smoke_test_overrides
@@ -101,6 +101,26 @@ def test_nothing_is_complete_at_first(job_path):
     assert states(job_path) == {PREPROCESS: False, TRAIN: False}
     assert "no dataset" in reasons(job_path)[PREPROCESS]
     assert "no finished training run" in reasons(job_path)[TRAIN]
+
+
+@pytest.mark.parametrize(
+    ("state", "same", "told"),
+    [
+        ({"epoch": 0, "step": 177, "done": 177}, True, "continuing {workdir} at step 177 (epoch 1 of 4)"),
+        ({"epoch": 2, "step": 177, "done": 0}, True, "continuing {workdir} at step 177 (epoch 2 of 4)"),
+        ({"epoch": 2, "step": 177, "done": 0}, False, "no finished training run in {workdir}"),
+        (None, True, "no finished training run in {workdir}"),
+    ],
+)
+def test_a_run_that_was_begun_is_continued_in_words(job_path, state, same, told):
+    data = fingerprint_of(job_path)
+    publish(job_path, data)
+    train = load_job(job_path).train
+    names = RunLayout(train.workdir)
+    storage.write_text(names.run, json.dumps({"fingerprint": run_fingerprint(train, data) if same else "x"}))
+    if state is not None:
+        storage.write_text(f"{names.checkpoints}/step-000000177.json", json.dumps(state))
+    assert reasons(job_path)[TRAIN] == told.format(workdir=train.workdir)
 
 
 def test_commands_carry_the_job_and_its_overrides(job_path):

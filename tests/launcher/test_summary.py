@@ -1,12 +1,20 @@
 """The table after a run."""
 
+import argparse
+import json
+
 import pytest
 
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
-from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo
+from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, Target
 from beamfeed.contract.dataset.result import TrainResult
+from beamfeed.contract.dataset.review import AssetError, Review, SplitReview
+from beamfeed.contract.storage import write_text
+from beamfeed.launcher.commands import named_again
+from beamfeed.launcher.data_facts import drifts, read_facts
+from beamfeed.launcher.findings import findings
 from beamfeed.launcher.summary import size_text, summary
 
 JOB = parse_job(
@@ -45,6 +53,7 @@ RESULT = TrainResult(
     last_loss=0.25,
     best=0.125,
     best_loss=0.125,
+    best_epoch=2,
     test_loss=None,
     seconds=12.5,
     workers=2,
@@ -65,23 +74,26 @@ def test_the_whole_table():
         "eval        0        0        0       0     0 B",
         "test        0        0        0       0     0 B",
         "",
-        "training run  out/model",
-        "epochs        5, stopped early",
-        "workers       2",
-        "train loss    0.5 -> 0.25",
-        "best loss     0.125",
-        "test loss     -",
-        "train         14.0 s",
-        "model         out/model/model.keras",
-        "saved model   out/model/saved_model",
-        "report        out/model/report.png",
+        "training run              out/model",
+        "epochs                    5, stopped early",
+        "workers                   2",
+        "train loss                0.5 -> 0.25",
+        "best eval loss (epoch 2)  0.125",
+        "test loss                 -",
+        "train                     14.0 s",
+        "model                     out/model/model.keras",
+        "saved model               out/model/saved_model",
+        "report                    out/model/report.png",
+        "",
+        "look at it    beamfeed inspect out/data",
+        "curves        tensorboard --logdir out/model/tensorboard",
     ]
 
 
 def test_stages_that_did_not_run_now_say_so():
     text = summary(JOB, MANIFEST, RESULT, {})
     assert "preprocess    complete before this run" in text
-    assert "train         12.5 s, in an earlier run" in text
+    assert f"{'train':<24}  12.5 s, in an earlier run" in text
 
 
 def test_what_the_task_measures_is_beside_the_losses():
@@ -94,16 +106,130 @@ def test_what_the_task_measures_is_beside_the_losses():
     }
     lines = summary(JOB, None, RESULT.model_copy(update=told), {}).splitlines()
     assert lines[4:7] == [
-        "best loss     0.125, accuracy 0.91234, auc 0.97",
-        "test loss     0.5, accuracy 0.9, auc -",
-        "watched       auc 0.97",
+        "best eval loss (epoch 2)  0.125, accuracy 0.91234, auc 0.97",
+        f"{'test loss':<24}  0.5, accuracy 0.9, auc -",
+        f"{'watched':<24}  auc 0.97",
     ]
 
 
 def test_the_linear_floor_is_beside_the_model():
     floor = RESULT.model_copy(update={"best_loss": 0.25, "metrics": {"accuracy": 0.75}, "test_loss": 0.5})
     lines = summary(JOB, None, RESULT, {}, floor).splitlines()
-    assert lines[6:8] == ["floor: best   0.25, accuracy 0.75", "floor: test   0.5"]
+    assert lines[6:8] == [f"{'floor: best':<24}  0.25, accuracy 0.75", f"{'floor: test':<24}  0.5"]
+
+
+def review_of(**splits):
+    """By split, what differs from a model that does well on four assets."""
+    alike = [AssetError(asset=f"pump-{i}", windows=10, loss=0.125, worst=0.5) for i in range(4)]
+    usual = {
+        "windows": 40,
+        "of": 40,
+        "model": {"loss": 0.125},
+        "guesses": {"the mean": {"loss": 1.0}},
+        "assets": 4,
+        "worst": alike,
+        "worst_share": 0.25,
+    }
+    found = {split: SplitReview(**{**usual, **changes}) for split, changes in splits.items()}
+    return Review(fingerprint="f", splits=found)
+
+
+def test_what_costs_nothing_is_beside_the_loss():
+    guesses = {"the mean": {"loss": 1.0, "accuracy": 0.5}, "PCA, 8 numbers": {"loss": 0.0625, "accuracy": None}}
+    model = {"loss": 0.125, "accuracy": 0.875}
+    review = review_of(eval={"guesses": guesses, "model": model, "of": 4000, "skipped": ["PCA: not tried"]})
+    lines = summary(JOB, None, RESULT, {}, review=review).splitlines()
+    at = lines.index("on eval, 40 of 4,000 windows    loss  accuracy")
+    assert lines[at + 1 : at + 6] == [
+        "  the model                    0.125     0.875",
+        "  PCA, 8 numbers              0.0625         -",
+        "  the mean                         1       0.5",
+        "  PCA: not tried",
+        "  worst of 4 assets: pump-0 0.125, pump-1 0.125, pump-2 0.125, pump-3 0.125; all: out/model/assets.csv",
+    ]
+    assert lines[at + 7] == (
+        "note: on eval, training does not beat what costs nothing: the model's loss is 0.125, that of "
+        "'PCA, 8 numbers' is 0.0625; try more epochs, or a larger model"
+    )
+
+
+def test_a_good_run_has_no_notes():
+    assert findings(RESULT, review_of(eval={}, test={}), "JOB") == []
+    assert "note" not in summary(JOB, MANIFEST, RESULT, {}, review=review_of(eval={}, test={}))
+
+
+@pytest.mark.parametrize(
+    ("result", "splits", "told"),
+    [
+        ({"last_loss": 0.499}, {}, "the train loss does not fall (0.5 -> 0.499)"),
+        ({"last_loss": 0.75}, {}, "beamfeed train my.yaml --find-lr"),
+        ({}, {"eval": {"worst_share": 0.8}}, "on eval, one asset (pump-0) makes 80% of the error"),
+        ({}, {"test": {"worst_share": 0.5, "assets": 100}}, "on test, 10 of the 100 assets make 50% of the error"),
+        ({}, {"eval": {}, "test": {"model": {"loss": 0.5}}}, "the loss on test is 4.0 times that on eval (its worst"),
+        ({}, {"eval": {"model": {"loss": 1.0}}}, "on eval, training does not beat what costs nothing"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(result, splits, told):
+    (line,) = findings(RESULT.model_copy(update=result), review_of(**splits), "my.yaml")
+    assert told in line
+
+
+@pytest.mark.parametrize(
+    ("result", "splits"),
+    [
+        ({"first_loss": 0.5, "last_loss": 0.5}, {}),  # one evaluation
+        ({"first_loss": -0.5, "last_loss": -0.75}, {}),  # of a loss of the user's own
+        ({}, {"eval": {"worst_share": None, "assets": 0, "worst": []}}),
+        ({}, {"eval": {"guesses": {}}}),
+        ({}, {"eval": {"worst_share": 0.6}}),  # four assets, one of them with more than its part
+    ],
+)
+def test_what_may_be_well_has_no_note(result, splits):
+    assert findings(RESULT.model_copy(update=result), review_of(**splits), "JOB") == []
+
+
+def test_what_was_set_aside_and_why(tmp_path):
+    manifest = MANIFEST.model_copy(update={"counts": MANIFEST.counts.model_copy(update={"rejected_rows": 2})})
+    names = manifest.data_layout(str(tmp_path))
+    reasons = ["is missing", "has 3 rows", "has 17 rows", "column 'a' is text", "is empty", "is empty"]
+    lines = [json.dumps({"asset": None, "file": "f", "place": "file", "reason": reason}) for reason in reasons]
+    write_text(names.rejects, "\n".join(lines) + "\n")
+    features = {"a": {"count": 90, "missing": 10}, "b": {"count": 60, "missing": 40}}
+    write_text(names.stats, json.dumps({"rows": 100, "features": features}))
+    lines = summary(JOB, manifest, None, {}, facts=read_facts(str(tmp_path), manifest)).splitlines()
+    assert lines[4:10] == [
+        f"set aside     1 asset, 2 rows; why: {names.rejects}",
+        "              2 x has 3 rows",
+        "              2 x is empty",
+        "              1 x is missing",
+        "              1 x other reasons",
+        "missing       50 of 200 cells of training rows (25 %), b 40; prepare.missing.fill: forward",
+    ]
+
+
+def test_labels_that_differ_between_splits_are_told_of():
+    fields = [
+        Field(name="fault", dtype="int64", role="target", per="window", classes=["no", "yes"]),
+        Field(name="life", dtype="float32", role="target", per="window"),
+    ]
+    told = {"train": ([90, 10], 5.0), "eval": ([85, 15], 5.5), "test": ([60, 40], 9.0)}
+    splits = {
+        name: EMPTY.model_copy(update={"targets": {"fault": Target(counts=counts), "life": Target(mean=mean, std=2.0)}})
+        for name, (counts, mean) in told.items()
+    }
+    assert drifts(MANIFEST.model_copy(update={"fields": fields, "splits": splits})) == [
+        "fault differs between train and test: 'no' are 90% and 60% of the windows",
+        "life differs between train and test: the means are 5 and 9, 2.0 deviations apart",
+    ]
+
+
+def test_what_comes_next_keeps_the_overrides():
+    args = argparse.Namespace(job="my jobs/a.yaml", set=["train.epochs=2"], max_assets=3)
+    told = summary(
+        JOB, None, RESULT.model_copy(update={"stale": 0, "stopped_early": False}), {}, named=named_again(args)
+    )
+    expected = "beamfeed train 'my jobs/a.yaml' --set train.epochs=2 --max-assets 3 --set train.epochs=10"
+    assert told.splitlines()[-1] == f"go on         {expected}"
 
 
 def test_a_part_that_was_not_asked_for_is_left_out():

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from fleets import Fleet, make_table, split_of
 
-from beamfeed.transforms import fleet as fleet_module
+from beamfeed.transforms import decide as decide_module
 
 
 def stats(fleet: Fleet) -> dict:
@@ -108,7 +108,7 @@ def test_a_split_that_stays_empty_is_refused_with_a_seed_that_fills_it(fleet, ca
 def test_a_file_that_changes_while_the_job_runs_ends_it(fleet, monkeypatch, capfd, how):
     for i in range(4):
         fleet.write(f"m{i}.parquet", make_table(400, seed=i), row_group_size=100)
-    decide = fleet_module.DecideFleet.process
+    decide = decide_module.DecideFleet.process
 
     def change(self, *args):
         path = fleet.files / "m1.parquet"
@@ -120,7 +120,7 @@ def test_a_file_that_changes_while_the_job_runs_ends_it(fleet, monkeypatch, capf
             pq.write_table(make_table(400, seed=99), path, row_group_size=100)
         return decide(self, *args)
 
-    monkeypatch.setattr(fleet_module.DecideFleet, "process", change)
+    monkeypatch.setattr(decide_module.DecideFleet, "process", change)
     assert fleet.preprocess() == 1
     told = capfd.readouterr().err
     assert "m1.parquet" in told

@@ -17,7 +17,7 @@ WRONG = [
     (["--job=j", "--sprocket"], "--sprocket: Beam has no such option"),
     (["--job=j", "-x"], "-x: Beam has no such option"),
     (["job.yaml"], "'job.yaml': is not an option; a job file is given as --job job.yaml"),
-    (["--job=j", "--direct_num_workers=two"], "argument --direct_num_workers: invalid int value: 'two'"),
+    (["--job=j", "--direct_num_workers=two"], "argument --direct_num_workers: 'two' is not a whole number"),
     (["--job"], "argument --job: expected one argument"),
     (["--job=j", "--runner=NoRunner"], "--runner: 'NoRunner' is none of DataflowRunner, "),
 ]

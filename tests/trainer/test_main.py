@@ -69,7 +69,7 @@ def test_it_trains_once_then_more_then_anew(job_file, job, capsys, tmp_path):
     (tmp_path / "progress").mkdir()
     assert main(["--job", job_file, "--set", "train.epochs=1", "--progress-dir", str(tmp_path / "progress")]) == 0
     check_progress(tmp_path / "progress", names)
-    assert "1 epochs, best loss" in capsys.readouterr().out
+    assert "1 epoch, best eval loss" in capsys.readouterr().out
     assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
     assert "nothing to do" in capsys.readouterr().out
     assert main(["--job", job_file]) == 0  # goes on to the second
@@ -200,6 +200,38 @@ def test_workers_that_do_not_come_are_named_and_may_come_another_time(job_file, 
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("workers 1, 2 of 3 did not come to 127.0.0.1:")
     assert line.endswith(" within 1 seconds; started again, they may come")
+
+
+FAILS = """
+import keras
+import tensorflow as tf
+
+@keras.saving.register_keras_serializable("test")
+class Fails(keras.layers.Layer):
+    def call(self, x):
+        tf.debugging.assert_less(tf.shape(x)[0], 3, message="the sum is\\nnot low")
+        return x
+
+def make(length, features):
+    windows = keras.Input((length, features))
+    return keras.Model(windows, Fails()(keras.layers.Dense(features)(windows)))
+"""
+
+
+def test_what_nobody_foresaw_is_one_line_and_a_log(job_file, job, capsys, tmp_path, monkeypatch):
+    (tmp_path / "model_that_fails.py").write_text(FAILS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["--job", job_file, "--set", "train.model={class: 'model_that_fails:make'}"]) == 1
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("train: ")]
+    assert len(lines) == 1
+    told, _, path = lines[0].rpartition("; log: ")
+    assert told.startswith("job failed: InvalidArgumentError: ")
+    assert not told.endswith(":")
+    assert os.path.dirname(path) == RunLayout(job().train.workdir).logs
+    with open(path) as file:
+        text = file.read()
+    assert "Traceback (most recent call last):" in text
+    assert "the sum is" in text
 
 
 def test_a_loss_that_is_not_finite_exits_with_1(job_file, capsys):

@@ -1,6 +1,5 @@
 """The workers and their devices -> a `tf.distribute` strategy."""
 
-import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -8,15 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from beamfeed.contract.cluster.tf_config import tf_config
-from beamfeed.contract.cluster.worker_info import WorkerInfo
+from beamfeed.contract.cluster.worker_info import SHARE, WorkerInfo
 from beamfeed.contract.errors import JobFailed, UserError
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 COLLECTIVES = ("auto", "ring", "nccl")
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ class Cluster:
 
 
 def connect(worker: WorkerInfo, collectives: str = "auto") -> Cluster:
-    """Joins the workers, and the devices of this one. Says which in one line of the log.
+    """Joins the workers, and the devices of this one.
 
     Several workers: MultiWorkerMirroredStrategy, which waits until all have come
     and must be made before any other TensorFlow operation. Several GPUs, or
@@ -94,10 +91,10 @@ def connect(worker: WorkerInfo, collectives: str = "auto") -> Cluster:
     import tensorflow as tf
 
     if collectives not in COLLECTIVES:
-        raise UserError(f"collectives: is {collectives!r}, it must be one of {', '.join(COLLECTIVES)}")
+        raise UserError(f"train.devices.collectives: is {collectives!r}, it must be one of {', '.join(COLLECTIVES)}")
     if worker.count > 1:
         if collectives == "nccl" and not tf.config.list_physical_devices("GPU"):
-            raise UserError("collectives: is 'nccl', which needs a GPU in each worker; use ring or auto")
+            raise UserError("train.devices.collectives: is 'nccl', which needs a GPU in each worker; use ring or auto")
         cluster = Cluster(_join(worker, collectives), worker, collectives)
     else:
         gpus = tf.config.list_logical_devices("GPU")
@@ -105,7 +102,6 @@ def connect(worker: WorkerInfo, collectives: str = "auto") -> Cluster:
         several = len(devices) > 1
         strategy = tf.distribute.MirroredStrategy([one.name for one in devices]) if several else None
         cluster = Cluster(strategy or tf.distribute.get_strategy(), worker)
-    logger.info(describe(cluster))
     return cluster
 
 
@@ -128,17 +124,15 @@ def _join(worker: WorkerInfo, collectives: str) -> "tf.distribute.Strategy":
 
 
 def describe(cluster: Cluster) -> str:
-    """`2 workers from Slurm, this is worker 0 (chief), 1 CPU each, ring collectives`; `1 worker, 2 GPUs`."""
+    """`2 processes on this machine (launch.train.workers), each on the CPU`; `worker 0 of 4 (Slurm), on 2 GPUs`."""
     import tensorflow as tf
 
     worker = cluster.worker
     kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
-    devices = f"{cluster.replicas} {kind}{'s' if cluster.replicas > 1 else ''}"
+    devices = f"on {cluster.replicas} {kind}s" if cluster.replicas > 1 else f"on the {kind}"
     if worker.count == 1:
-        return f"1 worker, {devices}"
-    source = f" from {worker.source}" if worker.source else ""
-    chief = " (chief)" if worker.is_chief else ""
-    return (
-        f"{worker.count} workers{source}, this is worker {worker.index}{chief}, {devices} each, "
-        f"{cluster.collectives} collectives"
-    )
+        return devices
+    exchange = "" if cluster.collectives == "auto" else f", {cluster.collectives} collectives"
+    if SHARE in os.environ:
+        return f"{worker.count} processes on this machine (launch.train.workers), each {devices}{exchange}"
+    return f"worker {worker.index} of {worker.count} ({worker.source}), each {devices}{exchange}"

@@ -33,7 +33,15 @@ class Lost(Exception):
 
 
 class Preempted(Exception):
-    """This worker or another one was asked to stop; a checkpoint is written."""
+    """This worker or another one was asked to stop; a checkpoint is written.
+
+    Args:
+      step: of the checkpoint.
+    """
+
+    def __init__(self, step: int = 0):
+        super().__init__(f"asked to stop at step {step}")
+        self.step = step
 
 
 class Watchdog:

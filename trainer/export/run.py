@@ -1,4 +1,4 @@
-"""Writes what a training run leaves behind: the Keras model, a SavedModel, the report, and the result last."""
+"""Writes what a training run leaves behind: the Keras model, a SavedModel, the review, and the result last."""
 
 from beamfeed.contract.config.columns import resolve_ranges
 from beamfeed.contract.config.features import key_columns
@@ -11,13 +11,14 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result, write_result
 from beamfeed.trainer import models
 from beamfeed.trainer.export.saved_model import save_serving
-from beamfeed.trainer.loop.plots import Pictures
 from beamfeed.trainer.loop.train import Outcome
+from beamfeed.trainer.loop.writers import WRITERS
+from beamfeed.trainer.review.look_back import look_back
 from beamfeed.trainer.tasks.objective import Objective
 
 
 def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
-    """Writes the model with the best weights, the report, and then the result.
+    """Writes the model with the best weights, a review of it, and then the result.
 
     The model is made anew, outside of every strategy: what is saved knows
     nothing of the machines that trained it.
@@ -37,8 +38,12 @@ def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
     ranges = resolve_ranges(job.prepare.range, manifest.features)
     unused = key_columns(job.features)
     save_serving(model, objective, manifest, transform, job.prepare.missing, names.saved_model, ranges, unused)
-    pictures = Pictures(job, manifest, objective)
-    pictures.write_report(names.report, outcome.epochs, outcome.result.watched, model, find_floor(job.train, manifest))
+    floor = find_floor(job.train, manifest)
+    png = look_back(job, manifest, objective, model, outcome.result, outcome.epochs, floor)
+    for name in job.train.writers:
+        writer = WRITERS[name](names, job, outcome.result.steps)
+        writer.pictures(outcome.result.steps, {"report": png})
+        writer.close(finished=True)
     write_result(job.train.workdir, outcome.result)
 
 

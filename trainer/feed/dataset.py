@@ -24,6 +24,7 @@ import tensorflow as tf
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset import layout
+from beamfeed.contract.dataset.batches import check_split, eval_steps, train_steps
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
@@ -31,7 +32,7 @@ from beamfeed.trainer.feed.cache import local_copies
 from beamfeed.trainer.feed.fields import Wanted, choose_fields, data_fields, stored_bytes, window_bytes, windows_fitting
 from beamfeed.trainer.feed.reader import Memory, RowSource, Shards
 from beamfeed.trainer.feed.sampler import Index, Line, Order
-from beamfeed.trainer.feed.sharding import LANES, Distribution, Share, check_split, eval_steps, train_steps
+from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
 from beamfeed.trainer.feed.windowing import (
     Columns,
     Places,
@@ -136,7 +137,8 @@ def load_dataset(
       split: train, eval or test.
       batch_size: windows in a global batch, over all workers together.
       fields: the names of those that a batch holds; left out, all of the manifest's
-        `fields` but the keys (names, places and times). They do not change the order.
+        `fields` but the keys (names, places and times). They do not change the order. `.place` is one that every
+        dataset has: the row of its record at which a window begins, and how many rows that record has.
       shuffle: windows that are mixed at a time, drawn from `lanes` places of the
         split at once: at least this many, unless their rows take more than
         64 MB in the records (with 32 lanes, twice that, and so on), and as many as take no more memory than this many

@@ -8,11 +8,12 @@ import numpy as np
 
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.batches import eval_steps, windows_in
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.cluster.strategy import Cluster
 from beamfeed.trainer.feed.dataset import Tuning, load_dataset
-from beamfeed.trainer.feed.sharding import Distribution, eval_steps, windows_in
+from beamfeed.trainer.feed.sharding import Distribution
 
 
 class Evaluation(Protocol):

@@ -8,6 +8,10 @@ from beamfeed.contract.dataset.fields import BYTES, Field, Per
 from beamfeed.contract.dataset.manifest import Manifest, SplitInfo
 from beamfeed.contract.errors import UserError
 
+# A field that no record has: the row of its record at which a window begins, and how many rows that record has. No
+# dataset can have one of this name.
+PLACE = Field.model_construct(name=".place", dtype="int64", shape=(2,), role="key", per="window")
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -24,9 +28,14 @@ class Wanted:
     windows: Windows
 
     @property
+    def stored(self) -> tuple[Field, ...]:
+        """Those of `fields` that records have."""
+        return tuple(field for field in self.fields if field is not PLACE)
+
+    @property
     def parsed(self) -> tuple[Field, ...]:
         """The fields to parse; the one that tells the rows comes first."""
-        return (self.rows_of, *(field for field in self.fields if field != self.rows_of))
+        return (self.rows_of, *(field for field in self.stored if field != self.rows_of))
 
     def of(self, per: Per) -> list[Field]:
         """The wanted fields that have a value for each row, window or record."""
@@ -47,7 +56,11 @@ def choose_fields(manifest: Manifest, names: Sequence[str] | None) -> Wanted:
     """
     if isinstance(names, str) or (names is not None and not names):
         raise ValueError(f"fields is {names!r}, it must be a list of names, or None")
-    chosen = data_fields(manifest) if names is None else tuple(manifest.field(name) for name in dict.fromkeys(names))
+    chosen = (
+        data_fields(manifest)
+        if names is None
+        else tuple(PLACE if name == PLACE.name else manifest.field(name) for name in dict.fromkeys(names))
+    )
     of_rows = [field for field in manifest.fields if field.per == "row"]
     if not of_rows or not chosen:
         raise UserError(f"dataset {manifest.name}: has no field with a value for each {'window' if of_rows else 'row'}")

@@ -48,9 +48,9 @@ def parse(serialized: tf.Tensor, wanted: Wanted) -> Parsed:
         for field in wanted.parsed
     ]
     with tf.control_dependencies([check for check in checks if check is not None]):  # there are none in eager mode
-        columns = {field.name: tf.reshape(found[field.name].flat_values, _shape(field)) for field in wanted.fields}
+        columns = {field.name: tf.reshape(found[field.name].flat_values, _shape(field)) for field in wanted.stored}
         rows = tf.identity(rows)
-    lengths = [field.name + LENGTHS for field in wanted.fields if field.is_ragged]
+    lengths = [field.name + LENGTHS for field in wanted.stored if field.is_ragged]
     return Parsed(columns | {name: found[name].flat_values for name in lengths}, rows, there)
 
 

@@ -10,11 +10,8 @@ worker need not read the others, is in beamfeed.trainer.feed.sampler.
 """
 
 import itertools
-import math
 from dataclasses import dataclass
 
-from beamfeed.contract.config.split import SplitName
-from beamfeed.contract.dataset.manifest import Manifest, SplitInfo
 from beamfeed.contract.errors import UserError
 
 LANES = 16  # of each global batch, unless there are more workers; see beamfeed.trainer.feed.sampler
@@ -91,12 +88,6 @@ class Share:
         return [end - start for start, end in itertools.pairwise(edges)]
 
 
-def windows_in(manifest: Manifest, split: SplitName) -> int:
-    """Windows of a split; 0 where the dataset does not have it."""
-    info = manifest.splits.get(split)
-    return info.windows if info else 0
-
-
 def lanes_of(wanted: int | None, workers: int) -> int:
     """The lanes of a training run that begins with so many workers: where they are many, one for each.
 
@@ -104,31 +95,3 @@ def lanes_of(wanted: int | None, workers: int) -> int:
     that do not divide 16 read some lanes twice.
     """
     return wanted or max(LANES, workers)
-
-
-def train_steps(windows: int, batch_size: int) -> int:
-    """Full batches in an epoch; the windows that are left over are other ones in each epoch."""
-    return windows // batch_size
-
-
-def eval_steps(windows: int, batch_size: int) -> int:
-    """Batches that hold every window once; the last one is padded."""
-    return math.ceil(windows / batch_size)
-
-
-def check_split(manifest: Manifest, split: SplitName, batch_size: int, whole: bool) -> SplitInfo:
-    """The split, if it has windows, or with `whole` at least one full batch.
-
-    Raises:
-      UserError: if it has not.
-    """
-    windows = windows_in(manifest, split)
-    if windows == 0:
-        raise UserError(f"dataset {manifest.name}: the split {split} holds no window")
-    if whole and windows < batch_size:
-        raise UserError(
-            f"dataset {manifest.name}: the split {split} holds {windows} windows, "
-            f"fewer than one batch of {batch_size}; "
-            f"set the batch size (train.feed.batch_size) to {windows} or less, or add data"
-        )
-    return manifest.splits[split]

@@ -8,7 +8,7 @@ import tensorflow as tf
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Per
 from beamfeed.contract.dataset.windows import count_windows, first_row
-from beamfeed.trainer.feed.fields import Wanted
+from beamfeed.trainer.feed.fields import PLACE, Wanted
 from beamfeed.trainer.feed.parsing import MISMATCH, Parsed
 
 SPLITS = ".splits"  # ends the name under which it stands where the values of a field of any length begin
@@ -54,9 +54,12 @@ def find_windows(parsed: Parsed, records: tf.Tensor, wanted: Wanted) -> Rows:
     starts = first_row(windows.flat_values, frame.stride) + tf.gather(begins, record)
     before = tf.concat([[0], tf.cumsum(in_record)], 0)  # windows before each record
     edges = tf.gather(before, tf.concat([[0], tf.cumsum(records)], 0))
+    columns = dict(parsed.columns)
+    if PLACE in wanted.fields:
+        first = first_row(windows.flat_values, frame.stride)
+        columns[PLACE.name] = tf.stack([first, tf.gather(parsed.rows, record)], axis=1)
     if wanted.of("record"):
         record = tf.gather(tf.cumsum(parsed.there, exclusive=True), record)
-    columns = dict(parsed.columns)
     for field in wanted.fields:
         if field.is_ragged:
             columns[field.name + SPLITS] = tf.concat([[0], tf.cumsum(columns.pop(field.name + LENGTHS))], 0)

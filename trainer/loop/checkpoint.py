@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract import storage
-from beamfeed.contract.dataset.checkpoints import checkpoint_path, find_checkpoints
+from beamfeed.contract.dataset.checkpoints import check_step, checkpoint_path, find_checkpoints
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.loop.optimizer import state_of
 from beamfeed.trainer.loop.state import TrainingState
@@ -101,8 +101,8 @@ def restore_newest(
       UserError: if there are checkpoints, and none can be read, or not the one that is asked for.
     """
     there = list(find_checkpoints(folder))
-    if step is not None and step not in there:
-        raise UserError(f"{folder}: holds no checkpoint of step {step} (there: {', '.join(map(str, there)) or 'none'})")
+    if step is not None:
+        check_step(folder, step)
     damaged: list[Damaged] = []
     for one in there[::-1] if step is None else [step]:
         try:

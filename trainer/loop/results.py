@@ -54,11 +54,19 @@ def describe_run(
         "last_loss": epochs[-1][LOSS] if epochs else None,
         "best": state.measured[watched],
         "best_loss": state.measured[LOSS],
+        **_where_best(state, epochs),
         "metrics": _without_loss(state.measured),
         "test_loss": tested[LOSS] if tested else None,
         "test_metrics": _without_loss(tested or {}),
         "seconds": sum(epoch["seconds"] for epoch in epochs),
     }
+
+
+def _where_best(state: TrainingState, epochs: Sequence[Epoch]) -> dict[str, Any]:
+    """The epoch and the split in which the best weights were found."""
+    found = [line for line in epochs if line["step"] == state.best_step]
+    split = "train" if epochs and epochs[-1][f"eval_{LOSS}"] is None else "eval"
+    return {"best_epoch": found[-1]["epoch"] if found else None, "best_split": split}
 
 
 def _without_loss(measured: Measured) -> dict[str, float | None]:

@@ -11,7 +11,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.tracking import MLFLOW
 from beamfeed.contract.verbosity import note
-from beamfeed.trainer.cluster.strategy import Cluster
+from beamfeed.trainer.cluster.strategy import Cluster, describe
 from beamfeed.trainer.cluster.watchdog import Watchdog
 from beamfeed.trainer.feed.read_errors import explained
 from beamfeed.trainer.loop.metrics import Epoch, MetricsLog
@@ -84,6 +84,9 @@ def train_and_evaluate(
         training.together("getting ready", make_ready)
         watchdog.long("reading the last checkpoint")
         state = training.restore(start.from_step, start.once)
+        if cluster.worker.is_chief:
+            begins = f", from step {state.step:,}" if state.step else ""
+            note(f"train: {describe(cluster)}{begins}")
         measured = training.objective.names()
         metrics = MetricsLog(
             training.names,

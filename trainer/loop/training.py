@@ -17,6 +17,7 @@ import tensorflow as tf
 from beamfeed.contract import storage
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.dataset.batches import check_split, train_steps, windows_in
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout, manifest_path
 from beamfeed.contract.dataset.manifest import Manifest, find_fingerprint
@@ -27,7 +28,7 @@ from beamfeed.trainer.cluster.strategy import Cluster
 from beamfeed.trainer.cluster.together import Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.feed.distributed import Feed
-from beamfeed.trainer.feed.sharding import LANES, check_split, lanes_of, train_steps, windows_in
+from beamfeed.trainer.feed.sharding import LANES, lanes_of
 from beamfeed.trainer.loop.callbacks import Callbacks
 from beamfeed.trainer.loop.checkpoint import (
     Checkpoints,
@@ -40,7 +41,6 @@ from beamfeed.trainer.loop.checkpoint import (
 from beamfeed.trainer.loop.evaluation import EvalSteps
 from beamfeed.trainer.loop.metrics import MetricsLog
 from beamfeed.trainer.loop.optimizer import averaged, keep_averages, make_optimizer
-from beamfeed.trainer.loop.plots import Pictures
 from beamfeed.trainer.loop.profile import StepProfile
 from beamfeed.trainer.loop.replicas import spread_seeds
 from beamfeed.trainer.loop.results import describe_epoch
@@ -50,6 +50,7 @@ from beamfeed.trainer.loop.steps import NORM, make_train_steps, zero_train
 from beamfeed.trainer.loop.warm_start import warm_start
 from beamfeed.trainer.loop.watch import find_watched
 from beamfeed.trainer.loop.workdir import note_done, remove_files
+from beamfeed.trainer.review.pictures import Pictures
 from beamfeed.trainer.tasks.objective import LOSS, Objective, Sums
 
 CALL_SECONDS = 0.5  # about as long as a call of many steps takes: what is watched, and SIGTERM, wait for its end
@@ -202,7 +203,7 @@ class Training:
             if stop:
                 self.save(state)
                 self._checkpoints.wait()
-                raise Preempted
+                raise Preempted(state.step)
             if left > steps:
                 self._save_if_due(state)
         return state

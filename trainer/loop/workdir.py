@@ -151,7 +151,8 @@ def remove_run(names: RunLayout) -> None:
     import tensorflow as tf
 
     folders = [names.checkpoints, names.best, names.saved_model, names.tensorboard]
-    files = [names.complete, names.metrics, names.metrics_csv, names.mlflow, names.model, names.report, names.run]
+    files = [names.complete, names.review, names.assets, names.report, names.metrics, names.metrics_csv, names.mlflow]
+    files += [names.model, names.run]
     for path in folders:
         if tf.io.gfile.exists(path):
             tf.io.gfile.rmtree(path)

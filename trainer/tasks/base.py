@@ -1,7 +1,7 @@
 """What the loop, the models and the export ask of a task: one goal, and one output of the model, each."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,6 +14,22 @@ from beamfeed.trainer.tasks.named import TRIED, Loss, Measure, Trial, find_loss,
 
 Fields = Mapping[str, tf.Tensor]  # of a batch, by the names of the dataset's fields
 Restore = Callable[[tf.Tensor], tf.Tensor]  # preprocessed windows -> raw units
+
+
+Guess = Callable[[tf.Tensor], tf.Tensor]  # what is wanted of some windows -> an output as a model gives it
+Targets = Callable[[], Iterator[np.ndarray]]  # what is wanted of training windows, batch by batch
+
+
+class Guesses(NamedTuple):
+    """What a model should beat: outputs that cost nothing.
+
+    Attributes:
+      found: by name.
+      skipped: what cannot be had, and why, a line each.
+    """
+
+    found: dict[str, Guess]
+    skipped: list[str]
 
 
 class Sampling(NamedTuple):
@@ -43,12 +59,13 @@ class Task(ABC):
     Args:
       goal: its section of the job.
       key: where that stands, such as `train.task`.
-      manifest: of a dataset that has what the goal asks for, see `beamfeed.trainer.tasks.check`.
+      manifest: of a dataset that has what the goal asks for, see `beamfeed.contract.dataset.goals`.
       inputs: of the model.
 
     Attributes:
       picture: the name of what it draws.
       sampling: of which windows.
+      shows_windows: whether it can draw windows one by one.
       default_loss: where the job names none, and
       loss_told: in words.
       default_metrics: likewise.
@@ -62,6 +79,7 @@ class Task(ABC):
 
     picture: ClassVar[str]
     sampling: ClassVar[Sampling]
+    shows_windows: ClassVar[bool] = False
     default_loss: ClassVar[str]
     loss_told: ClassVar[str] = "mean squared error"
     default_metrics: ClassVar[tuple[str, ...]] = ()
@@ -153,5 +171,18 @@ class Task(ABC):
         return {}
 
     @abstractmethod
-    def draw(self, axes: Any, sample: Sample) -> None:
-        """Draws a sample into matplotlib's axes."""
+    def guesses(self, targets: Targets, latent: int | None) -> Guesses:
+        """What costs nothing; the first one is the simplest.
+
+        Args:
+          targets: some training windows.
+          latent: how many numbers the model makes of a window, where it has an encoder.
+        """
+
+    @abstractmethod
+    def draw(self, figure: Any, sample: Sample) -> None:
+        """Draws a sample into a figure or a part of one, which is empty."""
+
+    def draw_windows(self, figures: Sequence[Any], sample: Sample, titles: Sequence[str]) -> None:
+        """Draws each window of a sample into a part of a figure, with its title. Where `shows_windows`."""
+        raise NotImplementedError

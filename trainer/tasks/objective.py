@@ -9,11 +9,11 @@ import tensorflow as tf
 from beamfeed.contract.config import task as sections
 from beamfeed.contract.config.task import Goal, Several, goals_of
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.goals import check_task, inputs_of, keyed_goals
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.models.signature import Input, Signature
 from beamfeed.trainer.tasks.base import Fields, Restore, Task
-from beamfeed.trainer.tasks.check import check_task, inputs_of, keyed_goals
 from beamfeed.trainer.tasks.classify import Classify
 from beamfeed.trainer.tasks.named import Measure
 from beamfeed.trainer.tasks.reconstruct import Reconstruct

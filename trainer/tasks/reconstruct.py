@@ -1,15 +1,18 @@
 """The task reconstruct: the model gives back what it was given."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from beamfeed.trainer.models.signature import Output
-from beamfeed.trainer.tasks.base import Fields, Restore, Sample, Sampling, Task
+from beamfeed.trainer.tasks.base import Fields, Guess, Guesses, Restore, Sample, Sampling, Targets, Task
 from beamfeed.trainer.tasks.named import Trial
+from beamfeed.trainer.tasks.principal import WIDEST, VectorSums
 
 SHOWN = 3  # features of the picture: those that vary most
+FEW_ROWS = 65  # that each get a point
 
 
 class Reconstruct(Task):
@@ -17,6 +20,7 @@ class Reconstruct(Task):
 
     picture = "reconstruction"
     sampling = Sampling(256, mixed=False)
+    shows_windows = True
     default_loss = "mean_squared_error"
 
     @property
@@ -49,15 +53,66 @@ class Reconstruct(Task):
         raw = {} if restore is None else {"reconstruction_raw": restore(found)}
         return {"reconstruction": found, "score": self.losses(wanted, found), **raw}
 
-    def draw(self, axes: Any, sample: Sample) -> None:
-        """The window that varies most, and its reconstruction: a flat one shows nothing."""
+    def guesses(self, targets: Targets, latent: int | None) -> Guesses:
+        """The mean of the training windows, each window's last row, and PCA with as many numbers as the model's."""
+        (window,) = self.inputs.values()
+        shape = [size for size in window.shape if size is not None]
+        if window.dtype != "float32" or len(shape) < len(window.shape):
+            return Guesses({}, ["nothing to compare with: windows are not numbers of one size"])
+        width = int(np.prod(shape))
+        seen = VectorSums(width)
+        for batch in targets():
+            seen.add(batch.reshape(-1, width))
+        mean = seen.mean.reshape(shape)
+        if window.in_rows:
+            mean = np.broadcast_to(mean.mean(axis=0), shape)
+        level = tf.constant(mean, tf.float32)
+        found: dict[str, Guess] = {"the mean": lambda wanted: tf.broadcast_to(level, tf.shape(wanted))}
+        if window.in_rows:
+            found["the last row"] = lambda wanted: tf.broadcast_to(wanted[:, -1:], tf.shape(wanted))
+        if latent is None:
+            return Guesses(found, ["PCA: the model has no encoder that says how many numbers it may keep"])
+        if width > WIDEST:
+            return Guesses(found, [f"PCA: a window has {width:,} numbers, more than {WIDEST:,}"])
+        if latent >= min(width, seen.count):
+            return Guesses(found, [f"PCA: {latent} numbers are not fewer than {min(width, seen.count)}"])
+        return Guesses({**found, f"PCA, {latent} numbers": _projection(seen, latent)}, [])
+
+    def draw(self, figure: Any, sample: Sample) -> None:
+        """The window with the median error, and its reconstruction: neither the best nor the worst."""
+        errors = np.square(sample.found - sample.wanted).reshape(len(sample.wanted), -1).mean(axis=1)
+        middle = np.argsort(errors, kind="stable")[len(errors) // 2]
+        one = Sample(sample.wanted[[middle]], sample.found[[middle]], sample.columns)
+        self.draw_windows([figure], one, ["the window with the median error"])
+
+    def draw_windows(self, figures: Sequence[Any], sample: Sample, titles: Sequence[str]) -> None:
+        """Each sensor by itself, to one scale in all windows, and its reconstruction dashed."""
         windows = sample.wanted.reshape(len(sample.wanted), -1, sample.wanted.shape[-1])
         found = sample.found.reshape(windows.shape)
-        chosen = np.argmax(np.sum(np.var(windows, axis=1), axis=1))
-        window, reconstruction = windows[chosen], found[chosen]
-        for color, i in enumerate(np.argsort(-window.var(axis=0), kind="stable")[:SHOWN]):
-            label = sample.columns[i] if sample.columns else str(i)
-            axes.plot(window[:, i], color=f"C{color}", label=label)
-            axes.plot(reconstruction[:, i], color=f"C{color}", linestyle="--")
-        axes.set(title="a window and its reconstruction (dashed)", xlabel="row", ylabel="scaled value")
-        axes.legend()
+        shown = np.argsort(-windows.var(axis=1).sum(axis=0), kind="stable")[:SHOWN]
+        marker = "." if windows.shape[1] < FEW_ROWS else None
+        for figure, window, reconstruction, title in zip(figures, windows, found, titles, strict=True):
+            axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+            for one, i in zip(axes, shown, strict=True):
+                one.plot(window[:, i], color="black", linewidth=1.2, label="is")
+                one.plot(reconstruction[:, i], color="C1", linestyle="--", marker=marker, label="reconstruction")
+                both = np.concatenate([windows[:, :, i], found[:, :, i]])
+                margin = 0.05 * (np.ptp(both) or 1.0)
+                one.set_ylim(both.min() - margin, both.max() + margin)
+                one.set_ylabel(sample.columns[i] if sample.columns else str(i), fontsize="small")
+            axes[0].set_title(title, fontsize="medium")
+            if figure is figures[0]:
+                axes[0].legend(fontsize="x-small")
+            axes[-1].set_xlabel("row")
+
+
+def _projection(seen: VectorSums, count: int) -> Guess:
+    """Onto so many principal components and back."""
+    mean = tf.constant(seen.mean, tf.float32)
+    components = tf.constant(seen.components(count), tf.float32)
+
+    def project(wanted: tf.Tensor) -> tf.Tensor:
+        flat = tf.reshape(wanted, [-1, len(mean)]) - mean
+        return tf.reshape(flat @ components @ tf.transpose(components) + mean, tf.shape(wanted))
+
+    return project

@@ -8,7 +8,7 @@ import tensorflow as tf
 from beamfeed.contract.config.task import Regress as Section
 from beamfeed.contract.dataset.manifest import Target
 from beamfeed.trainer.models.signature import Output
-from beamfeed.trainer.tasks.base import Fields, Restore, Sample, Sampling, Task
+from beamfeed.trainer.tasks.base import Fields, Guesses, Restore, Sample, Sampling, Targets, Task
 from beamfeed.trainer.tasks.named import Measure, Trial
 
 
@@ -68,8 +68,16 @@ class Regress(Task):
         train = self.manifest.splits.get("train")
         return (train.targets.get(self.goal.target) if train else None) or Target()
 
-    def draw(self, axes: Any, sample: Sample) -> None:
+    def guesses(self, targets: Targets, latent: int | None) -> Guesses:
+        """The mean of the training windows' targets."""
+        mean = self._told.mean
+        if mean is None:
+            return Guesses({}, ["nothing to compare with: the manifest does not tell the mean of the target"])
+        return Guesses({"the mean": lambda wanted: tf.fill([tf.shape(wanted)[0], 1], mean)}, [])
+
+    def draw(self, figure: Any, sample: Sample) -> None:
         """Each window's prediction against what is true."""
+        axes = figure.subplots()
         found = sample.found.reshape(-1)
         lowest, highest = (float(edge(np.concatenate([sample.wanted, found]))) for edge in (np.min, np.max))
         axes.plot([lowest, highest], [lowest, highest], color="grey", linewidth=1)

@@ -5,27 +5,28 @@ the initial weights on, the rate growing by the same factor from step to step, u
 loss is smoothed as moving averages of Adam are: exponentially, and corrected for where it began.
 """
 
-import argparse
 import math
 import os
-import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from beamfeed.contract import storage, streams
+from beamfeed.contract.arguments import Parser, at_least
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
+from beamfeed.contract.dataset.batches import check_split, fit_batch
+from beamfeed.contract.dataset.goals import check_task
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
+from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.verbosity import set_up_logging
 from beamfeed.trainer import figures
 from beamfeed.trainer.feed.remote import set_reads
-from beamfeed.trainer.feed.sharding import check_split
-from beamfeed.trainer.tasks.check import check_task
 from beamfeed.trainer.tools.table import table
 
 LOWEST, HIGHEST, STEPS = 1e-6, 10.0, 150
@@ -106,7 +107,7 @@ def is_too_high(losses: Sequence[float]) -> bool:
 
 def draw(job: TrainingJob, rates: Sequence[float], losses: Sequence[float], chosen: float | None) -> bytes:
     """A PNG of the loss over the rates."""
-    figure = figures.figure(7)
+    figure = figures.figure(7, 4)
     axes = figure.subplots()
     axes.plot(rates, losses, marker=".")
     if chosen is not None:
@@ -156,28 +157,27 @@ def describe(job: TrainingJob, found: Found) -> list[str]:
     return [*lines, RunLayout(job.train.workdir).rates]
 
 
-def _steps(text: str) -> int:
-    if not text.isdecimal() or int(text) < FEWEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {FEWEST}")
-    return int(text)
-
-
 def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> int:
     """Returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     set_reads(os.environ)
     set_up_logging()
     program = "python -m beamfeed.trainer.tools.find_rate"
-    parser = argparse.ArgumentParser(prog=program, description="Tries learning rates.")
+    parser = Parser(
+        prog=program,
+        description="Tries learning rates, draws the loss at each, and prints what to set. Keeps no weights.",
+        example=f"{program} --job job.yaml",
+    )
     parser.add_argument("--job", required=True, help="job file, local or gs://")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
-    parser.add_argument("--steps", type=_steps, default=STEPS, help=f"at most ({STEPS})")
+    parser.add_argument("--steps", type=partial(at_least, lowest=FEWEST), default=STEPS, help=f"at most ({STEPS})")
     parser.add_argument("--json", action="store_true", help="print an object in one line")
-    arguments = parser.parse_args(argv)
+    arguments, log = parser.parse_args(argv), FailureLog()
     try:
         job = load_as(TrainingJob, arguments.job, [*arguments.set, "train.optimizer.schedule=null"])
         manifest = read_manifest(job.output.path).select(job.train.feed.where)
         check_task(job.train.task, manifest)
+        job = fit_batch(job, manifest)
         check_split(manifest, "train", job.train.feed.batch_size, whole=True)
         with heavy_imports():
             import tensorflow as tf
@@ -191,9 +191,8 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
             tell_event("learning_rate", **found._asdict(), picture=RunLayout(job.train.workdir).rates)
         else:
             print("\n".join(describe(job, found)))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+    except Exception as error:
+        return complain(error, log)
     return 0
 
 

@@ -1,31 +1,44 @@
-"""`python -m beamfeed.trainer.tools.inspect_dataset DATASET [--windows 3] [--verify]`: what a dataset holds.
+"""`python -m beamfeed.trainer.tools.inspect_dataset DATASET [options]`: what a dataset holds.
 
 Exit codes: 0, 1 when `--verify` finds a difference, 2 when there is no dataset.
 """
 
 import argparse
-import contextlib
+import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract import storage, streams
+from beamfeed.contract.arguments import Parser, from_zero
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.trainer.tools.table import table
 
+if TYPE_CHECKING:  # it loads TensorFlow
+    from beamfeed.trainer.tools.show_record import Values
+
 CLASSES = 20  # shown of a target
+LINES = 40  # columns of the files
+SAMPLE, SAMPLE_BYTES = 256, 16 << 20  # records that statistics are taken of
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parses a command line."""
-    parser = argparse.ArgumentParser(prog="beamfeed inspect", description="Shows a dataset.")
+    parser = Parser(
+        prog="python -m beamfeed.trainer.tools.inspect_dataset",
+        description="Shows what a dataset holds.",
+        example="python -m beamfeed.trainer.tools.inspect_dataset out/data --windows 2",
+    )
     parser.add_argument("dataset", help="folder of the dataset, local or gs://")
-    parser.add_argument("--windows", type=int, default=3, metavar="N", help="windows to show of each split (3)")
+    parser.add_argument("--windows", type=from_zero, default=3, metavar="N", help="windows to show of each split (3)")
     parser.add_argument("--verify", action="store_true", help="read every record and compare it with the manifest")
+    parser.add_argument("--picture", metavar="FILE.png", help="draw a record into this file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser.parse_args(argv)
 
 
@@ -97,21 +110,79 @@ def describe_target(manifest: Manifest, field: Field) -> list[str]:
     return ["", *table([head, *values])]
 
 
-def show(manifest: Manifest, output: str, windows: int) -> None:
-    """Prints the manifest, the schema and the first windows of each split."""
+def raw_columns(stats: Mapping[str, Any]) -> list[str]:
+    """What stats.json says of the columns of the files, in their own units, as a table; nothing where it does not."""
+    features = stats.get("features")
+    found = {name: one for name, one in features.items() if "mean" in one} if isinstance(features, dict) else {}
+    if not found:
+        return []
+    numbers = ("mean", "std", "min", "max")
+    rows = [
+        (name, one.get("count", 0), one.get("missing", 0), *(_number(one.get(key)) for key in numbers))
+        for name, one in list(found.items())[:LINES]
+    ]
+    hidden = [f"... {len(found) - LINES} more columns"] if len(found) > LINES else []
+    return [*table([("in the files, training rows", "count", "missing", *numbers), *rows]), *hidden]
+
+
+def _number(value: Any) -> str:
+    return f"{value:.5g}" if isinstance(value, (int, float)) else "-"
+
+
+def read_stats(manifest: Manifest, output: str) -> dict[str, Any]:
+    """What stats.json says; nothing where there is none."""
+    try:
+        found = json.loads(storage.read_text(manifest.data_layout(output).stats))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def sample_of(manifest: Manifest, output: str, split: SplitName) -> "list[Values]":
+    """The first records of some shards: at most SAMPLE, and about SAMPLE_BYTES of them."""
+    from beamfeed.trainer.tools.show_record import first_records
+
+    info = manifest.splits[split]
+    fitting = SAMPLE_BYTES * info.records // max(1, info.bytes)
+    return list(first_records(manifest, output, split, max(1, min(SAMPLE, fitting, info.records))))
+
+
+def show(manifest: Manifest, output: str, windows: int, as_json: bool, picture: str | None) -> dict[str, Any]:
+    """Prints the manifest, statistics and the first windows of each split; as JSON, returns what is to be printed."""
+    from beamfeed.trainer.tools.field_statistics import rows_of, statistics_of
     from beamfeed.trainer.tools.show_record import first_records, has_single_rows, show_single_rows, show_window
 
-    print("\n".join(describe(manifest)))
-    with contextlib.suppress(FileNotFoundError):
-        print("\nschema\n" + storage.read_text(manifest.data_layout(output).schema).rstrip())
     splits: list[SplitName] = [split for split, info in manifest.splits.items() if info.windows]
+    first = splits[0] if splits else None
+    sample = sample_of(manifest, output, first) if first else []
+    columns = statistics_of(sample, manifest.fields)
+    stats = read_stats(manifest, output)
+    if picture is not None and first is not None:
+        from beamfeed.trainer.tools.dataset_picture import draw
+
+        storage.write_bytes(picture, draw(manifest, first, sample))
+    if as_json:
+        told = manifest.model_dump(mode="json", exclude={"splits": {"__all__": {"shards"}}})
+        return {"dataset": output, **told, "statistics": [one.to_json() for one in columns], "files": stats}
+    print("\n".join(describe(manifest)))
+    if raw := raw_columns(stats):
+        print("\n" + "\n".join(raw))
+    if sample:
+        print(f"\nas a model gets them, {len(sample):,} of {manifest.splits[splits[0]].records:,} records of {first}")
+        print("\n".join("  " + line for line in table(rows_of(columns))))
+        hidden = len(columns) - len(rows_of(columns)) + 1
+        print(f"  ... {hidden} more columns\n" if hidden else "", end="")
     for split in splits if windows > 0 else []:
         print(f"\n{split}")
+        records = sample[:windows] if split == first else list(first_records(manifest, output, split, windows))
         if has_single_rows(manifest):
-            print("\n".join(show_single_rows(list(first_records(manifest, output, split, windows)), manifest)))
+            print("\n".join(show_single_rows(records, manifest)))
             continue
-        for record in first_records(manifest, output, split, windows):
+        for record in records:
             print("\n".join(show_window(record, manifest)))
+    if picture is not None:
+        print(f"\n{picture}" if first else "\nno window to draw")
+    return {}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -127,11 +198,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         from beamfeed.trainer.tools.verify_dataset import verify
 
         wrong = verify(manifest, arguments.dataset) if arguments.verify else []
-        show(manifest, arguments.dataset, 0 if wrong else arguments.windows)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    if arguments.verify:
+        if wrong and not arguments.json:
+            print("\n".join(describe(manifest)))
+        shown = {} if wrong else show(
+            manifest, arguments.dataset, arguments.windows, arguments.json, arguments.picture
+        )  # fmt: skip
+    except Exception as error:
+        return complain(error, FailureLog())
+    if arguments.json:
+        print(json.dumps({**shown, **({"wrong": wrong} if arguments.verify else {})}))
+    elif arguments.verify:
         shards = sum(len(info.shards) for info in manifest.splits.values())
         print("\n" + ("\n".join(wrong) or f"OK: {shards} shards are as the manifest says"))
     return 1 if wrong else 0

@@ -1,16 +1,17 @@
 """`python -m beamfeed.trainer.tools.list_checkpoints WORKDIR`: the checkpoints that a training run may go back to."""
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beamfeed.contract import storage, streams
+from beamfeed.contract.arguments import Parser
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
+from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.trainer.loop.state import TrainingState
 from beamfeed.trainer.tools.table import table
 
@@ -61,18 +62,19 @@ def values_of(step: int, state: TrainingState | None) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m beamfeed.trainer.tools.list_checkpoints", description=__doc__)
+    program = "python -m beamfeed.trainer.tools.list_checkpoints"
+    parser = Parser(
+        prog=program,
+        description="Shows the checkpoints that a training run may go back to (--from-step).",
+        example=f"{program} out/model",
+    )
     parser.add_argument("workdir", help="train.workdir of a job")
     parser.add_argument("--json", action="store_true", help="an object a line")
     arguments = parser.parse_args(argv)
     try:
         found = read(arguments.workdir)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"{arguments.workdir}: cannot be read: {error}", file=sys.stderr)
-        return 1
+    except Exception as error:
+        return complain(error, FailureLog())
     if arguments.json:
         for step, state in found.items():
             tell_event("checkpoint", **values_of(step, state))

@@ -23,6 +23,7 @@ from beamfeed.trainer.feed.dataset import Cache, CutOff, Tuning, load_dataset
 from beamfeed.trainer.feed.fields import data_fields, stored_bytes
 from beamfeed.trainer.feed.reader import BUFFER_BYTES
 from beamfeed.trainer.feed.sampler import Index
+from beamfeed.trainer.tools.steady import ROUNDS, Figure, until_steady
 
 SPLIT: SplitName = "train"
 CALL_SECONDS = 0.1  # between looks at the clock
@@ -83,6 +84,7 @@ class StageRate:
     windows_per_second: float
     megabytes_per_second: float  # of the shards
     extra_microseconds: float  # per window, see `extra_times`
+    spread: float = 0.0  # of the rate, see `steady.Figure`
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ class OptionRate:
     alone: float | None  # it is on, and all others are off
     flipped: float | None  # all are as in training, but this one is the other way round
     note: str = ""
+    spread: float = 0.0  # the larger one of the two
 
 
 def first_read(feeding: Feeding) -> float:
@@ -139,9 +142,10 @@ def measure_stages(feeding: Feeding, say: Say) -> list[StageRate]:
     for name, (options, count) in cuts.items():
         say(f"stage {name}")
         rates.append(measure(feeding.load(**{"tuning": cut, **options}), count, feeding.seconds))
+    extra = extra_times([rate.value for rate in rates])
     return [
-        StageRate(name, rate, rate * feeding.bytes_per_window / 1e6, extra)
-        for name, rate, extra in zip(STAGES, rates, extra_times(rates), strict=True)
+        StageRate(name, rate.value, rate.value * feeding.bytes_per_window / 1e6, more, rate.spread)
+        for name, rate, more in zip(STAGES, rates, extra, strict=True)
     ]
 
 
@@ -165,7 +169,7 @@ def measure_options(feeding: Feeding, trained: float, say: Say) -> tuple[float, 
     """
     say("no option")
     rate = partial(_rate, feeding)
-    plain = rate(tuning=NOTHING)
+    plain = rate(tuning=NOTHING).value
     tunings = {
         "interleave": (replace(NOTHING, open_blocks=Tuning.open_blocks), replace(Tuning(), open_blocks=1)),
         "parallel map": (replace(NOTHING, parallel=True), replace(Tuning(), parallel=False)),
@@ -176,7 +180,7 @@ def measure_options(feeding: Feeding, trained: float, say: Say) -> tuple[float, 
         say(f"option {name}")
         if name in tunings:
             alone, flipped = tunings[name]
-            found.append(OptionRate(name, rate(tuning=alone), rate(tuning=flipped)))
+            found.append(_option(name, rate(tuning=alone), rate(tuning=flipped)))
         else:
             found.append(_measure_cache(feeding, name, min(plain, trained)))
     return plain, found
@@ -193,7 +197,11 @@ def _measure_cache(feeding: Feeding, name: str, slowest: float) -> OptionRate:
     if needed > free / 2:
         return OptionRate(name, None, None, f"not measured: {needed / 1e9:,.1f} GB for it, {free / 1e9:,.1f} free")
     alone, flipped = (_rate(feeding, tuning=replace(tuning, cache=kind)) for tuning in (NOTHING, Tuning()))
-    return OptionRate(name, alone, flipped)
+    return _option(name, alone, flipped)
+
+
+def _option(name: str, alone: Figure, flipped: Figure) -> OptionRate:
+    return OptionRate(name, alone.value, flipped.value, spread=max(alone.spread, flipped.spread))
 
 
 def cached_bytes(feeding: Feeding) -> int:
@@ -202,12 +210,12 @@ def cached_bytes(feeding: Feeding) -> int:
     return stored_bytes(feeding.manifest.splits[SPLIT], data_fields(feeding.manifest), data_bytes)
 
 
-def _rate(feeding: Feeding, **options: Any) -> float:
+def _rate(feeding: Feeding, **options: Any) -> Figure:
     return measure(feeding.load(**options), _windows, feeding.seconds)
 
 
-def measure(dataset: tf.data.Dataset, count: Callable[..., Any], seconds: float) -> float:
-    """Windows per second that a dataset without end gives, to a consumer that does nothing.
+def measure(dataset: tf.data.Dataset, count: Callable[..., Any], seconds: float) -> Figure:
+    """Windows per second that a dataset without end gives, to a consumer that does nothing; until they are steady.
 
     The consumer is a loop inside a graph: Python would take longer for a small
     element than the feed.
@@ -215,7 +223,7 @@ def measure(dataset: tf.data.Dataset, count: Callable[..., Any], seconds: float)
     Args:
       dataset: without end.
       count: (components of an element) -> its windows, float64 scalar.
-      seconds: to measure, after a quarter of that.
+      seconds: to measure, after a quarter of that; three times as long where the rate is not steady.
     """
 
     @tf.function
@@ -229,8 +237,13 @@ def measure(dataset: tf.data.Dataset, count: Callable[..., Any], seconds: float)
     with tf.device("CPU"):
         calls = _calls(partial(consume, iter(dataset)))
         _run(calls, seconds / 4, 0)
-        windows, spent = _run(calls, seconds, 1)
-    return windows / spent
+
+        def measure_round() -> list[float]:
+            windows, spent = _run(calls, seconds / ROUNDS, 1)
+            return [windows / spent]
+
+        (found,) = until_steady(measure_round)
+    return found
 
 
 def _calls(consume: Callable[[tf.Tensor], tf.Tensor]) -> Iterator[tuple[float, float]]:

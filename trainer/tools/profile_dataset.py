@@ -7,20 +7,24 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from beamfeed.contract import storage, streams
+from beamfeed.contract.arguments import Parser, from_zero, positive, seconds
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
+from beamfeed.contract.dataset.batches import check_split
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.verbosity import note, set_up_logging
 from beamfeed.trainer import figures
 from beamfeed.trainer.feed.remote import set_reads
-from beamfeed.trainer.feed.sharding import check_split
+from beamfeed.trainer.tools.steady import STEADY
 from beamfeed.trainer.tools.table import table
 
 if TYPE_CHECKING:  # they load TensorFlow
@@ -29,39 +33,28 @@ if TYPE_CHECKING:  # they load TensorFlow
 
 BATCH, SHUFFLE, SECONDS = 256, 10_000, 2.0
 LITTLE = 0.02  # of a step: less waiting than this is none to speak of
+START_SECONDS = 1.0  # until a measurement begins, about
 PNG, JSON = "profile.png", "profile.json"
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parses a command line."""
-    parser = argparse.ArgumentParser(
-        prog="beamfeed profile",
+    parser = Parser(
+        prog="python -m beamfeed.trainer.tools.profile_dataset",
         description="Measures how fast a dataset feeds a training run.",
+        example="python -m beamfeed.trainer.tools.profile_dataset out/data --job job.yaml",
     )
     parser.add_argument("dataset", help="folder of the dataset, local or gs://")
     parser.add_argument("--job", help="job file; its model's training step is measured too")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
-    parser.add_argument("--batch", type=_number, metavar="N", help=f"windows in a batch (the job's, or {BATCH})")
-    parser.add_argument("--shuffle", type=_number, metavar="N", help=f"windows mixed (the job's, or {SHUFFLE})")
+    parser.add_argument("--batch", type=positive, metavar="N", help=f"windows in a batch (the job's, or {BATCH})")
+    parser.add_argument("--shuffle", type=from_zero, metavar="N", help=f"windows mixed (the job's, or {SHUFFLE})")
     parser.add_argument(
-        "--seconds", type=_seconds, default=SECONDS, metavar="S", help=f"of each of about 22 measurements ({SECONDS:g})"
+        "--seconds", type=seconds, default=SECONDS, metavar="S", help=f"of each of about 22 measurements ({SECONDS:g})"
     )
     parser.add_argument("--out", metavar="DIR", help=f"folder to write {PNG} and {JSON} to")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser.parse_args(argv)
-
-
-def _number(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is below zero")
-    return number
-
-
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not 0 < number < 3600:
-        raise argparse.ArgumentTypeError(f"{text} is not above zero and below an hour")
-    return number
 
 
 def check(arguments: argparse.Namespace) -> tuple[TrainingJob | None, Manifest, int, int]:
@@ -71,14 +64,12 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob | None, Manifest, 
       UserError: for the first mistake that can be seen before TensorFlow is loaded.
     """
     if arguments.set and not arguments.job:
-        raise UserError("--set replaces keys of a job file, it goes with --job")
+        raise UserError(f"--set {arguments.set[0]}: replaces a key of a job file, it goes with --job")
     job = load_as(TrainingJob, arguments.job, arguments.set) if arguments.job else None
     manifest = read_manifest(arguments.dataset)
     feed = job.train.feed if job else None
     batch = _first(arguments.batch, feed.batch_size if feed else None, BATCH)
     shuffle = _first(arguments.shuffle, feed.shuffle if feed else None, SHUFFLE)
-    if batch < 1:
-        raise UserError(f"--batch {batch}: a batch holds at least one window")
     check_split(manifest, "train", batch, whole=True)
     if job:
         train = job.train.model_copy(
@@ -105,6 +96,8 @@ def profile(
         tf.config.list_physical_devices()  # where there is no GPU, the search for one is reported
     from beamfeed.trainer.feed.read_errors import explained
     from beamfeed.trainer.tools.measurements import (
+        OPTIONS,
+        STAGES,
         Feeding,
         first_read,
         measure_options,
@@ -113,20 +106,44 @@ def profile(
     from beamfeed.trainer.tools.step_times import measure_steps
 
     feeding = Feeding(manifest, arguments.dataset, batch, shuffle, arguments.seconds)
+    say = Countdown(2 * len(OPTIONS) + len(STAGES) + 2 + (2 if job else 0), arguments.seconds)
     with explained(manifest, arguments.dataset):
-        _say("first read")
+        say("first read")
         first = first_read(feeding)
-        stages = measure_stages(feeding, _say)
-        plain, options = measure_options(feeding, stages[-1].windows_per_second, _say)
+        stages = measure_stages(feeding, say)
+        plain, options = measure_options(feeding, stages[-1].windows_per_second, say)
         if job:
-            _say("training steps")
+            say("training steps")
         steps = measure_steps(job, manifest, arguments.seconds) if job else None
     found = Profile(arguments.dataset, batch, shuffle, feeding.bytes_per_window, first, stages, plain, options, steps)
-    print("\n".join(describe(found)))
+    print(json.dumps(found.to_json()) if arguments.json else "\n".join(describe(found)))
     if arguments.out:
         storage.write_text(storage.join(arguments.out, JSON), json.dumps(found.to_json(), indent=1) + "\n")
         with tf.io.gfile.GFile(storage.join(arguments.out, PNG), "wb") as file:
             file.write(draw(found))
+
+
+class Countdown:
+    """Says what is being measured, and how long the rest takes by what was seen so far.
+
+    Args:
+      measurements: in all.
+      seconds: that one takes at least.
+    """
+
+    def __init__(self, measurements: int, seconds: float):
+        self._left, self._began, self._done = measurements, time.monotonic(), 0
+        least = measurements * (1.25 * seconds + START_SECONDS)
+        most = measurements * (3.25 * seconds + START_SECONDS)
+        _say(f"{measurements} measurements: about {least:.0f} s, up to {most:.0f} s where figures are not steady")
+
+    def __call__(self, what: str) -> None:
+        """The next ones begin: two of an option or of steps, else one."""
+        spent = time.monotonic() - self._began
+        left = f", about {spent / self._done * self._left:.0f} s left" if self._done else ""
+        _say(what + left)
+        count = 2 if what.startswith(("option", "training")) else 1
+        self._done, self._left = self._done + count, max(0, self._left - count)
 
 
 def _say(what: str) -> None:
@@ -157,6 +174,11 @@ class Profile:
         """Windows per second of the whole feed."""
         return self.stages[-1].windows_per_second
 
+    @property
+    def spread(self) -> float:
+        """Of the stages' rates: how far the least steady one's rounds are apart."""
+        return max(stage.spread for stage in self.stages)
+
     def to_json(self) -> dict:
         steps = self.steps and {**asdict(self.steps), "share_waiting": self.steps.share_waiting}
         return {**asdict(self), "steps": steps, "limit": limit(self)}
@@ -165,16 +187,17 @@ class Profile:
 def describe(profile: Profile) -> list[str]:
     """The profile as lines of text; the last one says what limits."""
     megabytes = profile.bytes_per_window / 1e6
-    head = ("up to the stage", "windows/s", "MB/s", "+ us/window")
-    first = ("first read", round(profile.first_read), f"{profile.first_read * megabytes:,.0f}", "")
+    head = ("up to the stage", "windows/s", "MB/s", "+ us/window", "")
+    first = ("first read", round(profile.first_read), f"{profile.first_read * megabytes:,.0f}", "", "")
     stages = [
         (stage.name, round(stage.windows_per_second), f"{stage.megabytes_per_second:,.0f}",
-         f"{stage.extra_microseconds:.3f}")
+         f"{stage.extra_microseconds:.3f}", _unsteady(stage.spread))
         for stage in profile.stages
     ]  # fmt: skip
     options = [
         (option.name, _times(option.alone, profile.plain), _times(option.flipped, profile.feed),
-         "off" if option.name in ("interleave", "parallel map", "prefetch") else "on", option.note)
+         "off" if option.name in ("interleave", "parallel map", "prefetch") else "on",
+         option.note or _unsteady(option.spread))
         for option in profile.options
     ]  # fmt: skip
     lines = [
@@ -203,12 +226,18 @@ def describe(profile: Profile) -> list[str]:
     return [*lines, limit(profile)]
 
 
+def _unsteady(spread: float) -> str:
+    return f"not steady: {spread:.0%} apart" if spread > STEADY else ""
+
+
 def _times(rate: float | None, base: float) -> str:
     return "-" if rate is None else f"{rate / base:.2f}x"
 
 
 def limit(profile: Profile) -> str:
-    """One sentence: what limits, and by how much."""
+    """One sentence: what limits, and by how much; or that the figures do not say it."""
+    if told := noise(profile):
+        return told
     slowest = max(profile.stages, key=lambda stage: stage.extra_microseconds)
     spent = 1e6 / profile.feed
     costs = f"{slowest.extra_microseconds:.2f} of {spent:.2f} us a window go to {_doing(slowest.name)}"
@@ -224,7 +253,24 @@ def limit(profile: Profile) -> str:
             f"The model limits: its step takes {1e3 * steps.resident:.1f} ms, the feed could give {times:,.0f} times "
             f"what that takes; {waiting}."
         )
+    if profile.spread > STEADY:
+        costs = f"which stage costs most is not known, as their rates did not get steady ({profile.spread:.0%} apart)"
     return f"The input limits: {costs}; {waiting}."
+
+
+def noise(profile: Profile) -> str | None:
+    """Why nothing can be concluded from the figures, and what to do; None where something can."""
+    again = "measure again when the machine has nothing else to do, or longer (--seconds 10)"
+    steps = profile.steps
+    if steps and steps.fed < (1 - STEADY) * steps.resident:
+        return (
+            f"No conclusion: a step that waits for its batch took {1e3 * steps.fed:.2f} ms, less than the model alone "
+            f"({1e3 * steps.resident:.2f} ms), which cannot be; {again}."
+        )
+    spread = steps.spread if steps else profile.spread
+    if spread > STEADY:
+        return f"No conclusion: the figures did not get steady, the same one differs by {spread:.0%}; {again}."
+    return None
 
 
 def _doing(stage: str) -> str:
@@ -236,7 +282,7 @@ def _doing(stage: str) -> str:
 
 def draw(profile: Profile) -> bytes:
     """The figure as a PNG: the rate up to each stage, and what each option is worth."""
-    figure = figures.figure(11)
+    figure = figures.figure(11, 4)
     stages, options = figure.subplots(1, 2)
     names = ["first read", *(stage.name for stage in profile.stages)]
     rates = [profile.first_read, *(stage.windows_per_second for stage in profile.stages)]
@@ -264,9 +310,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse(argv)
     try:
         profile(arguments, *check(arguments))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+    except Exception as error:
+        return complain(error, FailureLog())
     return 0
 
 

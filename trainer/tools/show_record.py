@@ -9,12 +9,14 @@ import tensorflow as tf
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import LENGTHS, Field
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.times import time_text
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.reader import open_shard
 from beamfeed.trainer.tools.table import table
 
 ROWS, COLUMNS = 4, 8  # shown of a window
 LINES = 40  # of single rows
+SHARDS = 16  # that are read at a time
 ENTRIES, LETTERS = 6, 24  # shown of a value, and of a string
 
 Values = dict[str, list[np.ndarray]]  # by field, its values in a record, each flat
@@ -49,17 +51,21 @@ def _values(feature: Any, field: Field) -> list[np.ndarray]:
 def show_window(values: Values, manifest: Manifest) -> list[str]:
     """The first window of a decoded record as lines of text."""
     length = manifest.windows.length
-    title = ", ".join(
-        f"{field.name} {short(values[field.name][0], field)}"
-        for field in manifest.fields
-        if field.role == "key" and field.per == "record"
-    )
     single = [field for field in manifest.fields if field.per == "window"]
     single += [field for field in manifest.fields if field.per == "record" and field.role != "key"]
     told = [(field.name, f"{short(values[field.name][0], field)}{_class(values[field.name][0], field)}")
             for field in single]  # fmt: skip
     lines = [*_show_rows(values, manifest.fields, length), *(table(told, left=2) if told else [])]
-    return [title or "a record", *("  " + line for line in lines)]
+    return [title_of(values, manifest) or "a record", *("  " + line for line in lines)]
+
+
+def title_of(values: Values, manifest: Manifest) -> str:
+    """What a record is of: `asset pump-03, first_time 2024-03-01 12:00:05`; empty where it has no keys."""
+    return ", ".join(
+        f"{field.name} {short(values[field.name][0], field)}"
+        for field in manifest.fields
+        if field.role == "key" and field.per == "record"
+    )
 
 
 def has_single_rows(manifest: Manifest) -> bool:
@@ -104,6 +110,8 @@ def _show_rows(values: Values, fields: Sequence[Field], length: int) -> list[str
 
 def short(value: np.ndarray, field: Field) -> str:
     """A value as one short line: a number, a string, or the first entries of several."""
+    if field.time is not None and field.shape == ():
+        return time_text(int(value[0]), field.time)
     if field.shape == ():
         return _one(value[0])
     some = ", ".join(map(_one, value[:ENTRIES]))
@@ -131,7 +139,7 @@ def first_records(manifest: Manifest, output: str, split: SplitName, count: int)
     Raises:
       UserError: if a shard is missing or damaged, when the reading comes to it.
     """
-    readers = [_read(path, manifest) for path in manifest.shard_paths(output, split)[:count]]
+    readers = [_read(path, manifest) for path in _spread(manifest.shard_paths(output, split), count)]
     while readers and count:
         reader = readers.pop(0)
         record = next(reader, None)
@@ -139,6 +147,12 @@ def first_records(manifest: Manifest, output: str, split: SplitName, count: int)
             yield record
             readers.append(reader)
             count -= 1
+
+
+def _spread(paths: list[str], count: int) -> list[str]:
+    """At most so many of them, and not too many open files, from all over the list; the first one is among them."""
+    most = min(len(paths), count, SHARDS)
+    return [paths[place * len(paths) // most] for place in range(most)]
 
 
 def _read(path: str, manifest: Manifest) -> Iterator[Values]:
@@ -152,6 +166,6 @@ def _read(path: str, manifest: Manifest) -> Iterator[Values]:
             if rows >= manifest.windows.length:
                 yield values
     except tf.errors.NotFoundError:
-        raise UserError(f"{path}: is missing") from None
+        raise UserError(f"{path}: is missing; preprocess again") from None
     except tf.errors.DataLossError:
-        raise UserError(f"{path}: is damaged") from None
+        raise UserError(f"{path}: is damaged; preprocess again") from None

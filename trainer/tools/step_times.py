@@ -1,5 +1,6 @@
 """How long a step of a training run takes, and how much of that is waiting for its batch: the trainer's own steps."""
 
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.loop.steps import WAITED
 from beamfeed.trainer.tools.job_steps import make_job_steps
+from beamfeed.trainer.tools.steady import ROUNDS, until_steady
 
 LEAST_STEPS = 16  # steps in a call
 
@@ -24,6 +26,7 @@ class StepTimes:
       fed: of a step that takes the next batch first.
       waiting: of that, until the batch has come.
       asking: the same where the batch is there already: the call, and nothing to wait for.
+      spread: of `resident` or of `fed`, the larger one, see `steady.Figure`.
     """
 
     resident: float
@@ -31,6 +34,7 @@ class StepTimes:
     waiting: float
     asking: float
     devices: int
+    spread: float = 0.0
 
     @property
     def share_waiting(self) -> float:
@@ -46,7 +50,8 @@ def measure_steps(job: TrainingJob, manifest: Manifest, seconds: float) -> StepT
     Args:
       job: `output.path` is where the dataset is.
       manifest: of that dataset.
-      seconds: that each of the two measurements takes, after a quarter of it to warm up.
+      seconds: that each of the two measurements takes, after a quarter of it to warm up; three times as long where
+        they are not steady.
     """
     trained = make_job_steps(job, manifest)
     strategy = trained.cluster.strategy
@@ -57,18 +62,24 @@ def measure_steps(job: TrainingJob, manifest: Manifest, seconds: float) -> StepT
     def run(batches: Any, steps: int) -> float:
         return float(trained.run(batches, steps)[WAITED])
 
-    resident, asking = _run_steps(run, same, seconds)
-    fed, waiting = _run_steps(run, trained.batches, seconds)
-    return StepTimes(resident - asking, fed, waiting, asking, strategy.num_replicas_in_sync)
+    for batches in (same, trained.batches):
+        _run_steps(run, batches, seconds / 4)  # is traced, and gets warm
+
+    def measure_round() -> list[float]:
+        times = [_run_steps(run, batches, seconds / ROUNDS) for batches in (same, trained.batches)]
+        waited.append([of_waiting for _, of_waiting in times])
+        return [whole for whole, _ in times]
+
+    waited: list[list[float]] = []
+    alone, fed = until_steady(measure_round)
+    asking, waiting = (statistics.median(one) for one in zip(*waited[-ROUNDS:], strict=True))
+    spread = max(alone.spread, fed.spread)
+    return StepTimes(alone.value - asking, fed.value, waiting, asking, strategy.num_replicas_in_sync, spread)
 
 
 def _run_steps(run: Callable[..., float], batches: Any, seconds: float) -> tuple[float, float]:
-    """Warms up and measures: the mean seconds of a step with taking its batch, and of taking it."""
+    """The mean seconds of a step with taking its batch, and of taking it, in so many seconds."""
     steps = LEAST_STEPS
-    run(batches, steps)  # is traced
-    began = time.perf_counter()
-    while time.perf_counter() - began < seconds / 4:
-        run(batches, steps)
     count, waited, began = 0, 0.0, time.perf_counter()
     while (spent := time.perf_counter() - began) < seconds:
         count, waited = count + steps, waited + run(batches, steps)

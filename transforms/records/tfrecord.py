@@ -1,50 +1,23 @@
 """Writes TFRecord files, one from each shard."""
 
 import uuid
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import apache_beam as beam
 import tensorflow as tf
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.config.split import SplitName
-from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.layout import DataLayout
-from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress
 from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.records.shard_plan import ShardPlan
-from beamfeed.transforms.records.targets import TargetTally, tally_targets
+from beamfeed.transforms.records.tally import Tally
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.base import Source, Statistics
 from beamfeed.transforms.sources.checking import check_unchanged
-from beamfeed.transforms.sources.record_block import RecordBlock
-
-
-@dataclass
-class Tally:
-    """What went into a file, counted on the way."""
-
-    records: int = 0
-    windows: int = 0
-    rows: int = 0
-    bytes: int = 0
-    windows_by_asset: Counter[str] = field(default_factory=Counter)
-    targets: dict[str, TargetTally] = field(default_factory=dict)
-
-    def add(self, block: RecordBlock, fields: Sequence[Field], windows: Windows) -> None:
-        """Counts what a block is encoded to, but for its bytes."""
-        found = int(count_windows(block.rows, windows.length, windows.stride).sum())
-        self.records += len(block)
-        self.windows += found
-        self.rows += int(block.rows.sum())
-        self.windows_by_asset[block.asset] += found
-        for name, tally in tally_targets(block, fields, windows).items():
-            self.targets[name] = self.targets[name] + tally if name in self.targets else tally
 
 
 @dataclass(frozen=True)

@@ -12,19 +12,21 @@ time). These are descriptors: they hold no data, and only they are shuffled.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
-
-import apache_beam as beam
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.splits import first_names, split_of_asset, split_of_value
-from beamfeed.transforms.statistics.sums import AddUp
+
+if TYPE_CHECKING:  # so that what reads no more than files is quick
+    import apache_beam as beam
 
 Statistics = Any  # whatever adds up with `+`, to the last bit the same in whatever order
 
@@ -281,12 +283,20 @@ class Source(ABC, Generic[P, A, R]):
         kept = [] if rejects else [report.statistics for report in ordered]
         return Verdict(asset, sum(kept, self.zero), rejects=rejects)
 
-    def review(self, verdicts: beam.PCollection) -> beam.PCollection:
+    def review_all(self, verdicts: Sequence[Verdict[A]]) -> Sequence[Verdict[A]]:
+        """As `review`, of all verdicts at once."""
+        return verdicts
+
+    def review(self, verdicts: "beam.PCollection") -> "beam.PCollection":
         """PCollection of Verdict -> the same, where some depend on the other assets; by default none does."""
         return verdicts
 
-    def add_up(self, verdicts: beam.PCollection) -> beam.PCollection:
+    def add_up(self, verdicts: "beam.PCollection") -> "beam.PCollection":
         """PCollection of Verdict -> a PCollection of one, the statistics of the training rows."""
+        import apache_beam as beam
+
+        from beamfeed.transforms.statistics.sums import AddUp
+
         return (
             verdicts
             | "TrainingRows" >> beam.FlatMap(lambda verdict: [verdict.statistics] if verdict.trains else [])
@@ -294,7 +304,7 @@ class Source(ABC, Generic[P, A, R]):
         )
 
     @abstractmethod
-    def learn(self, verdicts: beam.PCollection) -> tuple[beam.PCollection, tuple]:
+    def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple]":
         """Statistics, and the transform graph that they become.
 
         Args:
@@ -326,6 +336,35 @@ class Source(ABC, Generic[P, A, R]):
         Raises:
           BadInput: if a file no longer is as it was when it was checked.
         """
+
+    # Before it is preprocessed, without Beam and TensorFlow.
+
+    def settle(self, statistics: Statistics) -> Statistics:
+        """The sum of all training rows' statistics as it is learned from; by default the same.
+
+        Raises:
+          JobFailed: if nothing can be learned from them.
+        """
+        return statistics
+
+    def preview(self, work: Work[A], statistics: Statistics) -> Iterator[RecordBlock]:
+        """As `read`, without the transform graph: rows, windows and targets are the same, other values may be left out.
+
+        By default the kind of source has none, and `beamfeed check` says so.
+
+        Raises:
+          UserError
+        """
+        raise UserError(f"source.kind: {self.job.source.kind} cannot be checked before it is preprocessed")
+
+    def overview(self, assets: Sequence[A], statistics: Statistics) -> Overview:
+        """What some assets hold, for the user; by default nothing is told.
+
+        Args:
+          assets: that can be read.
+          statistics: of the training rows.
+        """
+        return Overview()
 
     # What is told of the dataset.
 

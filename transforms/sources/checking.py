@@ -10,9 +10,9 @@ from beamfeed.contract import storage
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
-from beamfeed.transforms.sources.base import Asset, Piece, Report, Source, Unit, Verdict
+from beamfeed.transforms.sources.base import Report, Source, Unit, Verdict
+from beamfeed.transforms.sources.planned import plan_asset
 
 REJECTS = "rejects"  # the tagged output of what is set aside
 LOST = "lost"  # of files that are set aside and may hold rows of any asset
@@ -89,21 +89,12 @@ class PlanAsset(beam.DoFn):
         name, parts = found
         if kept is not None and name not in kept:
             return
-        pieces: list[Piece] = list(parts["pieces"])
-        for value in sorted({piece.split_value for piece in pieces if piece.split_value is not None}):
-            yield beam.pvalue.TaggedOutput(VALUES, value)
-        rejects: list[Reject] = list(parts["rejects"])
-        planned = None if rejects else self._source.plan(name, pieces, lost)
-        if planned is None and not rejects:
-            column, of_path = self._source.job.split.column, pieces[0].split_value
-            yield beam.pvalue.TaggedOutput(
-                NOTES, Note(f"left out, as {column} is {of_path!r}, in no list of split", name)
-            )
-        elif isinstance(planned, Asset):
-            yield name, planned
-        else:
-            for reject in [*rejects, *([planned] if planned is not None else [])]:
-                yield beam.pvalue.TaggedOutput(REJECTS, reject)
+        planned = plan_asset(self._source, name, list(parts["pieces"]), list(parts["rejects"]), lost)
+        for tag, some in ((VALUES, planned.values), (NOTES, planned.notes), (REJECTS, planned.rejects)):
+            for one in some:
+                yield beam.pvalue.TaggedOutput(tag, one)
+        if planned.asset is not None:
+            yield name, planned.asset
 
 
 class ValidateUnit(beam.DoFn):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
@@ -94,7 +93,11 @@ def make_step(path: str) -> Step:
       UserError: if there is none, or it cannot be made.
     """
     found = import_own(path, STEPS)
-    if not (isinstance(found, type) and issubclass(found, beam.DoFn)):
+    if not isinstance(found, type):
+        return found
+    import apache_beam as beam
+
+    if not issubclass(found, beam.DoFn):
         return found
     try:
         step = found()

@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-import apache_beam as beam
 import numpy as np
 
 from beamfeed.transforms.statistics.moments import Moments
-from beamfeed.transforms.statistics.sums import AddUp
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # what `how: robust` asks of a sample
 _RESOLUTION = 2.0**-23  # of float32: neighbouring values are this part of themselves apart, or half of it
@@ -96,26 +94,3 @@ def _robust(moments: Moments, quantiles: np.ndarray) -> tuple[np.ndarray, np.nda
     for wide in (p95 - p05, p75 - p25):
         divisor = np.where(wide > np.abs(offset) * _RESOLUTION, wide, divisor)
     return offset, divisor
-
-
-class CountUnderFloor(beam.PTransform):
-    """PCollection of (asset's name, Scaling) -> PCollection of one tuple: of each feature, the assets under the floor.
-
-    Args:
-      fleet: PCollection of one Scaling.
-      floor: see `Scaling.at_least`.
-      features: how many.
-    """
-
-    def __init__(self, fleet: beam.PCollection, floor: float, features: int):
-        super().__init__()
-        self._fleet, self._floor, self._features = fleet, floor, features
-
-    def expand(self, assets: beam.PCollection) -> beam.PCollection:
-        return (
-            assets
-            | "UnderFloor" >> beam.Map(lambda named, fleet, floor: named[1].under_floor(fleet, floor).astype(np.int64),
-                                       beam.pvalue.AsSingleton(self._fleet), self._floor)
-            | "AddUpUnderFloor" >> beam.CombineGlobally(AddUp(np.zeros(self._features, np.int64)))
-            | "UnderFloorCounts" >> beam.Map(lambda counts: tuple(counts.tolist()))
-        )  # fmt: skip

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, field_validator
 
-from beamfeed.contract.config.section import Section
+from beamfeed.contract.config.section import FilePath, Section
 
 
 class SourceSection(Section):
@@ -28,7 +28,7 @@ class SourceSection(Section):
     output_keys: ClassVar[tuple[str, ...]] = ()
 
     kind: str = Field(description="What the files hold.")
-    files: str | Annotated[list[str], Field(min_length=1)] = Field(
+    files: FilePath | Annotated[list[FilePath], Field(min_length=1)] = Field(
         description="Local or gs:// file, glob (** crosses folders) or folder; or a list of them."
     )
     max_assets: Annotated[int, Field(ge=1)] | None = Field(

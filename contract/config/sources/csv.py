@@ -1,7 +1,7 @@
 """How text files are written: the section `source.csv`. What is `auto` is found out from the beginning of each file."""
 
 import codecs
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -25,6 +25,8 @@ class Csv(Section):
 
     What is `auto` is found out from the beginning of each file; what is given is never guessed.
     """
+
+    example: ClassVar[str] = "{delimiter: semicolon}"
 
     delimiter: str = Field(
         default="auto", description="Between two values: auto, or a character, also in words: tab, space."

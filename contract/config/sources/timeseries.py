@@ -15,6 +15,8 @@ from beamfeed.contract.errors import near_miss
 class AssetFrom(Section):
     """Which rows belong to one asset (a machine, a sensor, a patient)."""
 
+    example: ClassVar[str] = "{column: machine}"
+
     from_: Literal["path"] | None = Field(
         default=None, alias="from", description="path: each file's path names its asset."
     )
@@ -53,6 +55,8 @@ FORMAT_LETTERS = frozenset("YymdeHIMSfpbBhjzaATRFD%")
 
 class TimeColumn(Section):
     """What orders the rows of an asset."""
+
+    example: ClassVar[str] = "{column: cycle}"
 
     column: str | list[str] | None = Field(
         default=None,

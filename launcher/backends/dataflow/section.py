@@ -1,19 +1,35 @@
 """The section `launch.preprocess.dataflow` of the job file."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from beamfeed.contract.config.section import Section
+from beamfeed.contract.config.section import Section, Told
 
-GcsPath = Annotated[str, Field(pattern=r"^gs://[a-z0-9][a-z0-9._-]+[a-z0-9](/.*)?$")]
+GcsPath = Annotated[
+    str, Field(pattern=r"^gs://[a-z0-9][a-z0-9._-]+[a-z0-9](/.*)?$"), Told("a gs:// path, such as gs://bucket/tmp")
+]
+Project = Annotated[
+    str, Field(pattern=r"^[a-z][a-z0-9:.-]+[a-z0-9]$"), Told("the id of a project (not its number), such as my-project")
+]
+Region = Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$"), Told("a region, such as europe-west1")]
+Account = Annotated[
+    str, Field(pattern=r"^[^@\s]+@[^@\s]+$"), Told("an e-mail address, such as name@my-project.iam.gserviceaccount.com")
+]
+LabelKey = Annotated[
+    str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$"), Told("at most 63 small letters, digits, _ and -, a letter first")
+]
 
 
 class DataflowSection(Section):
     """Where and on what a Dataflow job runs. What is left out, the service chooses."""
 
-    project: str = Field(pattern=r"^[a-z][a-z0-9:.-]+[a-z0-9]$", description="The id (not the number) of the project.")
-    region: str = Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$", description="Where the workers run, such as europe-west1.")
+    example: ClassVar[str] = (
+        "{project: my-project, region: europe-west1, temp_location: gs://bucket/tmp, image: my-image}"
+    )
+
+    project: Project = Field(description="The id (not the number) of the project.")
+    region: Region = Field(description="Where the workers run, such as europe-west1.")
     temp_location: GcsPath = Field(description="gs:// folder for the files of a running job.")
     staging_location: GcsPath | None = Field(default=None, description="gs:// folder for its graph; or temp_location.")
     image: str = Field(min_length=1, description="The container image of the workers, built by 'make template'.")
@@ -26,15 +42,13 @@ class DataflowSection(Section):
     max_workers: Annotated[int, Field(ge=1, le=4000)] | None = Field(
         default=None, description="Autoscaling stops here."
     )
-    service_account: str | None = Field(
-        default=None, pattern=r"^[^@\s]+@[^@\s]+$", description="E-mail address of the account that the workers act as."
+    service_account: Account | None = Field(
+        default=None, description="E-mail address of the account that the workers act as."
     )
     network: str | None = Field(default=None, description="The VPC network of the workers.")
     subnetwork: str | None = Field(default=None, description="regions/REGION/subnetworks/NAME, or the full URL.")
     public_ips: bool | None = Field(default=None, description="false: workers have private addresses only.")
-    labels: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")], str] = Field(
-        default={}, description="Of the job."
-    )
+    labels: dict[LabelKey, str] = Field(default={}, description="Of the job.")
     options: dict[str, bool | int | float | str | list[str]] = Field(
         default={},
         description="Any other option of Beam, without dashes; true gives the bare flag, false leaves it out.",

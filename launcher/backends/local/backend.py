@@ -17,8 +17,9 @@ from beamfeed.contract.cluster.tf_config import tf_config
 from beamfeed.contract.cluster.worker_info import SHARE
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
-from beamfeed.contract.dataset.checkpoints import find_checkpoints
+from beamfeed.contract.dataset.checkpoints import find_checkpoints, find_progress
 from beamfeed.contract.dataset.initial import check_init
+from beamfeed.contract.dataset.manifest import find_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.tracking import check_writers
 from beamfeed.launcher.display import Display
@@ -109,7 +110,10 @@ class LocalRun:
             while True:
                 processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
                 watch = watching(told, progress, display.show) if told else None
-                code = run_together(stage.name, processes, watch, stage.grace, display.output())
+                try:
+                    code = run_together(stage.name, processes, watch, stage.grace, display.output())
+                except KeyboardInterrupt:
+                    raise KeyboardInterrupt(what_is_left(stage)) from None
                 if code < ENDED_BY_SIGNAL:
                     return code
                 if (now := newest(stage)) not in (None, reached):  # over weeks, workers are lost more often than that
@@ -157,6 +161,22 @@ def newest(stage: Stage) -> int | None:
         return max(find_checkpoints(stage.checkpoints), default=0) if stage.checkpoints else 0
     except (OSError, UserError):
         return None
+
+
+def what_is_left(stage: Stage) -> str:
+    """What an interrupted stage leaves behind, in words."""
+    if stage.checkpoints:
+        found = find_progress(stage.checkpoints)
+        return f"the same command continues from {f'step {found[0]:,}' if found else 'the start'}"
+    try:
+        manifest = find_manifest(stage.output)
+    except (OSError, UserError):
+        manifest = None
+    if manifest is None:
+        return "nothing published"
+    if manifest.fingerprint == stage.fingerprint:
+        return "the dataset is published"
+    return "nothing published, the earlier dataset is unchanged"
 
 
 def worker_processes(stage: Stage, ports: Sequence[int], logs: str) -> list[Process]:

@@ -104,7 +104,7 @@ def test_tf_config_as_vertex_writes_it():
     [
         ({"TF_CONFIG": "{"}, "'{', which is not JSON"),
         ({"TF_CONFIG": "[" * 5000}, "not JSON"),
-        ({"TF_CONFIG": "[]"}, "is list, it must be a mapping"),
+        ({"TF_CONFIG": "[]"}, r"is '\[\]', it must be a mapping"),
         ({"TF_CONFIG": '{"cluster": ["a:1"], "task": {}}'}, "cluster must be a mapping"),
         (tf_config({"worker": "a:1"}), "cluster.worker must be a list of host:port, not 'a:1'"),
         (tf_config({"worker": ["a"]}), "holds 'a', it must be host:port"),

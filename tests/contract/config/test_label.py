@@ -39,9 +39,9 @@ def test_one_label_or_several():
         ("{column: y, classes: [a]}", "['a'] must name at least two classes"),
         ("{column: y, classes: [1, '1']}", "the class '1' is given twice"),
         ("{column: y, classes: [true, 'true']}", "the class 'true' is given twice"),
-        ("{column: y, cap: 0}", "0 is not allowed, it must be greater than 0"),
+        ("{column: y, cap: 0}", "0 is not allowed, it must be a number above 0"),
         ("{column: y, name: Y}", "'Y' is not allowed"),
-        ("{column: y, at: horizon, horizon: 0}", "0 is not allowed, it must be greater than or equal to 1"),
+        ("{column: y, at: horizon, horizon: 0}", "0 is not allowed, it must be a whole number from 1 to 1,000,000"),
         (f"{{column: y, classes: {list(range(MOST_CLASSES + 1))}}}", "1001 classes, at most 1000 can be told apart"),
         ("[{column: y}, {column: z}]", "label: two labels have the name 'label'; give each its own"),
     ],
@@ -105,7 +105,7 @@ def test_a_task_that_does_not_fit_the_labels_is_told_before_any_work(task, messa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{column: a, on: end}", "label: has the key True, which YAML does not take for text; write it in quotes"),
+        ("{column: a, on: end}", "label: has the key true, which YAML does not take for text; write it in quotes"),
         ("fault", "label: 'fault' is not allowed, it must be a mapping, or a list of them"),
     ],
 )

@@ -43,22 +43,23 @@ def test_defaults_and_overrides():
     [
         ("stride: 1", "strid: 1", "job.yaml:7: windows.strid: unknown key; did you mean 'stride'? "
                                   "(allowed: length, stride)"),
-        ("stride: 1", "stride: 0", "job.yaml:7: windows.stride: 0 is not allowed, it must be greater"),
-        ("length: 30", "length: many", "job.yaml:7: windows.length: 'many' is not allowed, it must be a valid integer"),
+        ("stride: 1", "stride: 0", "job.yaml:7: windows.stride: 0 is not allowed, it must be a whole number"),
+        ("length: 30", "length: many", "job.yaml:7: windows.length: 'many' is not allowed, it must be a whole number "
+                                            "from 1 to 1,000,000"),
         ("kind: timeseries", "kind: timeserie", "job.yaml:2: source: kind 'timeserie' is not allowed; did you mean "
                                                 "'timeseries'? (allowed: timeseries, table)"),
         ("name: turbofan", "nam: turbofan", "job.yaml:1: nam: unknown key; did you mean 'name'?"),
         ("train: 0.8", "train: 0.9", "job.yaml:8: split: train + eval + test is 1.1, it must be 1"),
-        ("train: 0.8", "by: column", "job.yaml:8: split: by: column needs 'column: <name>'"),
+        ("train: 0.8", "by: column", "job.yaml:9: split: by: column needs 'column: <name>'"),
         ("workdir: out/model", "workdir: out/data", "output.path and train.workdir are the same folder: out/data"),
         ("output: {path: out/data}", "", "job.yaml:1: output: is missing"),
         ("{column: cycle}", "{column: cycle, unit: sec}", "'sec' is not allowed (allowed: ns, us, ms, s, m, h, d)"),
         ("windows: {", "prepare: {scale: {how: none, clip: 10}}\nwindows: {", "prepare.scale: clip: 10 is in "
                        "scaled units, and how: none scales nothing"),
         ("windows: {", "prepare: {scale: {clip: 0}}\nwindows: {", "prepare.scale.clip: 0 is not allowed, it "
-                       "must be greater than 0"),
+                       "must be a number above 0"),
         ("windows: {", "prepare: {scale: {floor: 2}}\nwindows: {", "prepare.scale.floor: 2 is not allowed, it must be "
-                       "less than or equal to 1"),
+                       "a number from 0 to 1"),
         ("windows: {", "prepare: {scale: {how: quantile}}\nwindows: {", "'quantile' is not allowed (allowed: standard, "
                        "minmax, robust, none)"),
         ("train: 0.8", "train: 0.8\n  train: 0.7", "job.yaml:10: split.train is given twice"),
@@ -82,20 +83,51 @@ def test_every_mistake_is_told_at_once():
     [
         ("windows.strid=4", "--set windows.strid=4: windows.strid: unknown key; did you mean 'stride'?"),
         ("windows.stride", "--set windows.stride: needs key=value"),
-        ("windows.stride=[", "--set windows.stride=[: the value is not YAML"),
-        ("name.first=x", "--set name.first=x: name holds no keys"),
+        ("windows.stride=[", "--set windows.stride=[: the value '[' is not YAML"),
+        ("name.first=x", "--set name.first=x: name is 'turbofan', it holds no keys"),
         ("prepare.max_gap=5x", "prepare.max_gap: '5x' is not a duration, such as 5s, 250ms, 1h"),
         ("source.asset={from: path, pattern: '('}", "is not a regular expression"),
         ("source.asset={from: path, pattern: '(?P<site>x)'}", "has no group named 'asset'"),
         ("split={by: column, column: c, train: [a], eval: [a]}", "the value 'a' is in more than one split"),
-        ("output.shards=some", "'some' is not allowed, it must be auto or a valid integer"),
-        ("output.shards=0", "0 is not allowed, it must be auto or greater than or equal to 1"),
+        ("output.shards=some", "'some' is not allowed, it must be auto or a whole number from 1 to 100,000"),
+        ("output.shards=0", "0 is not allowed, it must be auto or a whole number from 1 to 100,000"),
     ],
 )
 def test_mistakes_on_the_command_line_name_the_override(override, expected):
     found = message(TEXT, override)
     assert expected in found
     assert len(found.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("split.train=0.9", "job.yaml:8, --set split.train=0.9: split: train + eval + test is 1.1, it must be 1"),
+        ("train.workdir=out/data", "job.yaml:1, --set train.workdir=out/data: output.path and train.workdir are "
+                                   "the same folder: out/data"),
+    ],
+)  # fmt: skip
+def test_keys_that_do_not_go_together_name_the_override_among_them(override, expected):
+    assert message(TEXT, override) == expected
+    assert message(TEXT, "windows.stride=2", override) == expected
+
+
+@pytest.mark.parametrize("workdir", ["out/data/model", "out/data/", "./out/data/deep/model", "out/x/../data/model"])
+def test_a_working_folder_in_the_dataset_is_refused(workdir):
+    found = message(TEXT.replace("workdir: out/model", f"workdir: {workdir}"))
+    assert "train.workdir" in found
+    assert "out/data" in found
+    assert len(found.splitlines()) == 1
+
+
+@pytest.mark.parametrize("workdir", ["out/data2", "out", "out/model/data", "gs://b/out/data/model"])
+def test_a_working_folder_beside_the_dataset_is_taken(workdir):
+    assert parse_job(TEXT.replace("workdir: out/model", f"workdir: {workdir}")).train.workdir == workdir
+
+
+def test_a_working_folder_in_a_dataset_of_a_bucket_is_refused():
+    text = TEXT.replace("path: out/data", "path: gs://b/data/").replace("workdir: out/model", "workdir: gs://b/data/m")
+    assert "is inside of output.path" in message(text)
 
 
 def test_files_that_are_no_job(tmp_path):
@@ -105,12 +137,12 @@ def test_files_that_are_no_job(tmp_path):
     with pytest.raises(UserError, match="a job file is a mapping with the keys name, source"):
         load_job(str(tmp_path / "list.yaml"))
     (tmp_path / "empty.yaml").write_text("")
-    with pytest.raises(UserError, match="a job file is a mapping"):
+    with pytest.raises(UserError, match=r"empty.yaml: is empty; a job file is a mapping"):
         load_job(str(tmp_path / "empty.yaml"))
     (tmp_path / "evil.yaml").write_text("name: !!python/object/apply:os.system ['true']\n")
     with pytest.raises(UserError, match=r"evil.yaml:1: is not YAML"):
         load_job(str(tmp_path / "evil.yaml"))
-    with pytest.raises(UserError, match="cannot be read as a job file"):
+    with pytest.raises(UserError, match="is a folder, it must be a job file"):
         load_job(str(tmp_path))
 
 
@@ -137,7 +169,7 @@ def test_an_old_key_is_found_at_its_line():
 def test_a_job_that_is_only_preprocessed_needs_no_section_train():
     text = TEXT[: TEXT.index("train:\n")]
     assert parse_job(text).train is None
-    with pytest.raises(UserError, match=r"^job.yaml:1: train: is missing$"):
+    with pytest.raises(UserError, match=r"^job.yaml:1: train: is missing, it must be a mapping, such as \{model: "):
         parse_as(TrainingJob, text, name="job.yaml")
 
 

@@ -68,7 +68,7 @@ def test_the_key_tells_the_section(value, member):
         ({"shape": 3}, "shape 3 is not allowed (allowed: circle, disc, square)"),
         ({"radius": 2}, "needs shape: circle or disc or square, or file: ..."),
         ("circle", "'circle' is not allowed, it must be a mapping with shape: circle or disc or square, or file: ..."),
-        (None, "None is not allowed, it must be a mapping with shape: circle or disc or square, or file: ..."),
+        (None, "is empty, it must be a mapping with shape: circle or disc or square, or file: ..."),
     ],
 )  # fmt: skip
 def test_what_is_none_of_them_is_told_with_those_there_are(value, message):
@@ -111,7 +111,7 @@ def test_a_list_may_be_written_as_its_only_member():
         ("train.task={outputs: {}}", "train.task.outputs: names no output"),
         ("train.task={outputs: {a: {name: regres}}}", "name 'regres' is not allowed; did you mean 'regress'?"),
         ("train.task={outputs: {A: {name: regress}}}", "train.task.outputs"),
-        ("train.task={name: classify, class_weights: even}", "'even' is not allowed, it must be balanced or a valid"),
+        ("train.task={name: classify, class_weights: even}", "'even' is not allowed, it must be balanced or a mapping"),
         ("source.kind=tables", "kind 'tables' is not allowed; did you mean 'table'? (allowed: timeseries, table)"),
         ("label={column: y, at: endd}", "label.at: 'endd' is not allowed; did you mean 'end'?"),
         ("label=[{column: y}, {column: y, at: endd}]", "label.1.at: 'endd' is not allowed; did you mean 'end'?"),

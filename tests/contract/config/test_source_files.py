@@ -52,7 +52,7 @@ def test_time_columns():
         ("source.csv={decimal: ',', thousands: ','}", "source.csv: decimal and thousands are both ','"),
         ("source.csv={delimiter: '|', quote: '|'}", "source.csv: quote and delimiter are both '|'"),
         ("source.csv.encoding=nope", "source.csv.encoding: 'nope' is not an encoding, such as utf-8"),
-        ("source.csv.skip_lines=-1", "source.csv.skip_lines: -1 is not allowed, it must be greater than or equal to 0"),
+        ("source.csv.skip_lines=-1", "source.csv.skip_lines: -1 is not allowed, it must be a whole number, 0 or more"),
         ("source.csv.header=maybe", "source.csv.header: 'maybe' is not allowed"),
         ("source.csv.comment=''", "source.csv.comment: '' is not allowed"),
         ("source.csv.names=[a, b, a]", "source.csv: names: 'a' is there twice"),

@@ -72,6 +72,16 @@ def test_what_other_programs_keep_for_themselves_is_no_input(lake, pattern, expe
     assert empty == ([] if expected else [f"{lake}/{pattern}"])
 
 
+def test_the_current_folder_is_a_folder(tmp_path, monkeypatch):
+    """Names of one letter count, too."""
+    for name in ("0.csv", "ab.csv", ".hidden.csv", "x/1.csv", "_old/2.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    files, _ = storage.match_inputs(["."], (".csv",))
+    assert [file.path for file in files] == ["0.csv", "ab.csv", "x/1.csv"]
+
+
 def test_a_list_of_inputs_holds_each_file_once(lake):
     patterns = [str(lake / "year=2024"), str(lake / "none.csv"), f"{lake}/*.CSV", str(lake)]
     found, empty = storage.match_inputs(patterns, (".csv",))

@@ -79,6 +79,20 @@ def test_without_shuffling_every_field_of_every_window_comes_in_order(made):
     assert flat(made.read(remainder="pad")) == made.windows
 
 
+@pytest.mark.parametrize("cache", ["none", "memory"])
+def test_a_window_tells_where_in_its_record_it_is(made, cache):
+    windows = made.manifest.windows
+    expected = [
+        [first, rows]
+        for shard in ROWS
+        for rows in shard
+        for first in range(0, rows - windows.length + 1, windows.stride)
+    ]
+    batches = made.load(fields=["label", ".place"], remainder="pad", cache=cache)
+    found = [place.tolist() for batch, weights in batches for place in batch[".place"].numpy()[weights.numpy() > 0]]
+    assert found == expected
+
+
 @pytest.mark.parametrize(("cache", "compression"), [("none", "none"), ("memory", "gzip"), ("file", "none")])
 @pytest.mark.parametrize("windows", [SERIES, SINGLE])
 def test_a_shuffled_epoch_holds_each_window_once(tmp_path, windows, compression, cache):

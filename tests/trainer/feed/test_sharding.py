@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beamfeed.contract.dataset.batches import check_split
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.feed.sharding import Distribution, Share, check_split, lanes_of
+from beamfeed.trainer.feed.sharding import Distribution, Share, lanes_of
 
 
 @given(st.integers(1, 8), st.integers(1, 4), st.integers(0, 200))

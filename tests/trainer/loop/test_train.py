@@ -75,14 +75,17 @@ def test_it_learns_and_writes_what_it_did(trained):
 
 def test_tensorboard_has_the_same_numbers(trained):
     job, _, _ = trained
-    (name,) = os.listdir(RunLayout(job.train.workdir).tensorboard)
+    files = sorted(glob.glob(os.path.join(RunLayout(job.train.workdir).tensorboard, "events*")))
     found = {}
-    for serialized in tf.data.TFRecordDataset(os.path.join(RunLayout(job.train.workdir).tensorboard, name)):
+    for serialized in tf.data.TFRecordDataset(files):
         event = tf.compat.v1.Event.FromString(serialized.numpy())
         for value in event.summary.value:
             array = tf.make_ndarray(value.tensor)
             found[event.step, value.tag] = array if array.ndim else float(array)
     assert found[8, "reconstruction"][2].startswith(b"\x89PNG")
+    with open(RunLayout(job.train.workdir).report, "rb") as file:
+        report = tf.image.decode_png(file.read(), channels=3)
+    np.testing.assert_array_equal(tf.image.decode_png(found[24, "report"][2]), report)
     steps = {step for step, tag in found if tag == "steps/loss"}
     assert {8, 16, 24} <= steps
     assert steps == {step for step, tag in found if tag == "steps/gradient_norm"}

@@ -4,13 +4,16 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from datasets import write_dataset
 from records import FIELDS, make_records
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.storage import write_text
+from beamfeed.trainer.tools.field_statistics import bars
 from beamfeed.trainer.tools.inspect_dataset import main
-from beamfeed.trainer.tools.show_record import decode, short
+from beamfeed.trainer.tools.show_record import decode, first_records, short
 from beamfeed.trainer.tools.table import table
 
 
@@ -19,14 +22,11 @@ def test_columns_are_aligned():
     assert table([("a", "bc", "d"), ("ef", "g", "")], left=3) == ["a   bc  d", "ef  g"]
 
 
-def test_it_shows_the_manifest_the_schema_and_windows(written, capsys):
-    with open(written.manifest.data_layout(written.output).schema, "w") as file:
-        file.write('feature { name: "values" }\n')
+def test_it_shows_the_manifest_and_windows(written, capsys):
     assert main([written.output, "--windows", "2"]) == 0
     text = capsys.readouterr().out
     assert "name         tiny" in text
     assert "windows      8 rows, every 4" in text
-    assert 'feature { name: "values" }' in text
     assert "asset asset-00, first_time 0, last_time 23000, start 0\n" in text
     assert "asset asset-01, first_time 0" in text  # of the other shard
     assert "values      float32  [3]    input  row     sensor_0, sensor_1, sensor_2\n" in text
@@ -97,6 +97,77 @@ def test_a_split_without_windows_and_many_classes_are_short(tmp_path, capsys):
     assert ["class-3", "1", "0"] in rows
     assert ["...", "10", "more", "classes"] in rows
     assert ["std", "0.5", "-"] in rows
+
+
+def test_each_column_has_its_statistics_and_a_histogram(written, capsys):
+    assert main([written.output, "--windows", "1"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["asset", "8", "different"] in lines
+    rows = np.concatenate([np.concatenate(record["values"]) for record in records_of(written)]).reshape(-1, 3)
+    for place in range(3):
+        column = rows[:, place].astype("f8")
+        (line,) = [line for line in lines if line[:1] == [f"sensor_{place}"] and len(line) == 6]
+        assert line[1:5] == [f"{x:.5g}" for x in (column.mean(), column.std(), column.min(), column.max())]
+        counts, _ = np.histogram(column, 16)
+        assert line[5] == bars(counts.tolist())
+        assert len(line[5]) == 16
+
+
+def records_of(written):
+    return list(first_records(written.manifest, written.output, "train", 1000))
+
+
+def test_a_histogram_shows_every_value_that_is_there():
+    assert bars([0, 1, 1000, 500]) == "·▁█▄"
+    assert bars([0, 0], ".123456789") == ".."
+
+
+def test_times_are_dates(tmp_path, capsys):
+    second = 10**9
+    fields = [
+        Field(name="asset", dtype="bytes", role="key", per="record"),
+        Field(name="first_time", dtype="int64", role="key", per="record", time="instant"),
+        Field(name="values", dtype="float32", shape=(1,), role="input", columns=["a"]),
+    ]
+    records = [
+        {"asset": [b"p"], "first_time": [(1_709_294_405 + 60 * i) * second], "values": [[i], [i + 1]]} for i in (0, 1)
+    ]
+    write_dataset(str(tmp_path), fields, {"train": [records]}, Windows(length=2))
+    assert main([str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "asset p, first_time 2024-03-01 12:00:05\n" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("  first_time")]
+    assert line.split()[1:5] == ["2024-03-01", "12:00:05", "2024-03-01", "12:01:05"]
+
+
+def test_what_stats_say_of_the_files_is_a_table(written, capsys):
+    features = {"rpm": {"count": 9, "missing": 1, "mean": 1500.5, "std": 2.0, "min": 1.0, "max": 2.0}}
+    write_text(written.manifest.data_layout(written.output).stats, json.dumps({"rows": 10, "features": features}))
+    assert main([written.output]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["rpm", "9", "1", "1500.5", "2", "1", "2"] in lines
+
+
+def test_json_is_one_object(written, capsys):
+    assert main([written.output, "--json", "--verify"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    found = json.loads(line)
+    assert found["dataset"] == written.output
+    assert found["splits"]["eval"]["windows"] == 12
+    assert found["wrong"] == []
+    assert [one["name"] for one in found["statistics"]] == ["asset", "sensor_0", "sensor_1", "sensor_2"]
+    assert sum(found["statistics"][1]["histogram"]) == found["statistics"][1]["values"]
+
+
+@pytest.mark.parametrize("length", [4, 1])
+def test_a_picture_on_request(tmp_path, capsys, length):
+    windows = Windows(length=length)
+    write_dataset(str(tmp_path), FIELDS, {"train": make_records(FIELDS, [[9, 5]], windows)}, windows)
+    path = str(tmp_path / "look" / "at.png")
+    assert main([str(tmp_path), "--picture", path]) == 0
+    assert capsys.readouterr().out.endswith(f"\n{path}\n")
+    height, width, _ = tf.image.decode_png(tf.io.read_file(path)).shape
+    assert min(height, width) > 300
 
 
 def test_what_is_no_record_is_told():

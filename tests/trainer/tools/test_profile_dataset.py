@@ -1,6 +1,7 @@
 """`beamfeed profile`: as a user runs it, and what it makes of its figures. No test looks at a time."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -20,7 +21,8 @@ from beamfeed.trainer.tools.measurements import (
     measure_options,
     measure_stages,
 )
-from beamfeed.trainer.tools.profile_dataset import Profile, describe, draw, limit, main, parse
+from beamfeed.trainer.tools.profile_dataset import Countdown, Profile, describe, draw, limit, main, parse
+from beamfeed.trainer.tools.steady import MOST_ROUNDS, Figure, until_steady
 from beamfeed.trainer.tools.step_times import StepTimes
 
 
@@ -60,7 +62,8 @@ def test_it_measures_every_stage_every_option_and_the_steps_of_a_job(written, jo
     first_words = [line.split("  ")[0] for line in result.stdout.splitlines()]
     assert [word for word in first_words if word in STAGES or word in OPTIONS] == [*STAGES, *OPTIONS]
     assert "batches of 8, shuffle 32" in result.stdout  # the job's
-    assert result.stdout.rstrip().endswith("% of a training step is spent waiting for input.")
+    last = result.stdout.splitlines()[-1]
+    assert last.endswith("% of a training step is spent waiting for input.") or last.startswith("No conclusion: ")
     assert [line for line in result.stderr.splitlines() if not line.startswith("profile: ")] == []
     found = json.loads((out / "profile.json").read_text())
     assert [stage["name"] for stage in found["stages"]] == list(STAGES)
@@ -75,7 +78,6 @@ def test_what_it_tells_a_user(written, tmp_path, capsys):
     for arguments, told in [
         ([str(tmp_path)], "no dataset"),
         ([written.output], "holds 68 windows, fewer than one batch of 256"),
-        ([written.output, "--batch", "0"], "at least one window"),
         ([written.output, "--set", "train.epochs=1"], "goes with --job"),
         ([written.output, "--job", f"{tmp_path}/none.yaml"], "no such job file"),
     ]:
@@ -83,8 +85,10 @@ def test_what_it_tells_a_user(written, tmp_path, capsys):
         error = capsys.readouterr().err
         assert told in error
         assert "Traceback" not in error
-    with pytest.raises(SystemExit, match="2"):
-        parse([written.output, "--seconds", "0"])
+    for option, told in [("--seconds", "a number of seconds above 0"), ("--batch", "a whole number above 0")]:
+        with pytest.raises(SystemExit, match="2"):
+            parse([written.output, option, "0"])
+        assert f"argument {option}: '0' is not {told}" in capsys.readouterr().err
 
 
 def test_a_damaged_shard_is_named(written, capsys):
@@ -158,6 +162,44 @@ def test_the_last_line_says_what_limits():
     feed = limit(profile(steps=StepTimes(resident=0.001, fed=0.004, waiting=0.003, asking=0.0001, devices=1)))
     assert feed.startswith("The input limits: 0.70 of 1.00 us")
     assert feed.endswith("75.00% of a training step is spent waiting for input.")
+
+
+def test_nothing_is_concluded_from_noise():
+    times = {"resident": 0.01912, "fed": 0.01402, "waiting": 0.003, "asking": 0.0001, "devices": 1}
+    told = limit(profile(steps=StepTimes(**times)))
+    assert told.startswith("No conclusion: a step that waits for its batch took 14.02 ms, less than the model alone")
+    assert limit(profile(steps=StepTimes(**{**times, "fed": 0.022}))).startswith("The input limits: ")
+    unsteady = limit(profile(steps=StepTimes(**{**times, "fed": 0.022}, spread=0.3)))
+    assert unsteady.startswith("No conclusion: the figures did not get steady, the same one differs by 30%")
+    stages = [StageRate(name, 1e6, 500.0, 0.1, spread=0.25 * (name == "parse")) for name in STAGES]
+    assert limit(profile(stages=stages)).startswith("No conclusion: ")
+    fed = limit(profile(stages=stages, steps=StepTimes(**{**times, "fed": 0.022})))
+    assert fed.startswith("The input limits: which stage costs most is not known")
+    assert any(line.endswith("not steady: 25% apart") for line in describe(profile(stages=stages)))
+
+
+def test_figures_are_measured_until_they_agree():
+    rounds = iter([[1.0, 10.0], [2.0, 10.0], [2.0, 10.5], [2.1, 10.2], [9.0, 9.0]])
+    found = until_steady(lambda: next(rounds))
+    assert found == [Figure(2.0, pytest.approx(0.05)), Figure(10.2, pytest.approx(0.5 / 10.2))]
+    assert next(rounds) == [9.0, 9.0]  # no more than is needed
+
+
+def test_figures_that_never_agree_are_told_as_they_are():
+    rounds = iter([[1.0], [2.0]] * 10)
+    (found,) = until_steady(lambda: next(rounds))
+    assert not found.is_steady
+    assert len(list(rounds)) == 20 - MOST_ROUNDS
+
+
+def test_it_says_how_long_it_takes(capsys):
+    say = Countdown(22, 2.0)
+    say("first read")
+    say("stage read")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "profile: 22 measurements: about 77 s, up to 165 s where figures are not steady"
+    assert lines[1] == "profile: first read"
+    assert re.fullmatch(r"profile: stage read, about \d+ s left", lines[2])
 
 
 def test_the_table_and_the_figure_show_what_was_measured():

@@ -8,7 +8,8 @@ import tensorflow as tf
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.records.tfrecord import Tally, Written
+from beamfeed.transforms.records.tally import Tally
+from beamfeed.transforms.records.tfrecord import Written
 from beamfeed.transforms.records.verify import verify_shard
 
 WINDOWS = Windows(length=3, stride=2)

@@ -5,7 +5,8 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample
-from beamfeed.transforms.statistics.scaling import QUANTILES, CountUnderFloor, Scaling
+from beamfeed.transforms.statistics.scaling import QUANTILES, Scaling
+from beamfeed.transforms.statistics.under_floor import CountUnderFloor
 
 WAYS = ("standard", "minmax", "robust", "none")
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.config.duration import NANOSECONDS, parse_duration
+from beamfeed.contract.dataset.fields import Time
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.readers import A_ZONE, NO_ZONE, BadTime, pattern_of, read_times
 
@@ -63,6 +64,15 @@ class TimeUnits:
         if pa.types.is_floating(type_) or pa.types.is_decimal(type_):
             return cls("float", unit)
         return None
+
+    @property
+    def counts(self) -> Time:
+        """What a tick is, as the dataset tells it to who shows times."""
+        if self.kind == "timestamp":
+            return "instant"
+        if self.unit is not None:
+            return "duration"
+        return "decimal" if self.kind == "float" else "number"
 
     def fault(self, type_: pa.DataType, clock: pa.DataType | None = None) -> str | None:
         """What keeps a column of this type from being read in these units; None if it can be.
@@ -196,6 +206,26 @@ class TimeUnits:
         except BadTime as bad:
             raise UserError(f"{key}: {bad.what}") from None
 
+    def tell(self, tick: int) -> str:
+        """A time in ticks as a person writes it; of a column with times, in UTC where they say their zone."""
+        if self.kind != "timestamp":
+            return _number(tick / self._tick)
+        text = str(np.datetime64(tick, "ns")).replace("T", " ")
+        zoned = self.aware or self.zone is not None
+        return (text.rstrip("0").rstrip(".") if "." in text else text) + (" UTC" if zoned else "")
+
+    def tell_span(self, ticks: int) -> str:
+        """So many ticks as a person writes them: 250ms, 1.5h; of a column without a unit, the number."""
+        if self.kind != "timestamp" and self.unit is None:
+            return _number(ticks / self._tick)
+        unit = next((name for name in ("d", "h", "m", "s", "ms", "us") if ticks >= NANOSECONDS[name]), "ns")
+        return _number(round(ticks / NANOSECONDS[unit], 3)) + unit
+
+    @property
+    def _tick(self) -> int:
+        """Ticks of one, of a column of numbers."""
+        return NANOSECONDS[self.unit] if self.unit else FLOAT_TICKS if self.kind == "float" else 1
+
     def duration(self, value: str | int | float, key: str) -> int:
         """Ticks of a duration that the job file gives under `key`.
 
@@ -213,6 +243,10 @@ class TimeUnits:
                 )
             return max(1, round(number * (FLOAT_TICKS if self.kind == "float" else 1)))
         return max(1, round(number * NANOSECONDS[unit or self.unit or "s"]))
+
+
+def _number(value: float) -> str:
+    return f"{value:.10g}"
 
 
 def is_text(type_: pa.DataType) -> bool:

@@ -2,19 +2,20 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-import apache_beam as beam
+from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.features import Own
+from beamfeed.contract.config.features import Own, Text
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Unit, Work
+from beamfeed.transforms.sources.overview import Overview
+from beamfeed.transforms.sources.readers import read_schema
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.table.count_files import gather_counts
 from beamfeed.transforms.sources.table.fields import record_fields
@@ -23,11 +24,12 @@ from beamfeed.transforms.sources.table.resolve import resolve_schema
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import TimeCuts
 from beamfeed.transforms.sources.table.staged import Run
-from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, to_json
+from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, numeric_features, to_json
+from beamfeed.transforms.sources.table.targets import preview_runs, rows_of_record
 from beamfeed.transforms.sources.table.validate import TableReport, TableVerdict, judge, validate_unit
 
-RECORD_BYTES = 64 << 10
-MOST_ROWS = 4096  # of a record
+if TYPE_CHECKING:  # Beam is loaded where it is needed
+    import apache_beam as beam
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ class Table(Source[TableFile, TableAsset, TableReport]):
         if twice := [column for column in columns if columns.count(column) > 1]:
             raise UserError(f"label: two labels are of the column {twice[0]!r}; a column gives one")
         schema = resolve_schema(job, files)
+        if texts := [feature.section for feature in schema.features if isinstance(feature.section, Text)]:
+            with heavy_imports():  # what TensorFlow says when it is loaded, and first used, is nobody's concern
+                from beamfeed.transforms.sources.table.words import words_of
+
+                words_of([""], texts[0])
         if any(isinstance(feature.section, Own) for feature in schema.features):
             from beamfeed.transforms.sources.table.own import own_fields
 
@@ -131,10 +138,12 @@ class Table(Source[TableFile, TableAsset, TableReport]):
                     sum(run.size for run in runs),
                 )
 
-    def learn(self, verdicts: beam.PCollection) -> tuple[beam.PCollection, tuple]:
+    def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple]":
+        import apache_beam as beam
+
         from beamfeed.transforms.sources.table.graph import BuildTransform
 
-        statistics = self.add_up(verdicts) | "CheckCounts" >> beam.Map(self._checked)
+        statistics = self.add_up(verdicts) | "CheckCounts" >> beam.Map(self.settle)
         rows = None
         if any(isinstance(feature.section, Own) for feature in self._schema.features):
             from beamfeed.transforms.sources.table.graph import input_types
@@ -150,7 +159,7 @@ class Table(Source[TableFile, TableAsset, TableReport]):
             )
         return statistics, statistics | "BuildTransform" >> BuildTransform(self._schema, rows)
 
-    def _checked(self, statistics: TableStatistics) -> TableStatistics:
+    def settle(self, statistics: TableStatistics) -> TableStatistics:
         counts = gather_counts(statistics.counts, sorted(statistics.parts))
         statistics = replace(statistics, counts=counts, parts=())
         check_counts(statistics, self._schema)
@@ -159,15 +168,34 @@ class Table(Source[TableFile, TableAsset, TableReport]):
     def read(  # type: ignore[override]
         self, work: TableWork, transform: str, statistics: TableStatistics
     ) -> Iterator[RecordBlock]:
-        from beamfeed.transforms.sources.table.write import load_transformer, row_bytes, write_runs
+        from beamfeed.transforms.sources.table.write import load_transformer, write_runs
 
-        rows, fields = self.job.output.rows_per_record, self.fields(statistics)
-        if rows is None:
-            rows = max(1, min(MOST_ROWS, RECORD_BYTES // row_bytes(fields)))
+        rows, fields = self._records(statistics)
         labels = self._schema.with_classes(statistics).labels
         name = work.unit.asset.name
         transformer = load_transformer(transform)
         return write_runs(name, work.path, work.runs, transformer, self.job.label, labels, fields, rows)
+
+    def preview(self, work: TableWork, statistics: TableStatistics) -> Iterator[RecordBlock]:  # type: ignore[override]
+        rows, fields = self._records(statistics)
+        schema = self._schema.with_classes(statistics)
+        return preview_runs(work.unit.asset.name, work.path, work.runs, self.job.label, schema, fields, rows)
+
+    def overview(self, assets: Sequence[TableAsset], statistics: TableStatistics) -> Overview:
+        schema, moments = self._schema, statistics.moments
+        there = read_schema(assets[0].piece.path, schema.text).names if assets else ()
+        names = [feature.name for feature in numeric_features(schema)]
+        return Overview(
+            tuple(schema.columns),
+            tuple(name for name in there if name not in schema.columns),
+            tuple((name, moments.rows - count) for name, count in zip(names, moments.count, strict=True)),
+            moments.rows,
+        )
+
+    def _records(self, statistics: TableStatistics) -> tuple[int, list[Field]]:
+        """How many rows a record has, and its fields."""
+        fields = self.fields(statistics)
+        return self.job.output.rows_per_record or rows_of_record(fields), fields
 
     def fields(self, statistics: TableStatistics) -> list[Field]:
         return record_fields(self._schema.with_classes(statistics), self.job.label, statistics)

@@ -3,18 +3,15 @@
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.dataset.fields import Field
-from beamfeed.transforms.sources.columns.labels import LabelColumn, label_numbers
+from beamfeed.transforms.sources.columns.labels import LabelColumn
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
-from beamfeed.transforms.sources.table.rows import label_name
-from beamfeed.transforms.sources.table.staged import Run, by_bytes, read_runs
-
-PART_BYTES = 16 << 20  # of rows that go through the graph at a time
+from beamfeed.transforms.sources.table.staged import Run
+from beamfeed.transforms.sources.table.targets import label_values, parts_of
 
 
 class Transformer:
@@ -67,20 +64,6 @@ def write_runs(
       fields: of a record.
       rows_per_record: at most.
     """
-    size = row_bytes(fields)
-    parts = (part for rows in read_runs(path, runs) for part in by_bytes(rows, PART_BYTES, size, rows_per_record))
-    for rows in parts:
-        values = transformer(rows)
-        numbers = label_numbers([rows.column(label_name(spec)) for spec in specs], specs, rows.num_rows)
-        for k, label in enumerate(labels):
-            column = numbers[:, k]
-            if label.cap is not None:
-                column = np.minimum(column, np.float32(label.cap))
-            values[label.name] = column if label.classes is None else column.astype(np.int64)
-        first = np.arange(0, rows.num_rows, rows_per_record)
-        yield RecordBlock(name, first, np.minimum(rows_per_record, rows.num_rows - first), values)
-
-
-def row_bytes(fields: Sequence[Field]) -> int:
-    """About how many bytes a row of these fields takes in a record."""
-    return sum((field.bytes or 64) for field in fields)
+    for rows, first, counts in parts_of(path, runs, fields, rows_per_record):
+        values = transformer(rows) | label_values(rows, labels, specs)
+        yield RecordBlock(name, first, counts, values)

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -139,28 +138,10 @@ def _unseen(asset: str, seen: SeenClasses, known: Names, labels: Sequence[LabelC
     return None
 
 
-class RejectUnseen(beam.PTransform):
-    """PCollection of SeriesVerdict -> the same; assets with classes that are in no training row are set aside."""
-
-    def __init__(self, labels: Sequence[LabelColumn], zero: Any):
-        super().__init__()
-        self._labels, self._zero = tuple(labels), zero
-
-    def expand(self, verdicts: beam.PCollection) -> beam.PCollection:
-        seen = verdicts | "DropMoments" >> beam.Map(lambda verdict: replace(verdict, statistics=None))
-        unseen = (
-            verdicts.pipeline
-            | "UnseenOnce" >> beam.Create([None])
-            | "FindUnseen" >> beam.Map(lambda _, all_, labels: find_unseen(all_, labels), beam.pvalue.AsList(seen),
-                                       self._labels)
-        )  # fmt: skip
-        nothing = SeenClasses.zero(self._labels)
-        return verdicts | "SetAside" >> beam.Map(_set_aside, beam.pvalue.AsSingleton(unseen), self._zero, nothing)
-
-
-def _set_aside(
+def set_aside(
     verdict: "SeriesVerdict", unseen: Mapping[str, Reject], zero: Any, nothing: SeenClasses
 ) -> "SeriesVerdict":
+    """A verdict, where `unseen` has rejects by name; `zero` and `nothing` are the statistics and classes of no rows."""
     verdict = replace(verdict, seen=nothing)  # has been looked at, and a thousand names are much for a descriptor
     reject = unseen.get(verdict.asset.name)
     return verdict if reject is None else replace(verdict, statistics=zero, rejects=(reject,))

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract.config.label import Label
-from beamfeed.contract.dataset.fields import Dtype, Field
+from beamfeed.contract.dataset.fields import Dtype, Field, Time
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.labels import LabelColumn
 from beamfeed.transforms.sources.record_block import RecordBlock
@@ -27,7 +27,10 @@ def check_names(labels: Sequence[Label]) -> None:
 
 
 def record_fields(
-    features: Sequence[str], labels: Sequence[Label] = (), columns: Sequence[LabelColumn] = ()
+    features: Sequence[str],
+    labels: Sequence[Label] = (),
+    columns: Sequence[LabelColumn] = (),
+    time: Time | None = None,
 ) -> list[Field]:
     """The fields of the records of series.
 
@@ -35,8 +38,12 @@ def record_fields(
       features: columns of the values.
       labels: of the job.
       columns: those that the labels come from, with their classes known.
+      time: what times count.
     """
-    numbers = [Field(name=name, dtype="int64", role="key", per="record") for name in (FIRST_TIME, LAST_TIME, START)]
+    numbers = [
+        Field(name=name, dtype="int64", role="key", per="record", time=None if name == START else time)
+        for name in (FIRST_TIME, LAST_TIME, START)
+    ]
     values = Field(name=VALUES, dtype="float32", shape=(len(features),), role="input", columns=list(features))
     classes = iter(columns)
     told = [_label_field(label, next(classes).classes if label.column else None) for label in labels]

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import apache_beam as beam
+import numpy as np
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
@@ -14,9 +14,11 @@ from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Unit
+from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems
-from beamfeed.transforms.sources.timeseries.classes import RejectUnseen, check_most
+from beamfeed.transforms.sources.timeseries.classes import SeenClasses, check_most, find_unseen, set_aside
+from beamfeed.transforms.sources.timeseries.overview import look_over
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, gather, split_by_path
 from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork, preprocess_unit
 from beamfeed.transforms.sources.timeseries.records import check_names, record_fields
@@ -28,8 +30,10 @@ from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics
 from beamfeed.transforms.sources.timeseries.validate import SeriesReport, judge, validate_unit, why_empty
 from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, divide
 from beamfeed.transforms.splits import split_of_value
-from beamfeed.transforms.statistics.scale import BuildTransform, load_scaler
-from beamfeed.transforms.statistics.scaling import CountUnderFloor, Scaling
+from beamfeed.transforms.statistics.scaling import Scaling
+
+if TYPE_CHECKING:  # Beam and TensorFlow are loaded where they are needed
+    import apache_beam as beam
 
 
 class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
@@ -111,13 +115,27 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
     def works(self, verdict: SeriesVerdict) -> Iterator[tuple[SeriesWork, int]]:  # type: ignore[override]
         return divide(verdict, self._spec)
 
-    def review(self, verdicts: beam.PCollection) -> beam.PCollection:
+    def review(self, verdicts: "beam.PCollection") -> "beam.PCollection":
+        from beamfeed.transforms.sources.timeseries.unseen import RejectUnseen
+
         labels = self._spec.schema.labels
         return verdicts | RejectUnseen(labels, self.zero) if any(label.auto for label in labels) else verdicts
 
-    def learn(self, verdicts: beam.PCollection) -> tuple[beam.PCollection, tuple]:
+    def review_all(self, verdicts: Sequence[SeriesVerdict]) -> Sequence[SeriesVerdict]:  # type: ignore[override]
+        labels = self._spec.schema.labels
+        if not any(label.auto for label in labels):
+            return verdicts
+        unseen, nothing = find_unseen(verdicts, labels), SeenClasses.zero(labels)
+        return [set_aside(verdict, unseen, self.zero, nothing) for verdict in verdicts]
+
+    def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple]":
+        import apache_beam as beam
+
+        from beamfeed.transforms.statistics.scale import BuildTransform
+        from beamfeed.transforms.statistics.under_floor import CountUnderFloor
+
         scale, features = self.job.prepare.scale, len(self._spec.schema.features)
-        found = self.add_up(verdicts) | "CheckClasses" >> beam.Map(self._checked)
+        found = self.add_up(verdicts) | "CheckClasses" >> beam.Map(self.settle)
         fleet = found | "ScaleOfFleet" >> beam.Map(lambda found: scaling_of(found.moments, found.sample, scale.how))
         statistics = found | "DropSample" >> beam.Map(lambda found: replace(found, sample=None))
         if scale.per == "fleet":
@@ -136,19 +154,27 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
     def _own_scaling(self, statistics: SeriesStatistics) -> Scaling:
         return scaling_of(statistics.moments, statistics.sample, self.job.prepare.scale.how, settled=True)
 
-    def _checked(self, statistics: SeriesStatistics) -> SeriesStatistics:
+    def settle(self, statistics: SeriesStatistics) -> SeriesStatistics:
         check_most(statistics.classes, self._spec.schema.labels)
         return statistics
 
     def read(  # type: ignore[override]
         self, work: SeriesWork, transform: str, statistics: SeriesStatistics
     ) -> Iterator[RecordBlock]:
+        from beamfeed.transforms.statistics.scale import load_scaler
+
         scaler = load_scaler(transform, self.job.prepare.scale.per == "asset")
         return preprocess_unit(work, self._spec.with_classes(statistics.classes), scaler)
 
+    def preview(self, work: SeriesWork, statistics: SeriesStatistics) -> Iterator[RecordBlock]:  # type: ignore[override]
+        return preprocess_unit(work, self._spec.with_classes(statistics.classes), _as_it_is)
+
+    def overview(self, assets: Sequence[SeriesAsset], statistics: SeriesStatistics) -> Overview:
+        return look_over(assets, statistics, self._spec)
+
     def fields(self, statistics: SeriesStatistics) -> list[Field]:
         schema = self._spec.with_classes(statistics.classes).schema
-        return record_fields(schema.features, self.job.label, schema.labels)
+        return record_fields(schema.features, self.job.label, schema.labels, schema.time_units.counts)
 
     def stats(self, statistics: SeriesStatistics) -> dict[str, Any]:
         moments = statistics.moments
@@ -159,6 +185,10 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
 
     def why_empty(self, asset: SeriesAsset) -> str:
         return why_empty(self._spec)
+
+
+def _as_it_is(values: np.ndarray, asset: str) -> np.ndarray:
+    return values
 
 
 SOURCE = Timeseries

@@ -269,7 +269,7 @@ def test_a_fault_of_our_own_is_not_explained_away():
         ("nework: x", "--nework: Beam has no such option; did you mean '--network'?"),
         (
             "number_of_worker_harness_threads: many",
-            "argument --number_of_worker_harness_threads: invalid int value: 'many'",
+            "argument --number_of_worker_harness_threads: 'many' is not a whole number",
         ),
     ],
 )

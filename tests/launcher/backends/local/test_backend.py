@@ -16,6 +16,9 @@ import pytest
 
 from beamfeed.contract.cluster.tf_config import tf_config
 from beamfeed.contract.config.load import load_job
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Counts, Manifest, SplitInfo, write_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.backends.local import backend as local_backend
@@ -195,6 +198,62 @@ if starts in (3, 4, 5):  # progress is made by these
     open(f"{folder}/step-{starts:09d}.json", "w").close()
 sys.exit(138)
 """
+
+
+def test_however_many_workers_fail_there_are_three_lines(tmp_path, mark, capfd):
+    code = """
+        print('\\n'.join(f'line {n} of {i}' for n in range(40)), file=sys.stderr, flush=True)
+        time.sleep(600 * (i == 0))
+        sys.exit(7)
+    """
+    assert run(stage(tmp_path, mark, code, workers=5)) == 7
+    lines = capfd.readouterr().err.splitlines()
+    own, told = [one for one in lines if one.endswith("of 0")], [one for one in lines if not one.endswith("of 0")]
+    assert len(own) == 40  # of the chief, which has the terminal
+    assert len(told) <= 3
+    assert re.fullmatch(r"beamfeed: train worker \d of 5 ended with exit code 7; its log is \S+worker-\d.log", told[0])
+    assert re.fullmatch(r"line 39 of \d", told[1])
+
+
+@pytest.mark.parametrize(
+    ("fingerprint", "told"),
+    [
+        (None, "nothing published"),
+        ("another", "nothing published, the earlier dataset is unchanged"),
+        ("the same", "the dataset is published"),
+    ],
+)
+def test_what_an_interrupted_preprocessing_leaves(tmp_path, mark, fingerprint, told):
+    if fingerprint:
+        empty = SplitInfo(assets=0, windows=0, records=0, bytes=0, shards=[])
+        manifest = Manifest(
+            name="small",
+            kind="timeseries",
+            fingerprint=fingerprint,
+            data="data-1",
+            fields=[Field(name="values", dtype="float32", shape=(1,), role="input", columns=["a"])],
+            windows=Windows(length=8),
+            records="segments",
+            compression="none",
+            counts=Counts(files=2, assets=2, rejected_assets=0, rejected_files=0, rows_read=9),
+            splits={"train": empty, "eval": empty, "test": empty},
+        )
+        write_manifest(str(tmp_path), manifest)
+    assert local_backend.what_is_left(stage(tmp_path, mark, "", output=str(tmp_path), fingerprint="the same")) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "the same command continues from the start"),
+        ('{"epoch": 2, "done": 3}', "the same command continues from step 1,177"),
+        ("{", "the same command continues from the start"),
+    ],
+)
+def test_what_an_interrupted_training_run_leaves(tmp_path, mark, text, told):
+    if text is not None:
+        (tmp_path / "step-000001177.json").write_text(text)
+    assert local_backend.what_is_left(stage(tmp_path, mark, "", checkpoints=str(tmp_path))) == told
 
 
 def test_restarts_count_from_the_last_progress(tmp_path, mark, capfd, monkeypatch):

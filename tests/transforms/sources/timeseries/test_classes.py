@@ -11,12 +11,12 @@ from beamfeed.contract.config.label import Label
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.transforms.sources.columns.labels import LabelColumn, class_names, in_order, resolve_labels
 from beamfeed.transforms.sources.timeseries.classes import (
-    RejectUnseen,
     SeenClasses,
-    _set_aside,
     find_unseen,
+    set_aside,
 )
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
+from beamfeed.transforms.sources.timeseries.unseen import RejectUnseen
 from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict
 
 AUTO = (LabelColumn("state", pa.string(), (), auto=True),)
@@ -94,7 +94,7 @@ def test_numbers_are_no_classes_is_told_before_assets_are_blamed():
 
 
 def test_what_was_seen_is_dropped_once_it_was_looked_at():
-    found = _set_aside(verdict("a", training=["x"]), {}, None, SeenClasses.zero(AUTO))
+    found = set_aside(verdict("a", training=["x"]), {}, None, SeenClasses.zero(AUTO))
     assert found.seen == SeenClasses.zero(AUTO)
     assert replace(found, seen=None).rejects == ()
     assert RejectUnseen(AUTO, None)

@@ -61,7 +61,9 @@ def test_a_smoke_test_has_an_asset_of_each_split_that_the_fleet_has(count, most,
     assert len(first) == len(set(first)) == min(count, most)
     assert set(first) <= set(names)
     there = {split_of_asset(name, split) for name in names}
-    assert len({split_of_asset(name, split) for name in first}) == min(most, len(there))
+    chosen = {split_of_asset(name, split) for name in first}
+    assert len(chosen) == min(most, len(there))
+    assert chosen == set([name for name in SPLITS if name in there][:most])  # train before eval, and eval before test
 
 
 @pytest.mark.parametrize(

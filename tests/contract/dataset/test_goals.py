@@ -10,9 +10,9 @@ from pydantic import TypeAdapter
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.config.task import Task
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.goals import check_task, class_weights
 from beamfeed.contract.dataset.manifest import Counts, Manifest, SplitInfo, Target
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.tasks.check import check_task, class_weights
 
 
 def manifest_of(fields, length=8, counts=(60, 30, 10)):
@@ -143,5 +143,5 @@ def test_balanced_needs_counts():
 
 
 def test_it_loads_no_tensorflow():
-    code = "import beamfeed.trainer.tasks.check, sys; assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules)"
+    code = "import beamfeed.contract.dataset.goals, sys; assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

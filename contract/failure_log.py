@@ -1,4 +1,4 @@
-"""What a runner says while a job runs: kept in a file where the job fails, and nowhere else."""
+"""What a program says while it runs: kept in a file where it fails, and nowhere else; and how a failure is told."""
 
 import io
 import logging
@@ -6,10 +6,12 @@ import os
 import sys
 import tempfile
 import threading
+import traceback
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 
+from beamfeed.contract.errors import USER_MISTAKE, JobFailed, failure_of
 from beamfeed.contract.verbosity import log_handlers, log_level
 
 MOST = 4 << 20  # characters that are kept: the last ones
@@ -95,3 +97,26 @@ def tell(line: str, log: FailureLog) -> None:
     """Prints why a job failed, in one line, with where the rest stands if there is more to say."""
     path = log.keep() if log else None
     print(f"{line}; log: {path}" if path else line, file=sys.stderr)
+
+
+def complain(error: Exception, log: FailureLog, before: str = "") -> int:
+    """Tells why a program ended, in one line, and returns the exit code.
+
+    A mistake of the user's is told whole, a line for each. Of what nobody foresaw, the traceback goes into the log.
+
+    Args:
+      error: what ended it.
+      log: what was said until then.
+      before: what each line begins with, such as `beamfeed: `.
+    """
+    found = failure_of(error)
+    if found.code == USER_MISTAKE:
+        log.clear()
+        for line in found.message.splitlines():
+            tell(before + line, log)
+        return found.code
+    tells_all = isinstance(error, JobFailed) or (isinstance(error, OSError) and error.filename is not None)
+    if log or not tells_all:
+        log.write("".join(traceback.format_exception(error)))
+    tell(before + " ".join(found.message.split("\n")), log)
+    return found.code

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from beamfeed.contract import failure_log
+from beamfeed.contract.failure_log import FailureLog, tell
 from beamfeed.contract.verbosity import VARIABLE
-from beamfeed.pipelines import failure_log
-from beamfeed.pipelines.failure_log import FailureLog, tell
 
 
 def test_it_takes_what_is_printed_and_logged_while_it_listens(tmp_path, capsys):

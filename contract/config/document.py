@@ -1,0 +1,207 @@
+"""A job file as data: YAML with the place of each key, variables filled in, and the files that it includes."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.mistakes import INCLUDE, dotted
+from beamfeed.contract.config.variables import Variables
+from beamfeed.contract.config.wanted import Key, shown
+from beamfeed.contract.errors import UserError
+
+Places = dict[Key, str]
+DEEPEST = 50  # keys in keys
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a job file and those that it includes say.
+
+    Attributes:
+      data: their keys.
+      places: of each key, the file and the line.
+    """
+
+    data: dict[str, Any]
+    places: Places
+
+
+def read_text(path: str) -> str:
+    """The text of a job file.
+
+    Raises:
+      UserError: if there is none.
+    """
+    try:
+        return storage.read_text(path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such job file") from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: is a folder, it must be a job file, such as job.yaml") from None
+    except UnicodeDecodeError as error:
+        found = f"byte 0x{error.object[error.start]:02x} at place {error.start:,}"
+        raise UserError(f"{path}: is not text in UTF-8 ({found}); save the job file as UTF-8") from None
+    except OSError as error:
+        told = error.strerror or str(error).splitlines()[0]
+        raise UserError(f"{path}: cannot be read as a job file: {told}") from None
+
+
+def parse_document(text: str, name: str, keys: Sequence[str]) -> Document:
+    """What a job file says, from its text.
+
+    Args:
+      text: of the file.
+      name: its path, local or gs://, which messages begin with.
+      keys: that a job file may have, for a message.
+
+    Raises:
+      UserError: with a line for each mistake.
+    """
+    return _parse(text, name, folder_of(name), (name,), keys)
+
+
+def folder_of(path: str) -> str:
+    """The folder of a file: what `${JOB_DIR}` stands for in a job file."""
+    return path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+
+
+def _parse(text: str, name: str, job_dir: str, chain: tuple[str, ...], keys: Sequence[str]) -> Document:
+    variables = Variables(job_dir)
+    places: Places = {(): f"{name}:1"}
+    try:
+        loader = yaml.SafeLoader(variables.protect(text))
+        try:
+            node = loader.get_single_node()
+            find_places(node, (), places, name, variables)
+            _fill(node, loader, name, variables)
+            data = None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise UserError(f"{name}{line}: is not YAML: {variables.restore(problem)}") from None
+    except ValueError as error:  # of a date such as 2024-13-01
+        raise UserError(f"{name}: holds what looks like a date or a number, but is none: {error}; use quotes") from None
+    except RecursionError:
+        raise UserError(f"{name}: is nested too deeply for a job file") from None
+    if not isinstance(data, dict):
+        found = "is empty" if data is None else f"holds {shown(data)}"
+        raise UserError(f"{name}: {found}; a job file is a mapping with the keys {', '.join(keys)}")
+    if INCLUDE not in data:
+        return Document(data, places)
+    included = data.pop(INCLUDE)
+    where = places.pop((INCLUDE,))
+    base = Document({}, {})
+    for place, path in enumerate(_paths(included, where)):
+        here = places.pop((INCLUDE, place), where)
+        base = _merge(base, _include(path, here, name, job_dir, chain, keys))
+    return _merge(base, Document(data, places))
+
+
+def _paths(included: Any, where: str) -> list[str]:
+    paths = [included] if isinstance(included, str) else included
+    if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
+        raise UserError(f"{where}: {INCLUDE}: {included!r} is not allowed, it must be a path or a list of paths")
+    return paths
+
+
+def _include(path: str, where: str, by: str, job_dir: str, chain: tuple[str, ...], keys: Sequence[str]) -> Document:
+    """What an included file says; its path counts from the folder of the file that includes it."""
+    path = os.path.expanduser(path)
+    if not storage.is_remote(path) and not os.path.isabs(path):
+        path = path if "/" not in by else f"{folder_of(by).rstrip('/')}/{path}"
+    scheme = storage.GS if storage.is_remote(path) else ""
+    path = scheme + os.path.normpath(path.removeprefix(scheme))
+    if path in chain:
+        cycle = " -> ".join([*chain[chain.index(path) :], path])
+        raise UserError(f"{where}: {INCLUDE}: files include each other: {cycle}")
+    try:
+        text = read_text(path)
+    except UserError as error:
+        raise UserError(f"{where}: {INCLUDE}: {error}") from None
+    return _parse(text, path, job_dir, (*chain, path), keys)
+
+
+def _merge(base: Document, over: Document) -> Document:
+    """Both together: mappings key by key; of all else the one that is over wins, lists too."""
+    data, places = dict(base.data), dict(base.places)
+
+    def put(target: dict[str, Any], source: dict[str, Any], key: Key) -> None:
+        for name, value in source.items():
+            here = (*key, name)
+            there = target.get(name)
+            if isinstance(value, dict) and isinstance(there, dict):
+                target[name] = dict(there)
+                put(target[name], value, here)
+            else:
+                target[name] = value
+                for place in [one for one in places if one[: len(here)] == here]:
+                    del places[place]
+
+    put(data, over.data, ())
+    return Document(data, {**places, **over.places})
+
+
+def find_places(node: yaml.Node | None, key: Key, places: Places, name: str, variables: Variables) -> None:
+    """Adds the file and the line of each key below a node.
+
+    Raises:
+      UserError: if one is given twice.
+    """
+    if len(key) > DEEPEST:  # an alias may hold itself
+        raise RecursionError
+    if isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise UserError(f"{name}:{key_node.start_mark.line + 1}: is not YAML: found unhashable key")
+            key_node.value = variables.restore(key_node.value)
+            child = (*key, key_node.value)
+            if child in seen:
+                raise UserError(f"{name}:{key_node.start_mark.line + 1}: {dotted(child)} is given twice")
+            seen.add(child)
+            places[child] = f"{name}:{key_node.start_mark.line + 1}"
+            find_places(value_node, child, places, name, variables)
+    elif isinstance(node, yaml.SequenceNode):
+        for i, item in enumerate(node.value):
+            places[(*key, i)] = f"{name}:{item.start_mark.line + 1}"
+            find_places(item, (*key, i), places, name, variables)
+
+
+def _fill(node: yaml.Node | None, loader: yaml.SafeLoader, name: str, variables: Variables) -> None:
+    """Fills variables into the values below a node.
+
+    Raises:
+      UserError: with a line for each that cannot be.
+    """
+    mistakes: list[str] = []
+    done: set[int] = set()
+
+    def visit(node: yaml.Node | None, key: Key) -> None:
+        if node is None or id(node) in done:  # an alias is the node that it stands for
+            return
+        done.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            for key_node, value in node.value:
+                visit(value, (*key, key_node.value))
+        elif isinstance(node, yaml.SequenceNode):
+            for i, value in enumerate(node.value):
+                visit(value, (*key, i))
+        elif isinstance(node, yaml.ScalarNode) and variables.holds(node.value):
+            try:
+                node.value = variables.fill(node.value)
+            except ValueError as error:
+                mistakes.append(f"{name}:{node.start_mark.line + 1}: {dotted(key)}: {error}")
+                return
+            if node.style is None:  # not in quotes: what is filled in may be a number
+                node.tag = loader.resolve(yaml.ScalarNode, node.value, (True, False))  # type: ignore[no-untyped-call]
+
+    visit(node, ())
+    if mistakes:
+        raise UserError("\n".join(mistakes))

@@ -1,0 +1,117 @@
+"""What pydantic finds wrong with a job file, in lines for people: place, key, what was found, what is allowed."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from beamfeed.contract.config.section import Section
+from beamfeed.contract.config.wanted import Key, annotation_at, key_words_for, section_of, shown, words_for
+from beamfeed.contract.errors import near_miss
+
+Places = Mapping[Key, str]
+TEXTS = ("text", "letters", "small letters")  # how what is allowed begins where that is text
+INCLUDE = "include"  # a key of job files, not of jobs
+SET = "--set "  # how the place of an override begins
+
+
+def dotted(key: Key) -> str:
+    """`("source", "files", 0)` -> `source.files.0`."""
+    return ".".join(str(part) for part in key)
+
+
+def describe(error: ValidationError, places: Places, model: type[Section], data: Any) -> list[str]:
+    """A line for each key that something is wrong with.
+
+    Args:
+      error: of the model.
+      places: of the keys, such as `job.yaml:7`, and of the file itself at the empty key.
+      model: of the whole file.
+      data: what the file holds.
+    """
+    by_key: dict[Key, list[Any]] = {}
+    for found in error.errors():
+        by_key.setdefault(_key_of(found, data), []).append(found)
+    # Where a key may hold a word or a mapping, a mistake in a mapping is not that it is no word.
+    inner = [key for key in by_key if not any(other[: len(key)] == key != other for other in by_key)]
+    return [_describe(key, by_key[key], places, model, data) for key in inner]
+
+
+def _key_of(error: Any, data: Any) -> Key:
+    """Where in the file an error is: pydantic's location without what stands for the members of unions."""
+    key: list[str | int] = []
+    for part in error["loc"]:
+        index = isinstance(part, int)  # of a list; in a mapping it is a key that is no text
+        if isinstance(data, dict):
+            there = not index and part in data
+        else:
+            there = index and isinstance(data, list) and part < len(data)
+        data = data[part] if there else data
+        if there or (part is error["loc"][-1] and error["type"] == "missing" and not index):
+            key.append(part)
+    return tuple(key)
+
+
+def _describe(key: Key, errors: Sequence[Any], places: Places, model: type[Section], data: Any) -> str:
+    """One line; there are several errors where a key may be of several types."""
+    error = errors[0]
+    kind, found = error["type"], error.get("input")
+    told = error["msg"].removeprefix("Value error, ")
+    where = _place_of(key, places, told if kind == "value_error" else "")
+    if key:
+        where += f": {dotted(key)}"
+    if kind == "extra_forbidden":
+        section = section_of(annotation_at(key[:-1], model, data), _value_at(key[:-1], data)) or Section
+        if new := section.renamed.get(str(key[-1])):
+            return f"{where}: is now called {dotted((*key[:-1], new))}"
+        allowed = [field.alias or name for name, field in section.model_fields.items()]
+        allowed += [INCLUDE] if len(key) == 1 else []
+        return f"{where}: unknown key{near_miss(key[-1], allowed)} (allowed: {', '.join(allowed)})"
+    if kind == "invalid_key":
+        return f"{where}: has the key {shown(found)}, which YAML does not take for text; write it in quotes"
+    if kind == "value_error":
+        return f"{where}: {told}"
+    annotation = annotation_at(key, model, data)
+    if error["loc"][-1] == "[key]":
+        words = key_words_for(annotation) or key_words_for(annotation_at(key[:-1], model, data))
+        return f"{where}: {shown(found)} is not allowed as a name, it must be {words}"
+    if kind == "missing" and _value_at(key, data) is None:
+        return f"{where}: is missing, it must be {words_for(annotation)}"
+    if kind == "literal_error" and len(errors) == 1:
+        options = _options(error)
+        return f"{where}: {shown(found)} is not allowed{near_miss(found, options)} (allowed: {', '.join(options)})"
+    found, words = _value_at(key, data), words_for(annotation)
+    if found is None:
+        return f"{where}: is empty, it must be {words}"
+    if words.startswith("a mapping"):
+        return f"{where}: needs {words}, not {shown(found)}"
+    if isinstance(found, str) and "[one, two]" in words:
+        words = words.replace("[one, two]", f"[{found}]")
+    quotes = "; write it in quotes" if words.startswith(TEXTS) and not isinstance(found, str | list | dict) else ""
+    return f"{where}: {shown(found)} is not allowed, it must be {words}{quotes}"
+
+
+def _place_of(key: Key, places: Places, told: str) -> str:
+    """The place of a key, or of what is above it. A rule of a whole section may be broken by overrides of its keys."""
+    if told and (named := re.match(r"([a-z_.]+)(: |$)", told)):  # a rule that begins with the key that breaks it
+        named_key = (*key, *named[1].split("."))
+        key = next((named_key[:n] for n in range(len(named_key), len(key), -1) if named_key[:n] in places), key)
+    place = next(places[key[:n]] for n in range(len(key), -1, -1) if key[:n] in places)
+    below = [
+        where
+        for other, where in places.items()
+        if other[: len(key)] == key and where.startswith(SET) and (key or dotted(other) in told)
+    ]
+    others = [where for where in dict.fromkeys(below) if where != place]
+    return ", ".join([place, *others]) if told else place
+
+
+def _value_at(key: Key, data: Any) -> Any:
+    for part in key:
+        data = data.get(part) if isinstance(data, dict) else data[part]
+    return data
+
+
+def _options(error: Any) -> list[str]:
+    return [option.strip("'\" ") for option in error["ctx"]["expected"].replace(" or ", ",").split(",")]

@@ -1,0 +1,81 @@
+"""Variables of the environment in the values of a job file: `${NAME}`, `${NAME:-default}`; `$$` is a `$`."""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from beamfeed.contract.errors import never_tell
+
+JOB_DIR = "JOB_DIR"  # the folder of the job file, in the place of a variable of the environment
+_FOUND = re.compile(r"\$\$|\$\{([^{}\n]*)\}")
+_NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+_OPEN, _CLOSE = "\ue000", "\ue001"  # of private use: no text has them
+_KEPT = re.compile(rf"\$\$|{_OPEN}(\d+){_CLOSE}")
+_SECRET = re.compile(r"(?i)secret|token|passw|pwd|credential|private|api_?key|(^|_)(auth|key)(_|$)")
+
+
+class Variables:
+    """The variables of one file.
+
+    YAML takes braces for mappings. So a text is parsed with something else in their place, and its values are
+    filled in afterwards: what a variable holds is never taken for YAML of several values.
+
+    Args:
+      job_dir: what `${JOB_DIR}` stands for.
+      environment: the variables that there are; without it, those of this process.
+    """
+
+    def __init__(self, job_dir: str, environment: Mapping[str, str] | None = None):
+        self._known = {**(os.environ if environment is None else environment), JOB_DIR: job_dir}
+        self._kept: list[str] = []
+
+    def protect(self, text: str) -> str:
+        """The text of a file with a mark for each `${...}`, in which YAML sees no braces."""
+
+        def keep(found: re.Match[str]) -> str:
+            if found[1] is None:
+                return found[0]
+            self._kept.append(found[1])
+            return f"{_OPEN}{len(self._kept) - 1}{_CLOSE}"
+
+        return _FOUND.sub(keep, text)
+
+    def restore(self, text: str) -> str:
+        """A part of a protected text as it was written."""
+        return _KEPT.sub(lambda found: found[0] if found[1] is None else f"${{{self._kept[int(found[1])]}}}", text)
+
+    def holds(self, text: str) -> bool:
+        """Whether there is something to fill in."""
+        return _KEPT.search(text) is not None
+
+    def fill(self, text: str) -> str:
+        """A value of a protected text, filled in.
+
+        Raises:
+          ValueError: if a variable is not set, or is none.
+        """
+        return _KEPT.sub(lambda found: "$" if found[1] is None else self._value(self._kept[int(found[1])]), text)
+
+    def _value(self, written: str) -> str:
+        named = _NAMED.fullmatch(written)
+        if named is None:
+            raise ValueError(f"${{{written}}} names no variable; $${{{written}}} is the text itself")
+        name, default = named.groups()
+        value = self._known.get(name)
+        if default is not None:
+            value = value or default
+        if value is None:
+            raise ValueError(f"${{{name}}} is not set in the environment; set it, or write ${{{name}:-default}}")
+        if _SECRET.search(name):
+            never_tell(name, value)
+        return value
+
+
+def escaped(value: Any) -> Any:
+    """A value of a job as a job file has to write it, so that nothing in it is taken for a variable."""
+    if isinstance(value, dict):
+        return {key: escaped(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [escaped(one) for one in value]
+    return value.replace("$", "$$") if isinstance(value, str) else value

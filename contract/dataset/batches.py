@@ -1,0 +1,74 @@
+"""How many batches a split gives, and whether it gives one at all. Pure; no TensorFlow."""
+
+import math
+from typing import TypeVar
+
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.manifest import Manifest, SplitInfo
+from beamfeed.contract.errors import UserError
+
+AnyJob = TypeVar("AnyJob", bound=Job)
+
+
+def windows_in(manifest: Manifest, split: SplitName) -> int:
+    """Windows of a split; 0 where the dataset does not have it."""
+    info = manifest.splits.get(split)
+    return info.windows if info else 0
+
+
+def train_steps(windows: int, batch_size: int) -> int:
+    """Full batches in an epoch; the windows that are left over are other ones in each epoch."""
+    return windows // batch_size
+
+
+def eval_steps(windows: int, batch_size: int) -> int:
+    """Batches that hold every window once; the last one is padded."""
+    return math.ceil(windows / batch_size)
+
+
+def check_split(manifest: Manifest, split: SplitName, batch_size: int, whole: bool) -> SplitInfo:
+    """The split, if it has windows, or with `whole` at least one full batch.
+
+    Raises:
+      UserError: if it has not.
+    """
+    windows = windows_in(manifest, split)
+    if windows == 0:
+        raise UserError(f"dataset {manifest.name}: the split {split} holds no window")
+    if whole and windows < batch_size:
+        raise UserError(
+            f"dataset {manifest.name}: the split {split} holds {windows} windows, "
+            f"fewer than one batch of {batch_size}; "
+            f"set the batch size (train.feed.batch_size) to {windows} or less, or add data"
+        )
+    return manifest.splits[split]
+
+
+def fit_batch(job: AnyJob, manifest: Manifest) -> AnyJob:
+    """The job as it trains on the dataset: in a smoke test a batch is no larger than the train split.
+
+    Where `source.max_assets` is not given, a split that holds no full batch is the user's to know, and nothing changes.
+
+    Args:
+      job: with a section `train`.
+      manifest: of the windows that it trains on.
+    """
+    windows, train = windows_in(manifest, "train"), job.train
+    if train is None or job.source.max_assets is None or not 0 < windows < train.feed.batch_size:
+        return job
+    feed = train.feed.model_copy(update={"batch_size": windows})
+    return job.model_copy(update={"train": train.model_copy(update={"feed": feed})})
+
+
+def tell_batch(job: Job, asked: Job) -> str:
+    """What `fit_batch` changed, in words.
+
+    Args:
+      job: as it trains.
+      asked: the job as it is written.
+    """
+    assert job.train is not None
+    assert asked.train is not None
+    now, before = job.train.feed.batch_size, asked.train.feed.batch_size
+    return f"a batch is of {now:,} windows, not of {before:,} (train.feed.batch_size), as the train split has no more"

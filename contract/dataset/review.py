@@ -1,0 +1,59 @@
+"""How good a finished training run is: what the trainer measures at its end, and the launcher puts into words."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.layout import RunLayout
+
+Measured = dict[str, float | None]  # the loss and what else the task measures, by name; None where it is no number
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class AssetError(_Strict):
+    """The loss of one asset's windows."""
+
+    asset: str
+    windows: int
+    loss: float = Field(description="Mean over its windows.")
+    worst: float = Field(description="That of its worst window.")
+
+
+class SplitReview(_Strict):
+    """What was measured on the windows of a split, the same ones for all."""
+
+    windows: int = Field(description="How many were looked at.")
+    of: int = Field(description="How many the split has.")
+    model: Measured = Field(description="Of the best weights.")
+    guesses: dict[str, Measured] = Field(description="Of what costs nothing, by its name.")
+    skipped: list[str] = Field(default=[], description="What was not tried, and why, a line each.")
+    assets: int = Field(default=0, description="Assets whose windows were looked at; 0 where records name none.")
+    worst: list[AssetError] = Field(default=[], description="Those with the highest mean loss; at most ten.")
+    worst_share: float | None = Field(
+        default=None,
+        description="The part of the whole loss that the worst tenth of the assets, or the worst one, makes.",
+    )
+
+
+class Review(_Strict):
+    """`<workdir>/review.json`."""
+
+    fingerprint: str = Field(description="Of the run, as in complete.json.")
+    splits: dict[SplitName, SplitReview]
+
+
+def read_review(workdir: str, fingerprint: str) -> Review | None:
+    """The review of the run with this fingerprint; None where there is none, or none that can be understood."""
+    try:
+        found = Review.model_validate_json(storage.read_text(RunLayout(workdir).review))
+    except (OSError, ValueError):
+        return None
+    return found if found.fingerprint == fingerprint else None
+
+
+def write_review(workdir: str, review: Review) -> None:
+    """Writes it into the working folder."""
+    storage.write_text(RunLayout(workdir).review, review.model_dump_json(indent=1) + "\n")

@@ -1,0 +1,40 @@
+"""The times in a dataset as people write them."""
+
+from datetime import datetime, timedelta
+
+from beamfeed.contract.dataset.fields import Time
+
+SECOND = 10**9  # nanoseconds
+_EARLIEST = 10**17  # nanoseconds that are a date of 1973 or later, rather than how long something has run
+
+
+def time_text(ticks: int, time: Time | None) -> str:
+    """A time as a date, where it is one: `2024-03-01 12:00:05`, `12.5 s`, `177`.
+
+    Args:
+      ticks: as a record has them.
+      time: what they count, see `beamfeed.contract.dataset.fields.Field`. None: nobody knows.
+
+    Example:
+      >>> time_text(1_709_294_405_000_000_000, "instant")
+      '2024-03-01 12:00:05'
+      >>> time_text(90_500_000_000, "duration")
+      '90.5 s'
+    """
+    if time == "instant" or (time == "duration" and ticks >= _EARLIEST):
+        return _date(ticks)
+    if time in ("duration", "decimal"):
+        return _decimal(ticks) + (" s" if time == "duration" else "")
+    return str(ticks)
+
+
+def _date(ticks: int) -> str:
+    """Without a fraction of seconds where it has none."""
+    seconds, rest = divmod(ticks, SECOND)
+    moment = datetime(1970, 1, 1) + timedelta(seconds=seconds)  # fromtimestamp does not take all years
+    return f"{moment:%Y-%m-%d %H:%M:%S}" + (f".{rest:09}".rstrip("0") if rest else "")
+
+
+def _decimal(ticks: int) -> str:
+    sign, (whole, rest) = "-" if ticks < 0 else "", divmod(abs(ticks), SECOND)
+    return f"{sign}{whole}" + (f".{rest:09}".rstrip("0") if rest else "")

@@ -1,0 +1,99 @@
+"""What preprocessing left out, and what it had to fill: read from the files beside the shards."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from beamfeed.contract import storage
+from beamfeed.contract.dataset.manifest import Manifest, Target
+
+MOST_BYTES = 32 << 20  # of the rejects that are read
+REASONS = 3  # that are told
+EXACT = re.compile(r"'[^']*'|\d[\d.,:]*")  # in a reason, what differs from file to file
+FAR = 0.5  # standard deviations that a mean may be away from train's
+SHARE = 0.1  # that a class may have more or less than in train
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a dataset beside its manifest.
+
+    Attributes:
+      reasons: the most common reasons of rejects, such as the first of them said it, and how many there are.
+      rejects: the path of all of them; None where there are none.
+      missing: cells of training rows without a value, by feature.
+      cells: of training rows, in all.
+    """
+
+    reasons: list[tuple[str, int]]
+    rejects: str | None
+    missing: dict[str, int]
+    cells: int
+
+
+def read_facts(output: str, manifest: Manifest) -> Facts:
+    """The facts of the dataset at `output`; what is not there, or too large, is left out."""
+    names, counts = manifest.data_layout(output), manifest.counts
+    reasons: list[tuple[str, int]] = []
+    rejects = names.rejects if counts.rejected_assets + counts.rejected_files + counts.rejected_rows else None
+    try:
+        if rejects is not None and storage.stat(rejects).size <= MOST_BYTES:
+            reasons = count_reasons(json.loads(line)["reason"] for line in storage.read_text(rejects).splitlines())
+    except (OSError, ValueError, KeyError):
+        rejects = None
+    try:
+        missing, cells = count_missing(json.loads(storage.read_text(names.stats)))
+    except (OSError, ValueError):
+        missing, cells = {}, 0
+    return Facts(reasons, rejects, missing, cells)
+
+
+def count_reasons(reasons: Iterable[str]) -> list[tuple[str, int]]:
+    """Reasons that differ in numbers and names alone are one; the most common ones first."""
+    counts, firsts = Counter[str](), dict[str, str]()
+    for reason in reasons:
+        kind = EXACT.sub("#", reason)
+        counts[kind] += 1
+        firsts.setdefault(kind, reason)
+    return [(firsts[kind], count) for kind, count in counts.most_common()]
+
+
+def count_missing(stats: Mapping[str, Any]) -> tuple[dict[str, int], int]:
+    """Missing cells by feature, those with the most first, and all cells; of what stats.json says of the features."""
+    features = stats.get("features")
+    found = features if isinstance(features, dict) else {}
+    missing = {name: one["missing"] for name, one in found.items() if isinstance(one, dict) and one.get("missing")}
+    cells = sum(one.get("count", 0) + one.get("missing", 0) for one in found.values() if isinstance(one, dict))
+    return dict(sorted(missing.items(), key=lambda one: -one[1])), cells
+
+
+def drifts(manifest: Manifest) -> list[str]:
+    """Targets and weights whose values differ much between train and another split, a line each."""
+    train = manifest.splits.get("train")
+    told = []
+    for split, info in manifest.splits.items():
+        for name, target in info.targets.items() if split != "train" and train else ():
+            line = _drift(manifest.field(name).classes, train.targets.get(name), target) if train else None
+            told += [f"{name} differs between train and {split}: {line}"] if line else []
+    return told
+
+
+def _drift(classes: list[str], train: Target | None, other: Target) -> str | None:
+    if train is None:
+        return None
+    if sum(train.counts) and sum(other.counts):
+        shares = [
+            (one / sum(other.counts) - before / sum(train.counts), before / sum(train.counts), one / sum(other.counts))
+            for before, one in zip(train.counts, other.counts, strict=True)
+        ]
+        place = max(range(len(shares)), key=lambda place: abs(shares[place][0]))
+        far, before, now = shares[place]
+        return f"{classes[place]!r} are {before:.0%} and {now:.0%} of the windows" if abs(far) > SHARE else None
+    if train.mean is None or other.mean is None or not train.std:
+        return None
+    far = (other.mean - train.mean) / train.std
+    return f"the means are {train.mean:.4g} and {other.mean:.4g}, {abs(far):.1f} deviations apart" if (
+        abs(far) > FAR) else None  # fmt: skip

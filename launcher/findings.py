@@ -1,0 +1,75 @@
+"""What the numbers of a finished training run mean, in words: for those who do not know yet what to look for."""
+
+from collections.abc import Mapping
+
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.result import TrainResult
+from beamfeed.contract.dataset.review import Review, SplitReview
+
+LEAST_FALL = 0.01  # of the first train loss; less is no fall
+FAR_APART = 2.0  # times the loss of eval that a loss of test is worth a word
+MUCH = 0.5  # of the whole error, made by few assets
+TENTH = 10  # one asset of so many is a few
+
+
+def findings(result: TrainResult, review: Review | None, job: str) -> list[str]:
+    """Sentences on what is wrong, or may be, and what to try; none where nothing is.
+
+    Args:
+      result: of the run.
+      review: of the same; None where there is none.
+      job: how commands name the job.
+    """
+    told = list(_fall(result, job))
+    splits = {} if review is None else review.splits
+    for split, found in splits.items():
+        told += [line for line in (_beaten(split, found), _few(split, found)) if line is not None]
+    return told + _apart(splits)
+
+
+def best_guess(found: SplitReview) -> tuple[str, float] | None:
+    """The guess with the lowest loss, and that loss; None where there is none."""
+    losses = {name: loss for name, one in found.guesses.items() if (loss := one.get("loss")) is not None}
+    return min(losses.items(), key=lambda one: one[1]) if losses else None
+
+
+def _fall(result: TrainResult, job: str) -> list[str]:
+    first, last = result.first_loss, result.last_loss
+    if first is None or last is None or first == last:  # of one evaluation there is nothing to compare
+        return []
+    if first - last > LEAST_FALL * abs(first):
+        return []
+    return [
+        f"the train loss does not fall ({first:.5g} -> {last:.5g}): try another train.optimizer.learning_rate "
+        f"(beamfeed train {job} --find-lr tells which)"
+    ]
+
+
+def _beaten(split: str, found: SplitReview) -> str | None:
+    guess, loss = best_guess(found), found.model.get("loss")
+    if guess is None or loss is None or loss < guess[1]:
+        return None
+    return (
+        f"on {split}, training does not beat what costs nothing: the model's loss is {loss:.5g}, that of "
+        f"{guess[0]!r} is {guess[1]:.5g}; try more epochs, or a larger model"
+    )
+
+
+def _few(split: str, found: SplitReview) -> str | None:
+    few = max(1, found.assets // TENTH)
+    if found.worst_share is None or found.worst_share < max(MUCH, 3 * few / found.assets):
+        return None
+    who = f"one asset ({found.worst[0].asset})" if few == 1 else f"{few} of the {found.assets:,} assets"
+    makes, it = ("makes", "it") if few == 1 else ("make", "they")
+    return f"on {split}, {who} {makes} {found.worst_share:.0%} of the error: look at what {it} recorded"
+
+
+def _apart(splits: Mapping[SplitName, SplitReview]) -> list[str]:
+    if "eval" not in splits or "test" not in splits:
+        return []
+    near, far = splits["eval"].model.get("loss"), splits["test"].model.get("loss")
+    if near is None or far is None or not 0 < FAR_APART * near < far:
+        return []
+    worst = splits["test"].worst
+    where = f" (its worst asset is {worst[0].asset}, {worst[0].loss:.5g})" if worst else ""
+    return [f"the loss on test is {far / near:.1f} times that on eval{where}: are the splits alike?"]

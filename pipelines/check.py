@@ -1,0 +1,83 @@
+"""`python -m beamfeed.pipelines.check --job job.yaml [--set key=value ...] [--full] [--json]`: what a job will do.
+
+Reads its files, and writes nothing. Exit codes: 0 it can work, 2 it cannot, with a line for each reason.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+
+import pyarrow as pa
+
+from beamfeed.contract import streams
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.load import load_job
+from beamfeed.contract.errors import USER_MISTAKE, UserError, failure_of
+from beamfeed.pipelines.check_text import to_json, to_text
+from beamfeed.pipelines.job_check import check_job
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parses a command line."""
+    parser = argparse.ArgumentParser(prog="python -m beamfeed.pipelines.check", description="Says what a job will do.")
+    parser.add_argument("--job", required=True, help="job file, local or gs://")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
+    parser.add_argument("--full", action="store_true", help="read all files, however large they are")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser.parse_args(argv)
+
+
+class _WithoutPandas(MetaPathFinder):
+    """While it is asked for modules, there is no pandas."""
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        if fullname == "pandas":
+            raise ImportError("not needed here")
+
+
+def spare_pandas(job: Job) -> None:
+    """Keeps Arrow from loading pandas, a third of a second, to see whether it is given anything of it.
+
+    Steps of the user's own may ask Arrow for pandas: then it stays.
+    """
+    if job.prepare.steps or "pandas" in sys.modules:
+        return
+    finder = _WithoutPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.array([0])  # Arrow looks for it once
+    finally:
+        sys.meta_path.remove(finder)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints what a job will do, and returns the exit code."""
+    arguments = parse(argv)
+    try:
+        job = load_job(arguments.job, arguments.set)
+        spare_pandas(job)
+        checked = check_job(job, full=arguments.full)
+    except Exception as error:
+        if not isinstance(error, UserError | OSError):
+            raise
+        return _complain(failure_of(error).message.splitlines(), arguments.json)
+    print(json.dumps(to_json(checked), default=str) if arguments.json else to_text(checked))
+    if checked.problems and not arguments.json:
+        sys.stdout.flush()
+        return _complain(checked.problems, as_json=False)
+    return USER_MISTAKE if checked.problems else 0
+
+
+def _complain(problems: Sequence[str], as_json: bool) -> int:
+    if as_json:
+        print(json.dumps({"event": "check", "works": False, "problems": problems}))
+    for line in () if as_json else problems:
+        print(f"beamfeed: {line}", file=sys.stderr)
+    return USER_MISTAKE
+
+
+if __name__ == "__main__":
+    streams.take_over()
+    sys.exit(streams.flushed(main()))

@@ -1,0 +1,193 @@
+"""What `beamfeed check` prints: a text, or one JSON object."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from beamfeed.contract.config.split import SPLITS
+from beamfeed.contract.cores import available_cores
+from beamfeed.contract.dataset.batches import fit_batch, train_steps
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.sizes import size_text
+from beamfeed.pipelines.job_check import Checked
+
+# Of docs/benchmarks.md, measured on two cores: start-up, and what rows and files cost after it.
+START_SECONDS = 5.0
+SECONDS_PER_GB = 7.2  # 0.23 s for a million rows of 8 float32
+SECONDS_PER_FILE = 0.003
+MEASURED_CORES = 2
+MEMORY_BYTES = 1_200_000_000
+MOST_LINES = 10  # of rejects, names of columns and the like
+
+
+def expected_cost(checked: Checked, cores: int | None = None) -> tuple[float, int]:
+    """Seconds and bytes of memory that preprocessing takes on this machine: rough.
+
+    Args:
+      checked: with a manifest.
+      cores: of the machine; left out, it is asked.
+    """
+    assert checked.manifest is not None
+    columns = len(checked.prediction.overview.columns)
+    size = checked.manifest.counts.rows_read * columns * 4 / 1e9
+    work = size * SECONDS_PER_GB + len(checked.files) * SECONDS_PER_FILE
+    return START_SECONDS + work * MEASURED_CORES / (cores or available_cores()), MEMORY_BYTES
+
+
+def to_json(checked: Checked) -> dict[str, Any]:
+    """All that is told, for programs."""
+    overview, manifest = checked.prediction.overview, checked.manifest
+    found: dict[str, Any] = {
+        "event": "check",
+        "job": checked.job.name,
+        "works": not checked.problems,
+        "exact": checked.exact,
+        "complete": checked.complete,
+        "files": len(checked.files),
+        "files_read": len(checked.read),
+        "bytes": sum(file.size for file in checked.files),
+        "columns": list(overview.columns),
+        "left_out": list(overview.left_out),
+        "missing": dict(overview.missing),
+        "training_rows_read": overview.training_rows,
+        "times": None if overview.times is None else vars(overview.times),
+        "rejects": [
+            {"asset": one.asset, "file": one.file, "place": one.place, "reason": one.reason, "of_row": one.of_row}
+            for one in checked.prediction.rejects
+        ],
+        "remarks": list(checked.remarks),
+        "warnings": list(checked.warnings),
+        "problems": list(checked.problems),
+    }
+    if manifest is not None:
+        seconds, memory = expected_cost(checked)
+        found |= {
+            "counts": manifest.counts.model_dump(),
+            "notes": manifest.notes,
+            "splits": {
+                name: {
+                    "assets": split.assets,
+                    "windows": split.windows,
+                    "records": split.records,
+                    "shards": len(split.shards),
+                    "about_bytes": split.bytes,
+                    "targets": {key: target.model_dump() for key, target in split.targets.items()},
+                }
+                for name, split in manifest.splits.items()
+            },
+            "rough": {"preprocess_seconds": round(seconds, 1), "preprocess_memory_bytes": memory},
+        }
+    return found
+
+
+def to_text(checked: Checked) -> str:
+    """All that is told but the problems, for people."""
+    lines = [_pair("job", checked.job.name), *_input(checked)]
+    if checked.manifest is not None:
+        lines += ["", *_splits(checked.manifest, checked.exact), *_targets(checked.manifest), ""]
+    lines += _rejects(checked)
+    if checked.manifest is not None:
+        lines += [_pair("note", note) for note in checked.manifest.notes[:MOST_LINES]]
+    lines += [_pair("warning", warning) for warning in checked.warnings]
+    return "\n".join([*lines, *_cost(checked)])
+
+
+def _input(checked: Checked) -> list[str]:
+    overview, manifest = checked.prediction.overview, checked.manifest
+    size, count = sum(file.size for file in checked.files), len(checked.files)
+    read = f"{len(checked.read):,} of them were read, so that figures with ~ are estimates; --full reads all"
+    lines = [_pair("files", f"{count:,}, {size_text(size)}; {'all were read' if checked.exact else read}")]
+    if manifest is not None:
+        sign, counts = "" if checked.exact else "~", manifest.counts
+        rejected = f", {sign}{counts.rejected_assets:,} of them set aside" if counts.rejected_assets else ""
+        lines += [
+            _pair("assets", f"{sign}{counts.assets:,}{rejected}"),
+            _pair("rows", f"{sign}{counts.rows_read:,}"),
+        ]
+    if overview.columns:
+        lines.append(_pair("columns", f"{len(overview.columns)}: {_some(overview.columns)}"))
+        lines.append(_pair("left out", _some(overview.left_out) or "no column"))
+    if overview.missing and overview.training_rows:
+        lines.append(_pair("missing", _missing(overview.missing, overview.training_rows)))
+    if (times := overview.times) is not None:
+        step = "" if times.step is None else f"; mostly {times.step} from row to row"
+        lines.append(_pair("time", f"{times.first} to {times.last}{step}"))
+        longest = f", the longest {times.longest}" if times.pauses else ""
+        lines.append(_pair("gaps", f"{times.pauses:,} longer than {times.pause}{longest}"))
+        lines.append(
+            _pair("order", f"{times.repeats:,} rows have the time of the row before, {times.decreases:,} are earlier")
+        )
+    return [*lines, *(_pair("found", remark) for remark in checked.remarks)]
+
+
+def _missing(missing: Sequence[tuple[str, int]], rows: int) -> str:
+    total = sum(count for _, count in missing)
+    if not total:
+        return f"no value of {rows:,} training rows"
+    name, most = max(missing, key=lambda one: one[1])
+    part = f"{total / (rows * len(missing)):.2%} of the values of training rows"
+    return f"{part}; most in {name}, {most / rows:.2%}"
+
+
+def _splits(manifest: Manifest, exact: bool) -> list[str]:
+    sign = "" if exact else "~"
+    rows = [("split", "assets", "windows", "records", "shards", "size")]
+    for name in SPLITS:
+        split = manifest.splits[name]
+        numbers = [f"{sign}{number:,}" for number in (split.assets, split.windows, split.records)]
+        shards = f"{len(split.shards):,}" if exact else "-"
+        rows.append((name, *numbers, shards, f"~{size_text(split.bytes)}"))  # type: ignore[arg-type]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+
+
+def _targets(manifest: Manifest) -> list[str]:
+    """Of each target its classes, or its range, by split."""
+    lines = []
+    for field in manifest.fields:
+        told = []
+        for name in SPLITS:
+            target = manifest.splits[name].targets.get(field.name)
+            if target is None:
+                continue
+            if field.classes and any(target.counts):
+                counts = [f"{one} {count:,}" for one, count in zip(field.classes, target.counts, strict=True)]
+                told.append(f"{name}: {_some(counts)}")
+            elif target.mean is not None:
+                told.append(f"{name}: {target.min:g} to {target.max:g}, mean {target.mean:g}")
+        lines += [_pair(field.role, f"{field.name}: {'; '.join(told)}")] if told else []
+    return lines
+
+
+def _rejects(checked: Checked) -> list[str]:
+    rejects = checked.prediction.rejects
+    whole = [one for one in rejects if not one.of_row]
+    lines = []
+    for told, some in (("set aside", whole), ("row set aside", [one for one in rejects if one.of_row])):
+        lines += [_pair(told, f"{one.file}: {one.place}: {one.reason}") for one in some[:MOST_LINES]]
+        if len(some) > MOST_LINES:
+            lines.append(_pair("", f"and {len(some) - MOST_LINES:,} more; --json lists them"))
+    return lines
+
+
+def _cost(checked: Checked) -> list[str]:
+    if checked.manifest is None:
+        return []
+    seconds, memory = expected_cost(checked)
+    told = f"about {seconds:.0f} s and {size_text(memory)} of memory on this machine (rough)"
+    lines = [_pair("preprocess", "nothing to do, the dataset is complete" if checked.complete else told)]
+    fitted = fit_batch(checked.job, checked.manifest).train
+    if fitted is None or checked.problems:
+        return lines
+    steps = train_steps(checked.manifest.splits["train"].windows, fitted.feed.batch_size)
+    sign = "" if checked.exact else "~"
+    epochs = f"{fitted.epochs:,} epochs of {sign}{steps:,} steps, {fitted.feed.batch_size:,} windows each"
+    return [*lines, _pair("train", f"{epochs}; how long a step takes, 'beamfeed profile' measures")]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - MOST_LINES
+    return ", ".join(names[:MOST_LINES]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _pair(name: str, value: str) -> str:
+    return f"{name:<13} {value}"

@@ -1,0 +1,148 @@
+"""What a job will do, and whether it can: found out from its files, before anything is written."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.train import Train
+from beamfeed.contract.dataset.batches import check_split, fit_batch, tell_batch
+from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
+from beamfeed.contract.dataset.goals import check_task
+from beamfeed.contract.dataset.layout import DataLayout, RunLayout
+from beamfeed.contract.dataset.manifest import Manifest, read_complete
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.sizes import size_text
+from beamfeed.contract.storage import FileStat
+from beamfeed.pipelines.preprocess import check_output, list_source
+from beamfeed.pipelines.sample import SAMPLE_BYTES, choose_files
+from beamfeed.transforms.predict import Prediction, Problems, predict, scaled
+from beamfeed.transforms.sources import make_source
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found out of a job.
+
+    Attributes:
+      job: as it would run.
+      files: of the input.
+      read: those of them that were read.
+      remarks: what was found out of the files that the job does not say.
+      prediction: of the files that were read.
+      manifest: of all files, scaled up where only some were read; None where a problem is in the way.
+      complete: whether the dataset is there already.
+      problems: what cannot work, a line each.
+      warnings: what works, but may not be meant.
+    """
+
+    job: Job
+    files: Sequence[FileStat]
+    read: Sequence[FileStat]
+    remarks: Sequence[str]
+    prediction: Prediction
+    manifest: Manifest | None
+    complete: bool
+    problems: Sequence[str]
+    warnings: Sequence[str]
+
+    @property
+    def exact(self) -> bool:
+        """Whether all files were read, so that figures are no estimates."""
+        return len(self.read) == len(self.files)
+
+
+def check_job(job: Job, *, full: bool = False) -> Checked:
+    """Looks at the files of a job and says what it will do.
+
+    Args:
+      job: to look at.
+      full: whether all files are read, however large they are.
+
+    Raises:
+      UserError: if the job does not fit its files at all.
+    """
+    problems, warnings = Problems(), list[str]()
+    listed = list_source(job)
+    fingerprint = data_fingerprint(job, listed)
+    layout = DataLayout.of(job.output.path, fingerprint)
+    complete = False
+    with problems.told():
+        complete = read_complete(job.output.path, fingerprint) is not None
+    source, files = make_source(job, listed)
+    read = choose_files(files, lambda path: source.asset_of_path(path, job), None if full else SAMPLE_BYTES)
+    with tempfile.TemporaryDirectory(prefix="beamfeed-check-") as scratch:
+        found = predict(source, read, scratch, fingerprint, layout.folder)
+    share = sum(file.size for file in read) / max(1, sum(file.size for file in files))
+    exact = len(read) == len(files)
+    manifest = found.manifest if exact or found.manifest is None else scaled(found.manifest, share)
+    # Of a sample too little may be known: what it lacks, other files may have.
+    (problems.lines if exact else warnings).extend(found.problems)
+    with problems.told():
+        check_output(job.output.path)
+    size = 0 if manifest is None else sum(split.bytes for split in manifest.splits.values())
+    with problems.told():
+        check_place(job.output.path, "output.path", size)
+    if job.train is not None:
+        with problems.told():
+            check_place(job.train.workdir, "train.workdir")
+    if manifest is not None and job.train is not None and not found.problems:
+        warnings += _training(job, manifest, problems)
+    return Checked(job, files, read, source.remarks, found, manifest, complete, problems.lines, warnings)
+
+
+def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
+    """Warnings about the training run; what cannot work goes to the problems."""
+    warnings = []
+    assert job.train is not None
+    with problems.told():
+        manifest = manifest.select(job.train.feed.where)
+        check_task(job.train.task, manifest)
+        fitted = fit_batch(job, manifest)
+        assert fitted.train is not None
+        check_split(manifest, "train", fitted.train.feed.batch_size, whole=True)
+        if fitted is not job:
+            warnings.append(f"smoke test: {tell_batch(fitted, job)}")
+        if _holds_another(fitted.train, manifest.fingerprint):
+            what = f"train.workdir: {job.train.workdir} holds another training run"
+            warnings.append(f"{what}: choose another folder, or start again with --restart")
+    if manifest.splits["train"].windows and not manifest.splits["eval"].windows:
+        warnings.append("eval has no window: which weights are the best is told by the train split")
+    return warnings
+
+
+def _holds_another(train: Train, data: str) -> bool:
+    try:
+        found = json.loads(storage.read_text(RunLayout(train.workdir).run))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("fingerprint") != run_fingerprint(train, data)
+
+
+def check_place(folder: str, key: str, size: int = 0) -> None:
+    """Whether a folder can be written, as far as can be told without writing: a bucket is not tried.
+
+    Args:
+      folder: need not be there.
+      key: of the job, that names it.
+      size: bytes that are to be written.
+
+    Raises:
+      UserError
+    """
+    if storage.is_remote(folder):
+        return
+    place = os.path.abspath(folder)
+    while not os.path.lexists(place):
+        place = os.path.dirname(place)
+    if not os.path.isdir(place):
+        raise UserError(f"{key}: {folder} cannot be a folder, as {place} is a file")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UserError(f"{key}: {folder} cannot be written: no permission for {place}")
+    free = shutil.disk_usage(place).free
+    if size > free:
+        raise UserError(f"{key}: {folder} needs about {size_text(size)}, its disk has {size_text(free)} left")

@@ -1,0 +1,151 @@
+"""Whatever a job file holds in the place of what is wanted: one line in plain words, with the value and the place."""
+
+import pytest
+import yaml
+
+from beamfeed.contract.config.load import load_job, parse_as
+from beamfeed.contract.config.section import Section
+from beamfeed.contract.errors import UserError
+from beamfeed.launcher.job import job_model
+
+TEXT = """\
+name: turbofan
+source:
+  kind: timeseries
+  files: fleet/*.parquet
+  time: {column: cycle}
+  features: ["sensor_*"]
+windows: {length: 30, stride: 1}
+split:
+  train: 0.8
+output: {path: out/data}
+train:
+  model: {name: recurrent_autoencoder}
+  workdir: out/model
+"""
+# Words of the library that checks the file, of Python, or of our own code.
+INNER = ("valid ", "instance", "dictionary", "tuple", "parse", "greater than", "less than", "pattern", "None", "should")
+
+
+def message(text: str = TEXT, *overrides: str) -> str:
+    with pytest.raises(UserError) as caught:
+        parse_as(job_model(), text, overrides, name="job.yaml")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("source.time=cycle", "source.time: needs a mapping, such as {column: cycle}, not 'cycle'"),
+        ("source.time=null", "source.time: is empty, it must be a mapping, such as {column: cycle}"),
+        ("source.features=a", "'a' is not allowed, it must be a list, such as [a] with at least one entry"),
+        ("source.features=[]", "[] is not allowed, it must be a list, such as [one, two] with at least one entry"),
+        ("source.files=3", "3 is not allowed, it must be text or a list"),
+        ("source.kind=null", "source: needs kind: timeseries or table"),
+        ("source.csv.skip_lines=-1", "-1 is not allowed, it must be a whole number, 0 or more or auto"),
+        ("source.csv.header=maybe", "'maybe' is not allowed, it must be auto or true or false"),
+        ("source.max_assets=x", "'x' is not allowed, it must be a whole number above 0"),
+        ("name=3", "3 is not allowed, it must be letters, digits, _ . and -"),
+        ("name=a b", "'a b' is not allowed, it must be letters, digits, _ . and -"),
+        ("windows.length=100000000", "100000000 is not allowed, it must be a whole number from 1 to 1,000,000"),
+        ("windows.length=.nan", "nan is not allowed, it must be a whole number from 1 to 1,000,000"),
+        ("windows.length=1.5", "1.5 is not allowed, it must be a whole number from 1 to 1,000,000"),
+        ("windows.length=true", "true is not allowed, it must be a whole number from 1 to 1,000,000"),
+        ("windows.length=2026-01-01", "2026-01-01 is not allowed, it must be a whole number from 1 to 1,000,000"),
+        ("windows={length: 3, 3: 4}", "has the key 3, which YAML does not take for text; write it in quotes"),
+        ("windows.length=&a [*a]", "is not allowed, it must be a whole number"),
+        ("prepare.range={a: 3}", "3 is not allowed, it must be a list of 2 values, each a number or null"),
+        ("prepare.range={a: [1]}", "[1] is not allowed, it must be a list of 2 values, each a number or null"),
+        ("prepare.range={a: [.inf, 2]}", "inf is not allowed, it must be a number"),
+        ("prepare.resample={}", "every: is missing, it must be a duration, such as 5s, 250ms or 1h"),
+        ("prepare.resample.every=yes", "true is not allowed, it must be a duration"),
+        ("prepare.missing.value=.nan", "nan is not allowed, it must be a number"),
+        ("split.train=0.9", "split: train + eval + test is 1.1, it must be 1"),
+        ("split.train=x", "it must be a number from 0 to 1 or a whole number above 1 or a list, such as [x]"),
+        ("output.path=''", "'' is not allowed, it must be text that is not empty"),
+        ("train.model.units=64", "64 is not allowed, it must be a list, such as [64, 32] with at least one entry"),
+        ("train.model.units=[x]", "'x' is not allowed, it must be a whole number above 0"),
+        ("train.task={name: classify, threshold: 2}", "2 is not allowed, it must be best_f1 or a number between 0 and"),
+        ("train.task={outputs: {A: {name: regress}}}", "'A' is not allowed as a name, it must be small letters"),
+        ("train.optimizer.learning_rate=.inf", "inf is not allowed, it must be a number above 0"),
+        ("train.writers=csv", "'csv' is not allowed, it must be a list of tensorboard or csv or mlflow"),
+        ("train.seed=99999999999999999999", "is not allowed, it must be a whole number from 0 to 4,294,967,295"),
+        ("train.early_stopping=yes", "needs a mapping, such as {patience: 3}, not true"),
+        ("train.floor=maybe", "'maybe' is not allowed, it must be true or false"),
+        ("launch.train.workers=two", "'two' is not allowed, it must be a whole number from 1 to 1,024"),
+        ("launch.preprocess.dataflow=3", "needs a mapping, such as {project: my-project, "),
+        ("launch.preprocess.dataflow={project: 7}", "7 is not allowed, it must be the id of a project"),
+        ("launch.preprocess.dataflow={region: x}", "'x' is not allowed, it must be a region, such as europe-west1"),
+        ("launch.preprocess.dataflow={labels: {A: b}}", "'A' is not allowed as a name, it must be at most 63 small"),
+        ("label=[3]", "label.0: needs a mapping, such as {column: fault}, not 3"),
+        ("windows.=3", "needs key=value, such as windows.stride=4"),
+        ("windows.length=2026-13-01", "the value '2026-13-01' is not YAML; try it in quotes"),
+        ("windows.length.x=3", "length is 30, it holds no keys"),
+        ("name=" + "x y" * 100, "x yx yx ... is not allowed"),
+    ],
+)
+def test_a_value_of_another_kind(override, told):
+    # Of a section that lacks keys, each is told.
+    (line,) = (
+        one for one in message(TEXT, override).splitlines() if "is missing, it must be" not in one or told in one
+    )
+    assert told in line
+    assert f"--set {override}" in line
+    assert not [word for word in INNER if word in line.replace(override, "")]
+
+
+def test_a_rule_of_a_section_names_the_file_and_the_override_that_breaks_it():
+    assert message(TEXT, "split.train=0.9") == (
+        "job.yaml:8, --set split.train=0.9: split: train + eval + test is 1.1, it must be 1"
+    )
+    assert message(TEXT.replace("train: 0.8", "train: 0.9")).startswith("job.yaml:8: split: ")
+    assert message(TEXT + "features: {a: numeric}\n") == (
+        "job.yaml:14: features: does not go with source.kind: timeseries"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "job.yaml: is empty; a job file is a mapping with the keys name, source"),
+        ("- a\n- b\n", "job.yaml: holds [a, b]; a job file is a mapping"),
+        ("name: a\n\tsource: b\n", "job.yaml:2: is not YAML: "),
+        ("name: a\x00b\n", "job.yaml: is not YAML: "),
+        ("name: 2024-13-01\n", "job.yaml: holds what looks like a date or a number, but is none: month must be"),
+        ("name: &a [*a]\n", "job.yaml: is nested too deeply for a job file"),
+        ("name: " + "[" * 3000, "job.yaml: is nested too deeply for a job file"),
+        ("name: a\nname: b\n", "job.yaml:2: name is given twice"),
+        ("? [a]\n: b\n", "job.yaml:1: is not YAML: found unhashable key"),
+    ],
+)
+def test_what_is_no_job_file(text, told):
+    (line,) = message(text).splitlines()
+    assert line.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ("name: ä".encode("utf-16"), "is not text in UTF-8 (byte 0xff at place 0); save the job file as UTF-8"),
+        (b"\x7fELF\x02\xf3\x00", "is not text in UTF-8 (byte 0xf3 at place 5)"),
+    ],
+)
+def test_a_file_that_is_no_text(tmp_path, data, told):
+    (tmp_path / "job.yaml").write_bytes(data)
+    with pytest.raises(UserError) as caught:
+        load_job(str(tmp_path / "job.yaml"))
+    assert str(caught.value).startswith(f"{tmp_path}/job.yaml: {told}")
+
+
+def sections(model=Section):
+    for one in model.__subclasses__():
+        yield one
+        yield from sections(one)
+
+
+@pytest.mark.parametrize(
+    "section", sorted({one for one in sections() if one.example != "{}" and "..." not in one.example}, key=str), ids=str
+)
+def test_the_example_of_a_section_is_one(section):
+    if section.__module__.startswith("beamfeed."):
+        section.model_validate(yaml.safe_load(section.example))

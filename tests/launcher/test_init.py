@@ -1,0 +1,60 @@
+"""`beamfeed init` as a user calls it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+
+@pytest.fixture
+def beamfeed(tmp_path):
+    (tmp_path / "pumps").mkdir()
+    for k in range(6):
+        rows = "".join(f"{i},{(i * 7 + k) % 11}.5\n" for i in range(80))
+        (tmp_path / "pumps" / f"pump-{k}.csv").write_text("t,flow\n" + rows)
+
+    def call(*args):
+        command = [sys.executable, "-m", "beamfeed.launcher.cli", "init", *args]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+
+    return call
+
+
+def test_it_writes_a_job_file_once(beamfeed, tmp_path):
+    done = beamfeed("pumps", "--out", "job.yaml")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "job.yaml: series: 6 files, 6 assets, 1 column to learn from\nnext: read it, then beamfeed run job.yaml\n"
+    )
+    text = (tmp_path / "job.yaml").read_text()
+    assert yaml.safe_load(text)["source"]["features"] == ["flow"]
+    (tmp_path / "job.yaml").write_text("mine")
+    done = beamfeed("pumps", "--out", "job.yaml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "beamfeed: --out job.yaml: is there already; --force replaces it\n"
+    assert (tmp_path / "job.yaml").read_text() == "mine"
+    assert beamfeed("pumps", "--out", "job.yaml", "--force").returncode == 0
+    assert (tmp_path / "job.yaml").read_text() == text
+
+
+def test_it_prints_a_job_file(beamfeed, tmp_path):
+    done = beamfeed("pumps")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert yaml.safe_load(done.stdout)["name"] == "pumps"
+    assert [path.name for path in tmp_path.iterdir()] == ["pumps"]
+
+
+def test_a_mistake_is_one_line(beamfeed):
+    done = beamfeed("nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "beamfeed: nowhere: there is no such file or folder\n"
+
+
+def test_the_program_gives_one_object(tmp_path, beamfeed):
+    command = [sys.executable, "-m", "beamfeed.pipelines.suggest_job", "pumps", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
+    found = json.loads(done.stdout)
+    assert set(found) == {"job", "out", "about", "command"}
+    assert found["command"] == "beamfeed run job.yaml"

@@ -1,0 +1,244 @@
+"""What `beamfeed check` says before a run is what the run then does."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from fleets import Fleet, make_table
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.load import load_job
+from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
+from beamfeed.contract.dataset.layout import DataLayout, RunLayout
+from beamfeed.contract.dataset.manifest import read_manifest
+from beamfeed.pipelines import check, preprocess
+from beamfeed.pipelines.job_check import check_job
+from beamfeed.transforms.rejects import to_jsonl
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def without_bytes(manifest) -> dict:
+    """All that a manifest says, but for the bytes of shards, which are only known when they are written."""
+    found = manifest.model_dump()
+    found.pop("previous")
+    for split in found["splits"].values():
+        split.pop("bytes")
+        for key in ("bytes", "crc32c"):
+            split["shards"].pop(key)
+    return found
+
+
+def assert_foretold(path: str, *overrides: str) -> None:
+    """The check of a job says what its run publishes: each count, each reject and each note."""
+    job = load_job(path, overrides)
+    checked = check_job(job)
+    assert checked.exact
+    assert not checked.problems
+    assert not Path(job.output.path).exists()
+    sets = [part for one in overrides for part in ("--set", one)]
+    assert preprocess.main(["--job", path, *sets]) == 0
+    manifest = read_manifest(job.output.path)
+    assert without_bytes(checked.manifest) == without_bytes(manifest)
+    rejects = Path(DataLayout(job.output.path, manifest.data).rejects)
+    assert to_jsonl(checked.prediction.rejects) == (rejects.read_text() if rejects.exists() else "")
+    for name, split in manifest.splits.items():
+        assert checked.manifest.splits[name].bytes == pytest.approx(split.bytes, rel=0.3, abs=3000)
+
+
+def example(name: str, files: Path, folder: Path) -> tuple[str, ...]:
+    sets = (f"source.files={files}", f"output.path={folder}/data", f"train.workdir={folder}/model")
+    return (str(EXAMPLES / f"{name}.yaml"), *sets)
+
+
+def simulate(folder: Path, assets: int, rows: int) -> Path:
+    command = ["examples/make_fleet.py", "--out", str(folder), "--assets", str(assets), "--rows", str(rows)]
+    subprocess.run([sys.executable, *command], check=True, cwd=EXAMPLES.parent, timeout=120)
+    return folder
+
+
+def test_turbofan_is_foretold(data, tmp_path):
+    assert_foretold(*example("turbofan", data / "turbofan", tmp_path))
+
+
+def test_the_demo_is_foretold(tmp_path):
+    assert_foretold(*example("fleet", simulate(tmp_path / "fleet", 12, 3000), tmp_path))
+
+
+@pytest.mark.slow
+def test_the_faults_of_pumps_are_foretold(tmp_path):
+    fleet = simulate(tmp_path / "fleet", 24, 3000)
+    assert_foretold(*example("fleet_faults", fleet, tmp_path), "limits.max_rejected_fraction=0.5")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "files"), [("fraud", "fraud/**/*.parquet"), ("census", "census/adult.csv"), ("sms", "sms/sms.tsv")]
+)
+def test_tables_are_foretold(data, tmp_path, name, files):
+    assert_foretold(*example(name, data / files, tmp_path))
+
+
+@pytest.mark.slow
+def test_engines_in_texts_and_a_label_that_is_derived_are_foretold(data, tmp_path):
+    job = example("turbofan_life", data / "turbofan_csv", tmp_path)
+    assert_foretold(*job, "source.max_assets=20")
+
+
+def write_odd(fleet: Fleet) -> None:
+    """Assets of which some are fine, some come with notes, and some are set aside, each for another reason."""
+    for i in range(8):
+        fleet.write(f"fine{i}.parquet", make_table(60, seed=i))
+    fleet.write("short.parquet", make_table(5))
+    fleet.write("text.csv", make_table(60))
+    (fleet.files / "text.csv").write_text((fleet.files / "text.csv").read_text() + "60,1,none of this\n")
+    fleet.write("twice.parquet", make_table(60, t=np.repeat(np.arange(30), 2)))
+    fleet.write("back.parquet", make_table(60, t=np.arange(60)[::-1]))
+    fleet.write("holes.parquet", make_table(60, x0=np.where(np.arange(60) % 4 == 0, np.nan, 1).astype("f4")))
+    fleet.write("hole.parquet", make_table(60, x0=np.where(np.arange(60) == 31, np.nan, 1).astype("f4")))
+    (fleet.files / "broken.parquet").write_bytes((fleet.files / "fine0.parquet").read_bytes()[:-9])
+    (fleet.files / "empty.csv").write_text("")
+
+
+def test_what_is_odd_in_a_fleet_is_foretold(fleet):
+    write_odd(fleet)
+    fleet.job |= {"prepare": {"missing": {"fill": "drop"}, "max_gap": 1}}
+    fleet.job["train"]["feed"] = {"batch_size": 4}
+    assert_foretold(str(fleet.write_job()))
+    reasons = {reject["asset"]: reject["reason"] for reject in fleet.rejects()}
+    assert {"short", "text", "holes", "broken", "empty"} == set(reasons)
+    assert any("made one" in note for note in fleet.manifest.notes)  # the times that come twice
+
+
+def test_a_fleet_of_many_rejects_is_told_and_cannot_work(fleet, capsys):
+    write_odd(fleet)
+    path = str(fleet.write_job())
+    before = sorted(fleet.folder.rglob("*"))
+    assert check.main(["--job", path, "--set", "limits.max_rejected_fraction=0.1"]) == 2
+    told = capsys.readouterr()
+    (problem,) = told.err.splitlines()
+    assert "% of the assets were rejected, limits.max_rejected_fraction is 10.0%" in problem
+    assert "set aside" in told.out
+    assert "short.parquet: file: has 5 rows, a window needs 8" in told.out
+    assert sorted(fleet.folder.rglob("*")) == before  # nothing was written
+
+
+@pytest.mark.parametrize(
+    ("overrides", "problems"),
+    [
+        (["train.feed.batch_size=5000"], ["fewer than one batch of 5000"]),
+        (["source.time.column=tt"], ["'tt' is not a column of the files; did you mean 't'?"]),
+        (["label={column: fault}", "train.task={name: regress}"], ["label.column: 'fault' is not a column"]),
+        (["split={seed: 1, train: 0.999, eval: 0.001, test: 0}"], ["split.eval: 0.001 of 8 assets came to none"]),
+        (["train.workdir={files}/fine0.parquet/model"], ["fine0.parquet is a file"]),
+        (["output.path={files}"], ["holds something else (fine0.parquet"]),
+        (["windows.length=61"], ["100.0% of the assets were rejected"]),
+        (["windows.length=60", "split={by: time, train: 0.5, eval: 0.5, test: 0}"], ["100.0% of the assets"]),
+        (["train.feed.batch_size=5000", "output.path={files}"], ["holds something else", "fewer than one batch"]),
+    ],
+)
+def test_what_cannot_work_is_told_in_a_line_each(fleet, capsys, overrides, problems):
+    for i in range(8):
+        fleet.write(f"fine{i}.parquet", make_table(60, seed=i))
+    fleet.job["train"]["feed"] = {"batch_size": 4}
+    sets = [part for one in overrides for part in ("--set", one.replace("{files}", str(fleet.files)))]
+    assert check.main(["--job", str(fleet.write_job()), *sets]) == 2
+    told = capsys.readouterr().err
+    assert all(problem in told for problem in problems)
+    assert len(told.splitlines()) == len(problems)
+    assert all(line.startswith("beamfeed: ") for line in told.splitlines())
+
+
+def test_the_batch_of_a_smoke_test_is_told_and_no_problem(fleet, capsys):
+    for i in range(8):
+        fleet.write(f"fine{i}.parquet", make_table(60, seed=i))
+    job = str(fleet.write_job())
+    assert check.main(["--job", job, "--set", "source.max_assets=1", "--set", "train.feed.batch_size=5000"]) == 0
+    assert "a batch is of 27 windows, not of 5,000" in capsys.readouterr().out
+
+
+def test_json_is_one_object_with_the_same_figures(fleet, capsys):
+    for i in range(8):
+        fleet.write(f"fine{i}.parquet", make_table(60, seed=i, other=np.arange(60)))
+    fleet.job["train"]["feed"] = {"batch_size": 4}
+    job = str(fleet.write_job())
+    assert check.main(["--job", job, "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    found = json.loads(line)
+    assert found["works"]
+    assert found["exact"]
+    assert found["left_out"] == ["other"]
+    assert sum(split["windows"] for split in found["splits"].values()) == 8 * 27
+    assert found["times"]["first"] == "0"
+    assert found["times"]["last"] == "59"
+    assert check.main(["--job", job, "--json", "--set", "source.features=[y]"]) == 2
+    (line,) = capsys.readouterr().out.splitlines()
+    assert not json.loads(line)["works"]
+
+
+def test_gaps_repeats_and_missing_values_are_counted(fleet):
+    times = np.concatenate([np.arange(30), [29], 100 + np.arange(29)])
+    fleet.write("one.parquet", make_table(60, t=times, x1=np.where(np.arange(60) < 6, np.nan, 1).astype("f4")))
+    fleet.job |= {"prepare": {"duplicates": "first", "max_gap": 5}}
+    found = check_job(load_job(str(fleet.write_job()))).prediction.overview
+    assert (found.times.pauses, found.times.longest, found.times.repeats, found.times.decreases) == (1, "71", 1, 0)
+    assert found.times.step == "1"
+    assert dict(found.missing)["x1"] == 6
+
+
+def test_a_sample_of_a_large_fleet_is_told_as_estimates(fleet, capsys, monkeypatch):
+    for i in range(20):
+        fleet.write(f"m{i:02d}.parquet", make_table(200, seed=i))
+    fleet.job["train"]["feed"] = {"batch_size": 4}
+    path = str(fleet.write_job())
+    size = sum(file.stat().st_size for file in fleet.files.iterdir())
+    monkeypatch.setattr("beamfeed.pipelines.job_check.SAMPLE_BYTES", size // 2)
+    assert check.main(["--job", path]) == 0
+    told = capsys.readouterr().out
+    assert "10 of them were read, so that figures with ~ are estimates" in told
+    checked = check_job(load_job(path))
+    windows = sum(split.windows for split in checked.manifest.splits.values())
+    assert windows == pytest.approx(20 * 97, rel=0.02)
+    assert check_job(load_job(path), full=True).exact
+
+
+def test_neither_beam_nor_tensorflow_is_loaded(fleet):
+    for i in range(8):
+        fleet.write(f"fine{i}.parquet", make_table(60, seed=i))
+    fleet.job["train"]["feed"] = {"batch_size": 4}
+    code = (
+        "import sys; from beamfeed.pipelines.check import main; assert main(sys.argv[1:]) == 0; "
+        "assert not {'apache_beam', 'tensorflow', 'pandas'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code, "--job", str(fleet.write_job())], check=True)
+
+
+def test_the_command_takes_the_job_and_its_overrides(fleet):
+    for i in range(8):
+        fleet.write(f"fine{i}.parquet", make_table(60, seed=i))
+    path = fleet.write_job()
+    path.write_text(yaml.safe_dump(fleet.job | {"limits": {}}))
+    command = [sys.executable, "-m", "beamfeed.launcher.cli", "check", str(path), "--max-assets", "2"]
+    done = subprocess.run([*command, "--set", "windows.length=10"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "assets        2" in done.stdout
+    assert not (fleet.folder / "data-2-assets").exists()
+
+
+def test_the_training_run_of_another_job_in_the_working_folder_is_a_warning(fleet, capsys):
+    for i in range(8):
+        fleet.write(f"fine{i}.parquet", make_table(60, seed=i))
+    fleet.job["train"]["feed"] = {"batch_size": 4}
+    path = str(fleet.write_job())
+    job = load_job(path)
+    data = data_fingerprint(job, preprocess.list_source(job))
+    (fleet.folder / "model").mkdir()
+    for fingerprint, warned in ((run_fingerprint(job.train, data), False), ("another", True)):
+        storage.write_text(RunLayout(job.train.workdir).run, json.dumps({"fingerprint": fingerprint}))
+        assert check.main(["--job", path]) == 0
+        assert ("holds another training run" in capsys.readouterr().out) == warned

@@ -1,0 +1,51 @@
+"""The error of each asset."""
+
+import csv
+import io
+from collections.abc import Mapping
+
+import numpy as np
+
+from beamfeed.contract.dataset.review import AssetError
+
+WORST = 10  # assets that are told of
+TENTH = 10  # one asset of so many is among "the worst tenth"
+
+
+def errors_by_asset(losses: np.ndarray, assets: np.ndarray) -> list[AssetError]:
+    """The assets, those with the highest mean loss first.
+
+    Args:
+      losses: float64 `[windows]`.
+      assets: strings `[windows]`.
+    """
+    names, of = np.unique(assets.astype(str), return_inverse=True)
+    windows, sums = np.bincount(of), np.bincount(of, losses)
+    worst = np.full(len(names), -np.inf)
+    np.maximum.at(worst, of, losses)
+    found = [
+        AssetError(asset=name, windows=int(count), loss=float(total / count), worst=float(most))
+        for name, count, total, most in zip(names, windows, sums, worst, strict=True)
+    ]
+    return sorted(found, key=lambda one: (-one.loss, one.asset))
+
+
+def worst_share(errors: list[AssetError]) -> float | None:
+    """The part of the whole loss that the worst tenth of the assets (at least one) makes.
+
+    None where that says nothing: of fewer than three assets, or of losses that are not all above 0.
+    """
+    sums = [one.loss * one.windows for one in errors]
+    if len(errors) < 3 or min(sums) < 0 or sum(sums) <= 0:
+        return None
+    return sum(sorted(sums, reverse=True)[: max(1, len(errors) // TENTH)]) / sum(sums)
+
+
+def assets_csv(found: Mapping[str, list[AssetError]]) -> str:
+    """The table of all splits, by the split's name."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(("split", "asset", "windows", "loss", "worst"))
+    for split, errors in found.items():
+        table.writerows((split, one.asset, one.windows, f"{one.loss:.8g}", f"{one.worst:.8g}") for one in errors)
+    return text.getvalue()

@@ -1,0 +1,152 @@
+"""Looks at a trained model once more, at the end of its run, and writes what it finds into the working folder.
+
+The chief does this alone, with a model that knows nothing of the other workers. It looks at so many windows that it
+takes a small part of the time that training took.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.batches import windows_in
+from beamfeed.contract.dataset.layout import RunLayout
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.result import TrainResult
+from beamfeed.contract.dataset.review import AssetError, Review, SplitReview, write_review
+from beamfeed.trainer.models import find_parts
+from beamfeed.trainer.review.assets import WORST, assets_csv, errors_by_asset, worst_share
+from beamfeed.trainer.review.reading import Keys, numbers_of, read_windows, some_of
+from beamfeed.trainer.review.report import Chosen, draw_report
+from beamfeed.trainer.review.scores import Guessed, Scorer, Scores
+from beamfeed.trainer.tasks.objective import Objective
+
+MOST, LEAST = 16_384, 4096  # windows of a split that are looked at
+PART = 16  # one for so many that were trained on
+FITTED = 8192  # training windows that a guess may be fitted to
+MOST_BYTES = 128 << 20  # of the inputs of these
+TESTED: tuple[SplitName, ...] = ("test",)
+BATCH = 256  # windows at a time, unless a device trains on fewer
+
+
+def look_back(
+    job: TrainingJob,
+    manifest: Manifest,
+    objective: Objective,
+    model: keras.Model,
+    result: TrainResult,
+    epochs: Sequence[dict[str, Any]],
+    floor: TrainResult | None = None,
+) -> bytes:
+    """Writes review.json, assets.csv where there are assets, and report.png.
+
+    Args:
+      job: the job.
+      manifest: of its dataset.
+      objective: what was learned, as it was settled.
+      model: with the best weights.
+      result: of the run.
+      epochs: the lines of metrics.jsonl.
+      floor: what a linear model reached on the same.
+
+    Returns:
+      The picture, a PNG.
+    """
+    names, keys = RunLayout(job.train.workdir), Keys.of(manifest)
+    fields = [*objective.fields(), *keys.names]
+    batch = max(1, min(BATCH, job.train.feed.batch_size // result.workers))
+    most = most_windows(job, objective, result)
+
+    def targets(name: str) -> Iterator[np.ndarray]:
+        for fields, present in read_windows(job, manifest, "train", objective.fields(), batch, min(FITTED, most)):
+            yield objective.tasks[name].wanted(some_of(fields, numbers_of(present))).numpy()
+
+    guesses, skipped = make_guesses(objective, targets, latent_size(model, objective))
+    scorer = Scorer(model, objective, guesses, keys)
+    shown: SplitName = "eval" if windows_in(manifest, "eval") else "train"
+    scores = {
+        split: scorer(read_windows(job, manifest, split, fields, batch, most), keeps=split == shown)
+        for split in (shown, *TESTED)
+        if windows_in(manifest, split)
+    }
+    errors: dict[str, list[AssetError]] = {
+        split: errors_by_asset(one.losses, one.assets) for split, one in scores.items() if keys.asset
+    }
+    splits = {
+        split: describe(one, windows_in(manifest, split), skipped, errors.get(split, []))
+        for split, one in scores.items()
+    }
+    write_review(names.workdir, Review(fingerprint=result.fingerprint, splits=splits))
+    if errors:
+        storage.write_text(names.assets, assets_csv(errors))
+    title = f"{job.name}: {shown}, {len(scores[shown].losses):,} windows"
+    chosen = choose(scores[shown], scorer, keys)
+    png = draw_report(title, objective, result, epochs, floor, scores[shown], errors.get(shown, []), chosen)
+    storage.write_bytes(names.report, png)
+    return png
+
+
+def most_windows(job: TrainingJob, objective: Objective, result: TrainResult) -> int:
+    """How many windows of a split are looked at: a small part of those that were trained on, and of bounded size."""
+    trained = result.steps * job.train.feed.batch_size
+    numbers = sum(int(np.prod([size or 1 for size in one.shape])) for one in objective.signature.inputs.values())
+    return max(1, min(MOST, max(LEAST, trained // PART), MOST_BYTES // (4 * numbers)))
+
+
+def latent_size(model: keras.Model, objective: Objective) -> int | None:
+    """How many numbers the model's encoder makes of a window; None where it has none that tells."""
+    encoder, _ = find_parts(model)
+    found = encoder(objective.signature.zeros(1), training=False) if encoder is not None else None
+    return int(np.prod(found.shape[1:])) if isinstance(found, tf.Tensor) else None
+
+
+def make_guesses(objective: Objective, targets: Any, latent: int | None) -> tuple[Guessed, list[str]]:
+    """What costs nothing, and what could not be had. With several outputs, the simplest of each together."""
+    of_outputs = {
+        name: task.guesses(lambda name=name: targets(name), latent)  # type: ignore[misc]
+        for name, task in objective.tasks.items()
+    }
+    skipped = [
+        f"{name}: {line}" if objective.several else line for name, one in of_outputs.items() for line in one.skipped
+    ]
+    if not objective.several:
+        ((name, one),) = of_outputs.items()
+        return {guess: {name: function} for guess, function in one.found.items()}, skipped
+    simplest = {name: next(iter(one.found.items())) for name, one in of_outputs.items() if one.found}
+    if len(simplest) < len(of_outputs):
+        return {}, skipped
+    told = "; ".join(f"{name}: {guess}" for name, (guess, _) in simplest.items())
+    return {told: {name: function for name, (_, function) in simplest.items()}}, skipped
+
+
+def describe(scores: Scores, of: int, skipped: list[str], errors: list[AssetError]) -> SplitReview:
+    """What was found on a split that has `of` windows."""
+    return SplitReview(
+        windows=len(scores.losses),
+        of=of,
+        model=scores.model,
+        guesses=scores.guesses,
+        skipped=skipped,
+        assets=len(errors),
+        worst=errors[:WORST],
+        worst_share=worst_share(errors),
+    )
+
+
+def choose(scores: Scores, scorer: Scorer, keys: Keys) -> list[Chosen]:
+    """The best window, that with the median loss and the worst; none where no output shows windows."""
+    if not scores.kept:
+        return []
+    order = np.argsort(scores.losses, kind="stable")
+    ends = np.cumsum([len(next(iter(fields.values()))) for fields in scores.kept])
+    found = []
+    for name, number in (("best", order[0]), ("median", order[len(order) // 2]), ("worst", order[-1])):
+        batch = int(np.searchsorted(ends, number, side="right"))
+        one = some_of(scores.kept[batch], [number - (ends[batch - 1] if batch else 0)])
+        found.append(Chosen(name, keys.describe(one, 0), float(scores.losses[number]), scorer.outputs(one)))
+    return found

@@ -1,0 +1,111 @@
+"""Some windows of a split as a review reads them: eagerly, each once, and no more than a bound."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.batches import eval_steps, windows_in
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.times import time_text
+from beamfeed.trainer.feed.dataset import load_dataset
+from beamfeed.trainer.feed.fields import PLACE
+
+PLACES = 64  # of a split that is not read as a whole: that many its windows come from
+
+Fields = dict[str, Any]
+
+
+def read_windows(
+    job: TrainingJob, manifest: Manifest, split: SplitName, names: list[str], batch: int, most: int
+) -> Iterator[tuple[Fields, tf.Tensor]]:
+    """Batches of a split's windows, the same ones in the same order each time, and which of them are no padding.
+
+    Args:
+      job: `output.path` is where the dataset is.
+      manifest: of the dataset.
+      split: with at least one window.
+      names: of the fields.
+      batch: windows in each; they are filled up with padding.
+      most: windows in all, about; of a split with more, some from all over it.
+
+    Returns:
+      Pairs of a batch with at least one window, and weights `[batch]`, 0 for padding.
+    """
+    windows = windows_in(manifest, split)
+    batches = load_dataset(
+        job.output.path,
+        split,
+        batch_size=batch,
+        fields=names,
+        shuffle=most if windows > most else 0,
+        lanes=PLACES,
+        remainder="pad",
+        skip_corrupt=job.train.feed.skip_corrupt,
+        manifest=manifest,
+    )
+    options = tf.data.Options()
+    options.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes
+    for fields, present in batches.with_options(options).take(eval_steps(min(most, windows), batch)):
+        if tf.reduce_any(present > 0):
+            yield fields, present
+
+
+def numbers_of(present: tf.Tensor) -> tf.Tensor:
+    """The numbers of the windows of a batch that are no padding, int64."""
+    return tf.where(present > 0)[:, 0]
+
+
+def some_of(fields: Fields, numbers: tf.Tensor) -> Fields:
+    """The windows of a batch with these numbers."""
+    return {name: tf.gather(values, numbers) for name, values in fields.items()}
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The fields that say where a window is from.
+
+    Attributes:
+      asset: the record's asset; None where records name none.
+      times: of the first and the last row of a record; none where they are not known.
+      columns: names of the parts of the inputs' last axis.
+    """
+
+    asset: Field | None
+    times: tuple[Field, ...]
+    columns: list[str]
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> "Keys":
+        """Those of a dataset: the first name that a record has, and its times."""
+        keys = [field for field in manifest.fields if field.role == "key" and field.per == "record"]
+        names = [field for field in keys if field.dtype == "bytes" and field.shape == ()]
+        times = tuple(field for field in keys if field.time is not None)
+        return cls(names[0] if names else None, times if len(times) == 2 else (), manifest.features)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the fields to read."""
+        fields = [*([self.asset] if self.asset else []), *self.times, *([PLACE] if self.times else [])]
+        return [field.name for field in fields]
+
+    def assets(self, fields: Fields) -> np.ndarray:
+        """The asset of each window of a batch, strings `[batch]`; empty ones where there is none."""
+        if self.asset is None:
+            return np.full(len(next(iter(fields.values()))), "", object)
+        return np.array([name.decode(errors="replace") for name in fields[self.asset.name].numpy()], object)
+
+    def describe(self, fields: Fields, at: int) -> str:
+        """Where a window of a batch is from: `pump-03, 2024-03-01 12:00:05`."""
+        told = [self.assets(fields)[at]] if self.asset else []
+        if self.times:
+            first, last = (int(fields[field.name][at]) for field in self.times)
+            row, rows = (int(number) for number in fields[PLACE.name][at])
+            # Between the first and the last row they are as far apart as on a regular grid, which most are on.
+            told.append(time_text(first + (last - first) * row // max(1, rows - 1), self.times[0].time))
+        return ", ".join(told)

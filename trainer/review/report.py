@@ -1,0 +1,188 @@
+"""report.png: the losses, single windows, what the tasks draw, and how errors are spread."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from beamfeed.contract.dataset.result import TrainResult
+from beamfeed.contract.dataset.review import AssetError
+from beamfeed.trainer import figures
+from beamfeed.trainer.review.scores import Scores
+from beamfeed.trainer.tasks.base import Sample
+from beamfeed.trainer.tasks.objective import LOSS, Objective
+
+PANEL = (4.6, 3.6)  # inches
+COLUMNS = 3  # panels beside each other
+BARS, FEWEST_BARS = 10, 5  # assets; fewer do not get thicker ones
+WIDE = 100.0  # times the smallest loss: from there on, losses are drawn to a logarithmic scale
+LETTERS = 18  # of an asset's name
+
+
+class Chosen(NamedTuple):
+    """One window, and what the model makes of it.
+
+    Attributes:
+      name: why it was chosen, such as `worst`.
+      place: its asset and time, as far as they are known.
+      loss: of it.
+      samples: of it alone, by output.
+    """
+
+    name: str
+    place: str
+    loss: float
+    samples: Mapping[str, Sample]
+
+
+def draw_report(
+    title: str,
+    objective: Objective,
+    result: TrainResult,
+    epochs: Sequence[Mapping[str, Any]],
+    floor: TrainResult | None,
+    scores: Scores,
+    errors: Sequence[AssetError],
+    chosen: Sequence[Chosen],
+) -> bytes:
+    """The report as a PNG: curves, what the outputs show, and errors; under them windows, for each output a row.
+
+    Args:
+      title: above all.
+      objective: what was learned.
+      result: of the run.
+      epochs: the lines of metrics.jsonl.
+      floor: what a linear model reached.
+      scores: of the model and of guesses.
+      errors: by asset, the worst first.
+      chosen: windows by themselves.
+    """
+    reached = {} if floor is None else {LOSS: floor.best_loss, **floor.metrics}
+    best, watched = best_step(epochs, result), result.watched
+    curves = {LOSS: objective.loss_name, **({} if watched == LOSS else {watched: watched.replace("_", " ")})}
+    panels: list[Callable[[Any], None]] = [
+        lambda part, name=name, label=label: draw_curve(  # type: ignore[misc]
+            part.subplots(), epochs, name, label, best, reached.get(name)
+        )
+        for name, label in curves.items()
+    ]
+    singles = [name for name, task in objective.tasks.items() if task.shows_windows]
+    for name in scores.outputs:
+        panels.append(lambda part, name=name: _draw_task(part, objective, name, scores.outputs[name]))  # type: ignore[misc]
+    panels.append(lambda part: draw_losses(part.subplots(), scores, objective.loss_name))
+    if len(errors) > 1:
+        panels.append(lambda part: draw_assets(part.subplots(), errors))
+    rows = in_rows(len(panels))
+    figure = figures.figure(
+        PANEL[0] * max([*rows, *([len(chosen)] if singles else [])]), PANEL[1] * (len(rows) + len(singles))
+    )
+    figure.suptitle(title, fontsize="large")
+    parts = list(figure.subfigures(len(rows) + len(singles), 1, squeeze=False)[:, 0])
+    left = iter(panels)
+    for part, count in zip(parts, rows, strict=False):
+        for place in part.subfigures(1, count, squeeze=False)[0]:
+            next(left)(place)
+    for part, name in zip(parts[len(rows) :], singles, strict=True):
+        shown = [one.samples[name] for one in chosen]
+        wanted, found = (
+            np.concatenate(values) for values in zip(*((one.wanted, one.found) for one in shown), strict=True)
+        )
+        told = [f"{name}: {_told(one)}" if objective.several else _told(one) for one in chosen]
+        places = list(part.subfigures(1, len(chosen), squeeze=False)[0])
+        objective.tasks[name].draw_windows(places, Sample(wanted, found, shown[0].columns), told)
+    return figures.png(figure)
+
+
+def in_rows(count: int) -> list[int]:
+    """How many of so many panels stand in each row: as alike as can be."""
+    rows = -(-count // COLUMNS)
+    return [count // rows + (row < count % rows) for row in range(rows)]
+
+
+def _draw_task(part: Any, objective: Objective, name: str, sample: Sample) -> None:
+    objective.tasks[name].draw(part, sample)
+    if objective.several:
+        part.suptitle(name, fontsize="medium")
+
+
+def _told(one: Chosen) -> str:
+    return f"{one.name}: {one.place}\nerror {one.loss:.4g}" if one.place else f"{one.name}: error {one.loss:.4g}"
+
+
+def best_step(epochs: Sequence[Mapping[str, Any]], result: TrainResult) -> int | None:
+    """The step of the evaluation with the best weights; None where no line has its value."""
+    key = f"eval_{result.watched}"
+    if not any(line.get(key) is not None for line in epochs):
+        key = result.watched
+    found = [line["step"] for line in epochs if line.get(key) == result.best and result.best is not None]
+    return found[0] if found else None
+
+
+def draw_curve(
+    axes: Any,
+    epochs: Sequence[Mapping[str, Any]],
+    name: str,
+    label: str,
+    best: int | None = None,
+    reached: float | None = None,
+) -> None:
+    """One number over the epochs, of both splits; those that did not measure it are left out.
+
+    Over the steps, where epochs were evaluated more often than once.
+
+    Args:
+      axes: matplotlib's.
+      epochs: the lines of metrics.jsonl.
+      name: of the number.
+      label: what it is.
+      best: the step with the best weights.
+      reached: by the linear floor.
+    """
+    over = "epoch" if len({line["epoch"] for line in epochs}) == len(epochs) else "step"
+    for key, split, style in ((name, "train", "o-"), (f"eval_{name}", "eval", "s--")):
+        points = [(line[over], line[key]) for line in epochs if line.get(key) is not None]
+        if points:
+            axes.plot(*zip(*points, strict=True), style, markersize=4, label=split)
+    for line in epochs:
+        if line["step"] == best:
+            axes.axvline(line[over], color="black", linestyle=":", label=f"best: {over} {line[over]}")
+    if reached is not None:
+        axes.axhline(reached, color="gray", linestyle="-.", label="linear floor")
+    axes.set(xlabel=over, ylabel=label)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    if len(epochs) == 1:
+        axes.set_xticks([epochs[0][over]])
+    axes.legend(fontsize="small")
+
+
+def draw_losses(axes: Any, scores: Scores, label: str) -> None:
+    """How many windows have which loss, with the means of the model and of the best guess."""
+    losses = scores.losses
+    lowest, highest = float(losses.min()), float(losses.max())
+    wide = lowest > 0 and highest > WIDE * lowest
+    edges = np.geomspace(lowest, highest, 41) if wide else 40
+    axes.hist(losses, edges, color="0.75", edgecolor="0.4")
+    axes.axvline(losses.mean(), color="black", label=f"mean {losses.mean():.3g}")
+    axes.axvline(np.median(losses), color="black", linestyle=":", label=f"median {np.median(losses):.3g}")
+    known = {name: value for name, one in scores.guesses.items() if (value := one[LOSS]) is not None}
+    if known:
+        name = min(known, key=lambda name: known[name])
+        told = name if len(name) <= 2 * LETTERS else "what costs nothing"
+        axes.axvline(known[name], color="C3", linestyle="--", label=f"{told}: mean {known[name]:.3g}")
+    if wide:
+        axes.set_xscale("log")
+    axes.set(xlabel=f"{label} of a window", ylabel="windows")
+    axes.legend(fontsize="small")
+
+
+def draw_assets(axes: Any, errors: Sequence[AssetError]) -> None:
+    """The mean loss of the worst assets."""
+    shown = errors[:BARS]
+    names = [one.asset if len(one.asset) <= LETTERS else f"...{one.asset[3 - LETTERS :]}" for one in shown]
+    places = range(len(shown))
+    axes.barh(places, [one.loss for one in shown], color="0.75", edgecolor="0.4", height=0.7)
+    axes.set_yticks(places, names, fontsize="small")
+    axes.set_ylim(max(len(shown), FEWEST_BARS) - 0.5, -0.5)  # the worst on top
+    told = f": the worst {BARS} of {len(errors):,}" if len(errors) > BARS else ""
+    axes.set_title(f"error by asset{told}", fontsize="medium")
+    axes.set_xlabel("mean over the asset's windows")

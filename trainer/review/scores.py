@@ -1,0 +1,116 @@
+"""The losses and metrics of a model, and of what costs nothing, on the same windows."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract.dataset.review import Measured
+from beamfeed.trainer.review.reading import Fields, Keys, numbers_of, some_of
+from beamfeed.trainer.tasks.base import Guess, Sample
+from beamfeed.trainer.tasks.objective import LOSS, Examples, Objective
+
+Guessed = Mapping[str, Mapping[str, Guess]]  # by the name of the guess, then by output
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What was measured on some windows.
+
+    Attributes:
+      losses: float64 `[windows]`, the model's, in the order of reading.
+      assets: strings `[windows]`; empty ones where records name none.
+      model: its losses and metrics.
+      guesses: the same of each guess.
+      outputs: what the model makes of all of them, of outputs whose windows are not shown one by one.
+      kept: the windows themselves, where some output shows them.
+    """
+
+    losses: np.ndarray
+    assets: np.ndarray
+    model: Measured
+    guesses: dict[str, Measured]
+    outputs: dict[str, Sample]
+    kept: list[Fields]
+
+
+class Scorer:
+    """Runs a model and guesses over windows.
+
+    What a model's layers add to the loss by themselves is no error, and left out.
+
+    Args:
+      model: of the objective's signature.
+      objective: what was learned.
+      guesses: what costs nothing.
+      keys: of the dataset.
+    """
+
+    def __init__(self, model: keras.Model, objective: Objective, guesses: Guessed, keys: Keys):
+        self._model, self._objective, self._guesses, self._keys = model, objective, guesses, keys
+        self._drawn = [name for name, task in objective.tasks.items() if not task.shows_windows]
+        self._measure = tf.function(self._of_batch, reduce_retracing=True)
+
+    def __call__(self, batches: Iterable[tuple[Fields, tf.Tensor]], keeps: bool) -> Scores:
+        """Scores batches as `read_windows` gives them, at least one; `keeps` the windows that may be shown."""
+        losses, assets, kept = [], [], []
+        pairs: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in self._drawn}
+        total = {name: self._objective.zero() for name in ("", *self._guesses)}
+        for fields, present in batches:
+            loss, found, drawn = self._measure(
+                {name: values for name, values in fields.items() if name not in self._keys.names}, present
+            )
+            there = numbers_of(present)
+            losses.append(loss.numpy().astype(np.float64))
+            assets.append(self._keys.assets(some_of(fields, there)))
+            for name, sums in found.items():
+                total[name] = {key: total[name][key] + value.numpy().astype(np.float64) for key, value in sums.items()}
+            for name, (wanted, output) in drawn.items():
+                pairs[name].append((wanted.numpy(), output.numpy()))
+            if keeps and len(self._drawn) < len(self._objective.tasks):
+                kept.append(some_of(fields, there))
+        measured = {name: self._objective.values(sums, sum(map(len, losses))) for name, sums in total.items()}
+        columns = self._keys.columns
+        return Scores(
+            np.concatenate(losses),
+            np.concatenate(assets),
+            measured.pop(""),
+            measured,
+            {
+                name: Sample(
+                    np.concatenate([wanted for wanted, _ in some]), np.concatenate([one for _, one in some]), columns
+                )
+                for name, some in pairs.items()
+            },
+            kept,
+        )
+
+    def outputs(self, fields: Fields) -> dict[str, Sample]:
+        """What the model makes of a batch without padding, by output."""
+        examples, outputs = self._run(fields)
+        return {
+            name: Sample(examples.wanted[name].numpy(), tf.cast(outputs[name], tf.float32).numpy(), self._keys.columns)
+            for name in outputs
+        }
+
+    def _run(self, fields: Fields) -> tuple[Examples, dict[str, tf.Tensor]]:
+        examples = self._objective.examples(fields)
+        return examples, self._objective.outputs(self._model(examples.x, training=False))
+
+    def _of_batch(self, fields: Fields, present: tf.Tensor) -> tuple[tf.Tensor, dict[str, Any], dict[str, Any]]:
+        """The losses of the windows, the sums of model and guesses, and what is to be drawn."""
+        examples, of_model = self._run(some_of(fields, numbers_of(present)))
+        outputs = {"": of_model}
+        for name, guesses in self._guesses.items():
+            outputs[name] = {output: guess(examples.wanted[output]) for output, guess in guesses.items()}
+        found = {name: _sums(self._objective, examples, one) for name, one in outputs.items()}
+        drawn = {name: (examples.wanted[name], tf.cast(of_model[name], tf.float32)) for name in self._drawn}
+        return self._objective.losses(examples, of_model)[LOSS], found, drawn
+
+
+def _sums(objective: Objective, examples: Examples, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    losses = {name: tf.reduce_sum(one) for name, one in objective.losses(examples, outputs).items()}
+    return {**losses, **objective.measure(examples, outputs)}

@@ -1,0 +1,107 @@
+"""What a run came to: the numbers of its fleet and its splits, and the manifest that they make."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, Target
+from beamfeed.contract.errors import JobFailed
+from beamfeed.transforms.fleet import Fleet
+from beamfeed.transforms.notes import most_notes
+from beamfeed.transforms.records.targets import TargetTally, check_targets, is_target
+from beamfeed.transforms.rejects import Reject
+
+Counted = tuple[Shard, Mapping[str, TargetTally]]  # a shard, and the values of its targets
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was checked and written, but for the shards.
+
+    Attributes:
+      fleet: in numbers, as it was decided before anything was written.
+      rejects: all, with the assets that gave no window.
+      empty_rows: rows of these.
+      notes: lines for the user.
+    """
+
+    fleet: Fleet
+    rejects: Sequence[Reject]
+    empty_rows: int
+    notes: Sequence[str]
+
+    @property
+    def final(self) -> Fleet:
+        """The numbers with the assets that gave no window among the rejects."""
+        fleet = self.fleet
+        found = Fleet.of(fleet.files, 0, fleet.rows - self.empty_rows, self.rejects, fleet.rejected_rows)
+        return replace(found, accepted=fleet.assets - found.rejected_assets)
+
+
+def describe_splits(
+    fields: Sequence[Field], assets: Mapping[SplitName, int], shards: Mapping[SplitName, Sequence[Counted]]
+) -> dict[SplitName, SplitInfo]:
+    """What the manifest says of each split.
+
+    Args:
+      fields: of a record.
+      assets: by split, those with a window.
+      shards: by split, in order.
+    """
+    found = {}
+    for name in SPLITS:
+        infos = [info for info, _ in shards[name]]
+        found[name] = SplitInfo(
+            assets=assets.get(name, 0),
+            windows=sum(info.windows for info in infos),
+            records=sum(info.records for info in infos),
+            bytes=sum(info.bytes for info in infos),
+            targets={field.name: _target(field, shards[name]) for field in fields if is_target(field)},
+            shards=infos,
+        )
+    return found
+
+
+def check_splits(fields: Sequence[Field], splits: Mapping[SplitName, SplitInfo]) -> None:
+    """Refuses splits that nothing can be learned from.
+
+    Raises:
+      JobFailed
+    """
+    if not splits["train"].windows:
+        raise JobFailed("the train split has no window; nothing was published")
+    check_targets(fields, {name: info.targets for name, info in splits.items()})
+
+
+def make_manifest(
+    job: Job, fields: Sequence[Field], fingerprint: str, data: str, outcome: Outcome, splits: dict[SplitName, SplitInfo]
+) -> Manifest:
+    """The manifest of a run whose numbers are checked; `data` is the folder of the shards below the output."""
+    final = outcome.final
+    return Manifest(
+        name=job.name,
+        kind=job.source.kind,
+        fingerprint=fingerprint,
+        data=data,
+        fields=list(fields),
+        windows=job.windows,
+        records=job.output.records,
+        compression=job.output.compression,
+        counts=Counts(
+            files=final.files,
+            assets=final.assets,
+            rejected_assets=final.rejected_assets,
+            rejected_files=final.rejected_files,
+            rows_read=final.rows,
+            rejected_rows=final.rejected_rows,
+        ),
+        notes=most_notes(outcome.notes),
+        splits=splits,
+    )
+
+
+def _target(field: Field, shards: Sequence[Counted]) -> Target:
+    tallies = (targets[field.name] for _, targets in shards if field.name in targets)
+    return sum(tallies, TargetTally.zero(field)).target()

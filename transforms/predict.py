@@ -1,0 +1,243 @@
+"""What preprocessing will make of files: its own kernels, asset by asset, without Beam, TensorFlow, or a dataset.
+
+Each step is what the step of the same name in `beamfeed.pipelines.build` does, in one process. What a run would end
+with is not raised but told, so that the rest is told, too.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Manifest, Shard
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.fleet import Fleet, check_limits, check_values, keep_names, knows_values
+from beamfeed.transforms.notes import Note, to_line
+from beamfeed.transforms.outcome import Counted, Outcome, check_splits, describe_splits, make_manifest
+from beamfeed.transforms.records.shard_plan import ShardPlan, plan_shards
+from beamfeed.transforms.records.tally import Tally
+from beamfeed.transforms.rejects import BadInput, Reject
+from beamfeed.transforms.sources.base import Asset, Piece, Source, Statistics, Verdict
+from beamfeed.transforms.sources.overview import Overview
+from beamfeed.transforms.sources.planned import plan_asset
+from beamfeed.transforms.splits import split_of_asset
+
+RECORD_OVERHEAD = 150  # bytes of a record that are no values: framing, names of fields, times
+
+
+@dataclass
+class Problems:
+    """What a run would end with, a line each."""
+
+    lines: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Keeps what is raised inside."""
+        try:
+            yield
+        except (UserError, JobFailed) as error:
+            line = str(error).removeprefix(f"{JobFailed.MARK} ").replace("; nothing was published", "")
+            if line not in self.lines:
+                self.lines.append(line)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What preprocessing will make of some files.
+
+    Attributes:
+      manifest: as it will be published, but for bytes and checksums of shards; None where it is not known, as a
+        problem is in the way.
+      rejects: what will be set aside.
+      overview: what the files hold.
+      rows: that can be read, those of rejects included.
+      problems: what the run will end with, a line each.
+    """
+
+    manifest: Manifest | None
+    rejects: tuple[Reject, ...]
+    overview: Overview
+    rows: int
+    problems: tuple[str, ...]
+
+
+@dataclass
+class _Found:
+    """What was found on the way."""
+
+    rejects: list[Reject] = field(default_factory=list)
+    lost: list[Reject] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    values: set[str] = field(default_factory=set)
+
+
+def predict(
+    source: Source, files: Sequence[FileStat], scratch: str, fingerprint: str = "", data: str = ""
+) -> Prediction:
+    """What a run on these files will give.
+
+    Args:
+      source: of the job.
+      files: to read.
+      scratch: a folder for files that are needed until the end.
+      fingerprint: of the data, and
+      data: the folder of the shards below the output; for the manifest.
+    """
+    found, problems = _Found(), Problems()
+    assets = _plan(source, _scan(source, files, scratch, found), found, problems)
+    verdicts, statistics = _check(source, assets, found, problems)
+    accepted = [verdict for verdict in verdicts if verdict.accepted]
+    rows = sum(verdict.asset.rows for verdict in accepted)
+    rejected_rows = sum(verdict.rejected_rows for verdict in accepted)
+    rejects = sorted({*found.rejects, *found.lost}, key=str)
+    fleet = Fleet.of(len(files), len(accepted), rows, rejects, rejected_rows)
+    job = source.job
+    with problems.told():
+        check_limits(fleet, rejects, job.limits, None)
+        if knows_values(job, fleet):
+            check_values(found.values, job.split)
+    overview = source.overview(
+        [verdict.asset for verdict in accepted], source.zero if statistics is None else statistics
+    )
+    read = sum(asset.rows for asset in assets)
+    if statistics is None or not accepted:
+        return Prediction(None, tuple(rejects), overview, read, tuple(problems.lines))
+    manifest, every = _count(source, accepted, statistics, fleet, rejects, found.notes, problems, fingerprint, data)
+    return Prediction(manifest, tuple(every), overview, read, tuple(problems.lines))
+
+
+def _scan(
+    source: Source, files: Iterable[FileStat], scratch: str, found: _Found
+) -> dict[str, tuple[list[Piece], list[Reject]]]:
+    """By asset its pieces, and the rejects of its files."""
+    by_asset: dict[str, tuple[list[Piece], list[Reject]]] = defaultdict(lambda: ([], []))
+    for file in files:
+        try:
+            for piece in list(source.scan(file, scratch)):
+                by_asset[piece.asset][0].append(piece)
+        except BadInput as bad:
+            reject = bad.reject(source.asset_of_path(file.path, source.job))
+            if reject.asset is None:
+                found.lost.append(reject)
+            else:
+                by_asset[reject.asset][1].append(reject)
+    return by_asset
+
+
+def _plan(
+    source: Source, by_asset: dict[str, tuple[list[Piece], list[Reject]]], found: _Found, problems: Problems
+) -> list[Asset]:
+    split, kept = source.job.split, None
+    sizes = Counter(split_of_asset(name, split) if split.by == "asset" else "" for name in by_asset)
+    with problems.told():
+        kept = keep_names(sizes, list(by_asset), split, source.job.source.max_assets)
+    assets = []
+    for name in sorted(by_asset if kept is None else kept):
+        with problems.told():
+            planned = plan_asset(source, name, *by_asset[name], found.lost)
+            found.rejects += planned.rejects
+            found.notes += planned.notes
+            found.values |= {*planned.values}
+            if planned.asset is not None:
+                assets.append(planned.asset)
+    rows = sum(map(source.counted, assets))
+    return [source.in_fleet(asset, rows) for asset in assets]
+
+
+def _check(
+    source: Source, assets: Sequence[Asset], found: _Found, problems: Problems
+) -> tuple[Sequence[Verdict], Statistics | None]:
+    """The verdicts, and the statistics of the training rows; None where nothing can be learned from them."""
+    verdicts: Sequence[Verdict] = [
+        source.judge(asset, [source.validate(unit) for unit in source.units(asset)]) for asset in assets
+    ]
+    statistics = None
+    with problems.told():
+        verdicts = source.review_all(verdicts)
+        statistics = source.settle(sum((one.statistics for one in verdicts if one.trains), source.zero))
+    for verdict in verdicts:
+        found.rejects += [*verdict.rejects, *verdict.row_rejects]
+        found.notes += verdict.notes
+        found.values |= verdict.split_values
+    return verdicts, statistics
+
+
+def _count(
+    source: Source, accepted: Sequence[Verdict], statistics: Statistics, fleet: Fleet, rejects: Sequence[Reject],
+    notes: Sequence[Note], problems: Problems, fingerprint: str, data: str,
+) -> tuple[Manifest | None, Sequence[Reject]]:  # fmt: skip
+    """The manifest, and the rejects with the assets that give no window."""
+    job = source.job
+    with problems.told():
+        fields = source.fields(statistics)
+        works = [sized for verdict in accepted for sized in source.works(verdict)]
+        shards: dict[SplitName, list[Counted]] = {name: [] for name in SPLITS}
+        of_asset: dict[str, set[SplitName]] = {verdict.asset.name: set() for verdict in accepted}
+        for plan in plan_shards(works, job.output.shards, job.split.seed):
+            tally = _tally(plan, source, statistics, fields)
+            shards[plan.split].append((_shard(plan, tally, fields), tally.targets))
+            for name, windows in tally.windows_by_asset.items():
+                if windows:
+                    of_asset[name].add(plan.split)
+        empty = [verdict.asset for verdict in accepted if not of_asset[verdict.asset.name]]
+        without = [Reject(asset.name, asset.files, "file", source.why_empty(asset)) for asset in empty]
+        every = sorted({*rejects, *without}, key=str)
+        by_words: dict[str, list[Note]] = defaultdict(list)
+        for note in notes:
+            by_words[note.what].append(note)
+        lines = sorted(to_line(what, some) for what, some in by_words.items())
+        outcome = Outcome(fleet, every, sum(asset.rows for asset in empty), lines)
+        assets = Counter(name for names in of_asset.values() for name in names)
+        splits = describe_splits(fields, assets, shards)
+        with problems.told():
+            check_limits(outcome.final, every, job.limits, None)
+            check_splits(fields, splits)
+        return make_manifest(job, fields, fingerprint, data, outcome, splits), every
+    return None, rejects
+
+
+def _tally(plan: ShardPlan, source: Source, statistics: Statistics, fields: Sequence[Field]) -> Tally:
+    tally = Tally()
+    for work in plan.work:
+        for block in source.preview(work, statistics):
+            tally.add(block, [one for one in fields if one.name in block.values], source.job.windows)
+    return tally
+
+
+def _shard(plan: ShardPlan, tally: Tally, fields: Sequence[Field]) -> Shard:
+    """As the manifest will list it; its bytes are about those before they are packed, and it has no checksum."""
+    count = {"row": tally.rows, "window": tally.windows, "record": tally.records}
+    size = tally.records * RECORD_OVERHEAD + sum(count[one.per] * _bytes(one) for one in fields)
+    return Shard(
+        records=tally.records, windows=tally.windows, rows=tally.rows, bytes=size, crc32c="0" * 8, folder=plan.folder
+    )
+
+
+def _bytes(field: Field) -> int:
+    """About how many bytes a value takes in a record, where small integers take one."""
+    return field.width if field.dtype == "int64" and field.role != "key" else field.bytes or 64
+
+
+def scaled(manifest: Manifest, share: float) -> Manifest:
+    """The manifest of so many times as much, where `share` of the input was read; figures become estimates."""
+
+    def many(count: int) -> int:
+        return round(count / share)
+
+    splits = {
+        name: info.model_copy(
+            update={
+                "assets": many(info.assets), "windows": many(info.windows), "records": many(info.records),
+                "bytes": many(info.bytes),
+            }
+        )
+        for name, info in manifest.splits.items()
+    }  # fmt: skip
+    counts = manifest.counts.model_copy(
+        update={name: many(count) for name, count in manifest.counts.model_dump().items()}
+    )
+    return manifest.model_copy(update={"splits": splits, "counts": counts})

@@ -1,0 +1,46 @@
+"""What a user wants to know of files before they are preprocessed."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Times:
+    """When the rows of all assets are.
+
+    Attributes:
+      first, last: as the files would write them.
+      step: what is mostly between two rows of an asset; None where no asset has two rows.
+      pauses: how often more than `pause` is between two rows.
+      pause: in words.
+      longest: the longest time between two rows.
+      repeats: rows that have the time of the row before.
+      decreases: rows that are earlier than the row before.
+    """
+
+    first: str
+    last: str
+    step: str | None
+    pauses: int
+    pause: str
+    longest: str | None
+    repeats: int
+    decreases: int
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What a source tells of the files that it reads.
+
+    Attributes:
+      columns: that are read, each once.
+      left_out: columns of the first file that are not.
+      missing: of each column of numbers, how many of the training rows have no value.
+      training_rows: how many these are.
+      times: of series.
+    """
+
+    columns: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    missing: tuple[tuple[str, int], ...] = ()
+    training_rows: int = 0
+    times: Times | None = None

@@ -1,0 +1,153 @@
+"""What the values of each column look like, and what its name says."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.transforms.sources.columns.numbers import is_number, to_float32
+from beamfeed.transforms.sources.columns.time_units import is_text
+from beamfeed.transforms.sources.readers import NULL_WORDS
+
+LABELS = frozenset(("label", "labels", "target", "class", "y", "fraud", "spam", "churn", "outcome", "fault", "failure",
+                    "anomaly", "defect"))  # fmt: skip
+_IDS = frozenset(("id", "ids", "key", "uuid", "guid", "nr", "no", "number", "index", "idx", "rowid", "row", "unnamed"))
+OTHERS = {"nothing": "no values", "other": "of a type that no model reads"}  # why columns are left out, by their kind
+_PROSE = 4  # words of a value, on average, from which on it is a text
+
+
+@dataclass(frozen=True)
+class Column:
+    """What some rows tell of a column.
+
+    Attributes:
+      name: of the column.
+      kind: what its values are; other, if no model reads them; nothing, where there are none.
+      rows: that were looked at.
+      missing: the fraction of them without a value.
+      distinct: how many values there are.
+      whole: whether all are whole numbers.
+      counts: whether they rise by one from row to row of each file.
+      rises: whether they never fall from row to row of a file.
+      words: of a value, on average.
+      example: the first value.
+    """
+
+    name: str
+    kind: Literal["number", "bool", "text", "time", "other", "nothing"]
+    rows: int
+    missing: float
+    distinct: int
+    whole: bool = False
+    counts: bool = False
+    rises: bool = False
+    words: float = 0.0
+    example: Any = None
+
+    @property
+    def constant(self) -> bool:
+        """Whether there is one value."""
+        return self.distinct == 1 and self.rows > 1
+
+    @property
+    def label(self) -> bool:
+        """Whether the name says that it is what is to be learned."""
+        return tokens(self.name)[-1:] != [] and tokens(self.name)[-1] in LABELS
+
+    @property
+    def identity(self) -> bool:
+        """Whether it names rows or counts them."""
+        if self.kind == "text":
+            unique = self.distinct >= 20 and self.distinct >= 0.98 * self.rows * (1 - self.missing)
+            return self.words < _PROSE and (unique or self._named_id)
+        return self.kind == "number" and self.whole and (self._named_id or (self.counts and self.rows > 20))
+
+    @property
+    def prose(self) -> bool:
+        """Whether it holds texts of several words."""
+        return self.kind == "text" and self.words >= _PROSE and self.distinct > 0.3 * self.rows
+
+    @property
+    def _named_id(self) -> bool:
+        found = tokens(self.name)
+        return bool(found) and (found[-1] in _IDS or found[0] == "unnamed")
+
+
+def tokens(name: str) -> list[str]:
+    """The words of a name in small letters: `TX_FRAUD`, `txFraud` and `tx fraud` are tx and fraud."""
+    apart = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    return [one for one in re.split(r"[\W_]+", apart.lower()) if one]
+
+
+def describe(tables: Sequence[pa.Table]) -> dict[str, Column]:
+    """What the columns look like that all of some tables have."""
+    names = [name for name in tables[0].column_names if all(name in table.column_names for table in tables)]
+    return {name: _describe(name, [table.column(name).combine_chunks() for table in tables]) for name in names}
+
+
+def _describe(name: str, parts: Sequence[pa.Array]) -> Column:
+    parts = [_plain(part) for part in parts]
+    rows = sum(map(len, parts))
+    known = [part for part in parts if part.null_count < len(part)]
+    if not known:
+        return Column(name, "nothing", rows, 1.0, 0)
+    missing = sum(part.null_count for part in parts) / rows
+    if any(pa.types.is_timestamp(part.type) or pa.types.is_date(part.type) for part in known):
+        return Column(name, "time", rows, missing, _distinct(known), example=_first(known))
+    if all(is_number(part.type) for part in known):
+        with np.errstate(invalid="ignore"):  # of infinities
+            steps = [np.diff(one) for one in map(_numbers, parts)]
+        bools = all(pa.types.is_boolean(part.type) for part in known)
+        every = np.concatenate([_numbers(part).astype(np.float64) for part in parts])
+        fine = every[np.isfinite(every)]
+        return Column(
+            name,
+            "bool" if bools else "number" if len(fine) else "nothing",
+            rows,
+            1 - len(fine) / rows,
+            len(np.unique(fine)),
+            whole=bool((fine == np.floor(fine)).all()),
+            counts=all(len(step) > 0 and bool((step == 1).all()) for step in steps),
+            rises=all(len(step) > 0 and bool((step >= 0).all()) for step in steps),
+            example=_first(known),
+        )
+    if not all(is_text(part.type) for part in known):
+        return Column(name, "other", rows, missing, 2)
+    texts = [part.cast(pa.string()) for part in known]
+    empty = sum(pc.sum(pc.is_in(text, value_set=pa.array(NULL_WORDS))).as_py() or 0 for text in texts)
+    nulls = rows - sum(len(text) - text.null_count for text in texts)
+    words = [pc.mean(pc.add(pc.count_substring(pc.utf8_trim_whitespace(text), " "), 1)).as_py() for text in texts]
+    return Column(
+        name,
+        "text" if nulls + empty < rows else "nothing",
+        rows,
+        (nulls + empty) / rows,
+        _distinct(texts),
+        words=float(np.mean([one for one in words if one is not None] or [0])),
+        example=_first(texts),
+    )
+
+
+def _plain(part: pa.Array) -> pa.Array:
+    return part.dictionary_decode() if pa.types.is_dictionary(part.type) else part
+
+
+def _numbers(part: pa.Array) -> np.ndarray:
+    """Numbers, integers in full; null is NaN."""
+    if not pa.types.is_integer(part.type):
+        return to_float32(part)
+    if not part.null_count:
+        return part.to_numpy(zero_copy_only=False)
+    return part.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+
+
+def _distinct(parts: Sequence[pa.Array]) -> int:
+    return int(pc.count_distinct(pa.chunked_array([part.cast(pa.string()) for part in parts])).as_py())
+
+
+def _first(parts: Sequence[pa.Array]) -> Any:
+    return next(value for part in parts for value in part.drop_null()[:1].to_pylist())

@@ -1,0 +1,94 @@
+"""What a job file must say of how texts are written, as they cannot be read as they are meant to without."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from beamfeed.contract.config.sources.csv import Csv
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers import BAD, Look, TextOptions, Unsure, is_csv, iter_batches, look_at
+from beamfeed.transforms.suggest.look import Every, read_rows, spread, types_of
+
+
+def find_keys(files: Sequence[FileStat]) -> tuple[dict[str, object], list[str]]:
+    """What `source.csv` must say, as the files cannot be read as they are meant to without; and why."""
+    texts = [file.path for file in files if is_csv(file.path)]
+    keys: dict[str, object] = {}
+    remarks: list[str] = []
+    for path in spread(texts, 3):
+        for _ in range(4):  # one thing may hide the next
+            found = _wanting(path, Csv.model_validate(keys))
+            if found is None:
+                break
+            keys[found[0]] = found[1]
+            remarks.append(found[2])
+    return keys, remarks
+
+
+def _wanting(path: str, csv: Csv) -> tuple[str, object, str] | None:
+    """A key of `source.csv` that a file needs, its value, and why."""
+    options = TextOptions(csv, lenient=True)
+    try:
+        look = look_at(path, options)
+    except Unsure as unsure:
+        if unsure.contradicts or csv.decimal != "auto":
+            return None
+        mark = min(".,", key=lambda mark: _lost(path, csv, decimal=mark))
+        said = f"{str(unsure).partition(';')[0]}. Here {mark!r} is taken for the decimal mark"
+        return "decimal", mark, f"CHECK THIS: {path}: {said}."
+    except BadInput:
+        return _without_quotes(path, csv)
+    unquoted = _without_quotes(path, csv)
+    if unquoted is not None:
+        return unquoted
+    if look.dialect is None:
+        return None
+    read = read_rows(path, types_of([look]), options)
+    if csv.header == "auto" and read is not None and _names_are_values(look, read.table):
+        return "header", False, "The first line holds values that are in the rows too, so it is taken for a row."
+    return None
+
+
+def _names_are_values(look: Look, table: pa.Table) -> bool:
+    """Whether what was taken for the line of names is a row: one of its values comes back in its own column."""
+    if look.dialect is None or look.dialect.header_line is None:
+        return False
+    return any(
+        pa.types.is_string(table.schema.field(name).type) and name in table.column(name).unique().to_pylist()
+        for name in table.column_names
+    )
+
+
+def _without_quotes(path: str, csv: Csv) -> tuple[str, object, str] | None:
+    """Whether quotes are a part of the text: with them as quotes rows are lost, without them none is."""
+    if csv.quote is None:
+        return None
+    rows, lost = _bad_rows(path, csv)
+    plain_rows, plain_lost = _bad_rows(path, csv.model_copy(update={"quote": None}))
+    if plain_rows - plain_lost > rows - lost and plain_lost <= lost:
+        return "quote", None, f"Quotes are a part of the text: as quotes {plain_rows - rows + lost} rows would be lost."
+    return None
+
+
+def _lost(path: str, csv: Csv, **keys: str) -> tuple[float, int]:
+    """The fraction of rows that cannot be read with these keys, and how many columns then hold text."""
+    more = csv.model_copy(update=keys)
+    rows, lost = _bad_rows(path, more)
+    try:
+        types = look_at(path, TextOptions(more, lenient=True)).schema.types
+    except (BadInput, Unsure):
+        return 1.0, 0
+    return lost / rows if rows else 1.0, sum(map(pa.types.is_string, types))
+
+
+def _bad_rows(path: str, csv: Csv) -> tuple[int, int]:
+    """How many rows the beginning of a text has, and how many of them cannot be read."""
+    options = TextOptions(csv, lenient=True)
+    try:
+        look = look_at(path, options)
+        types = types_of([look])
+        _, _, batch = next(iter_batches(path, Every(types, options), [*types, BAD]))
+    except (BadInput, Unsure, StopIteration):
+        return 0, 0
+    return batch.num_rows, batch.num_rows - batch.column(batch.schema.names.index(BAD)).null_count

@@ -1,0 +1,101 @@
+"""Which files of a folder belong together, and the globs that name them."""
+
+import os
+from collections import Counter
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.sources.table import TableSource
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.sources.readers import Look
+from beamfeed.transforms.suggest.dialects import find_keys
+from beamfeed.transforms.suggest.look import look_at_files
+
+SUFFIXES = TableSource.suffixes
+
+
+def list_files(folder: str) -> list[FileStat]:
+    """The files of a folder, a glob, or one file.
+
+    Raises:
+      UserError: if there are none.
+    """
+    try:
+        files, _ = storage.match_inputs([folder], SUFFIXES)
+        there = bool(files) or storage.exists(folder)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be listed: {str(error).splitlines()[0]}") from None
+    if not there:
+        what = "no file matches" if any(c in folder for c in "*?[") else "there is no such file or folder"
+        raise UserError(f"{folder}: {what}")
+    if not files:
+        raise UserError(f"{folder}: holds no file that can be read (suffixes: {TableSource.tell_suffixes()})")
+    return files
+
+
+def of_one_kind(folder: str, files: list[FileStat]) -> tuple[list[FileStat], set[str]]:
+    """The files of a folder without those of other suffixes that hold something else; and the globs of these.
+
+    A text that lies beside the data, such as a README.txt, is no reason to give up.
+    """
+    endings = Counter(_ending(file.path) for file in files)
+    (usual, most), *rest = endings.most_common()
+    if not rest or any(c in folder for c in "*?["):
+        return files, set()
+    seen = {}
+    for ending in endings:
+        some = [file for file in files if _ending(file.path) == ending][:3]
+        with suppress(UserError):
+            looks, _ = look_at_files(folder, some, find_keys(some)[0])
+            seen[ending] = {name for look in looks.values() for name in look.schema.names}
+    strange = {one for one, _ in rest if usual in seen and not _alike(seen.get(one, set()), seen[usual])}
+    few = {one for one in strange if endings[one] < most}
+    return [file for file in files if _ending(file.path) not in few], {f"*{one}" for one in few}
+
+
+def _alike(one: Collection[str], other: Collection[str]) -> bool:
+    """Whether columns are those of one kind of files: at least half of them are common."""
+    return 2 * len({*one} & {*other}) >= max(len(one), len(other))
+
+
+def patterns_of(folder: str, files: Sequence[FileStat]) -> tuple[str, ...]:
+    """Globs of the files as short as they can be: `fleet/*.parquet`, `lake/**/*.parquet`."""
+    if any(c in folder for c in "*?[") or (len(files) == 1 and files[0].path == folder):
+        return (folder,)
+    top = folder.rstrip("/") or "/"
+    deep = any("/" in storage.below(file.path, [folder]) for file in files)
+    endings = sorted({_ending(file.path) for file in files})
+    inside = "" if top == "." else top.rstrip("/") + "/"
+    return tuple(f"{inside}{'**/' if deep else ''}*{ending}" for ending in endings)
+
+
+def _ending(path: str) -> str:
+    """The suffix of a file as it is written: `.csv.gz`, `.CSV`."""
+    name = path.rpartition("/")[2]
+    return name[len(TableSource.stem(path)) :]
+
+
+def check_alike(folder: str, looks: dict[str, Look]) -> None:
+    """Raises UserError if files hold different columns, so that no job could read them together."""
+    kinds: dict[frozenset[str], list[str]] = {}
+    for path, look in looks.items():
+        kinds.setdefault(frozenset(look.schema.names), []).append(path)
+    if len(kinds) < 2:
+        return
+    usual = max(kinds, key=lambda names: len(kinds[names]))
+    strange = [names for names in kinds if not _alike(names, usual)]
+    if not strange:
+        return
+    first, other = kinds[usual][0], kinds[strange[0]][0]
+    raise UserError(
+        f"{folder}: holds files of different columns: {first} has {_some(looks[first])}, {other} has "
+        f"{_some(looks[other])}; name those that belong together, such as 'beamfeed init "
+        f"{os.path.dirname(first) or '.'}/*{_ending(first)}'"
+    )
+
+
+def _some(look: Look) -> str:
+    names = [name for name in look.schema.names if name]
+    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")

@@ -1,0 +1,120 @@
+"""Looks at files, and reads the first rows of one."""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from beamfeed.contract.config.sources.csv import Csv
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.columns.sample import column_types, look_at_sample, most_common
+from beamfeed.transforms.sources.readers import BAD, Look, TextOptions, Unsure, is_csv, iter_batches
+
+ROWS = 20_000  # of a file, about, that are looked at
+
+
+@dataclass(frozen=True)
+class SampledFile:
+    """Rows of a file.
+
+    Attributes:
+      path: of the file.
+      table: its first rows, or all; without columns that have no name or one that is there twice.
+      whole: whether these are all.
+    """
+
+    path: str
+    table: pa.Table
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Every:
+    """Of files from which nothing is expected: all of their columns."""
+
+    types: dict[str, pa.DataType]
+    text: TextOptions
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.types)
+
+    @property
+    def optional(self) -> frozenset[str]:
+        return frozenset(self.types)
+
+    @property
+    def csv_types(self) -> dict[str, pa.DataType]:
+        return {name: _parsed(type_) for name, type_ in self.types.items()}
+
+    def check(self, path: str, schema: pa.Schema) -> None:
+        """Takes any."""
+
+
+def _parsed(type_: pa.DataType) -> pa.DataType:
+    """What a column of a text is parsed as: times stay text, so that one that is none does no harm."""
+    number = pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_)
+    return type_ if number else pa.string()
+
+
+def look_at_files(
+    folder: str, files: Sequence[FileStat], csv: dict[str, object]
+) -> tuple[dict[str, Look], TextOptions]:
+    """What the beginnings of a sample of the files tell, by their paths, and how texts are written.
+
+    Args:
+      folder: that the user named, for messages.
+      files: of which some are looked at.
+      csv: what is known of `source.csv`.
+
+    Raises:
+      UserError: if none can be read.
+    """
+    options = TextOptions(Csv.model_validate(csv), lenient=True)
+    try:
+        looks, text = look_at_sample(files, options)
+    except UserError as error:  # it names a key of a job file, which there is none of yet
+        raise UserError(f"{folder}: {str(error).removeprefix('source.files: ')}") from None
+    if any(is_csv(path) for path in looks):  # once more as a job looks at them, which knows the names
+        names = column_types([look.schema for look in looks.values()])
+        looks, text = look_at_sample(files, replace(options, wanted=tuple(names)))
+    return looks, text
+
+
+def types_of(looks: Sequence[Look]) -> dict[str, pa.DataType]:
+    """The types of the columns that a job can ask for: with a name that is there once, and single values."""
+    seen = column_types([look.schema for look in looks])
+    twice = {name for look in looks for name, count in Counter(look.schema.names).items() if count > 1}
+    found = {}
+    for name, types in seen.items():
+        known = [one for one in types if not pa.types.is_null(one)] or types
+        type_ = next(filter(pa.types.is_floating, known), None) or most_common(known)
+        if name not in twice and not pa.types.is_nested(type_):
+            found[name] = type_
+    return found
+
+
+def read_rows(path: str, types: dict[str, pa.DataType], text: TextOptions) -> SampledFile | None:
+    """The first rows of a file; None where it cannot be read. Rows of a text that cannot be read are left out."""
+    batches: list[pa.RecordBatch] = []
+    whole = False
+    with suppress(BadInput, Unsure):
+        found = iter_batches(path, Every(types, text), [*types, BAD])
+        while sum(map(len, batches)) < ROWS and (one := next(found, None)) is not None:
+            batches.append(one[2])
+        whole = next(found, None) is None
+    if not batches:
+        return None
+    table = pa.Table.from_batches([pa.RecordBatch.from_arrays(one.columns, names=one.schema.names) for one in batches])
+    return SampledFile(path, table, whole)
+
+
+def spread(paths: list[str], most: int) -> list[str]:
+    """At most so many of the paths, evenly spread over them."""
+    places = np.unique(np.linspace(0, len(paths) - 1, min(most, len(paths))).round().astype(int))
+    return [paths[place] for place in places]

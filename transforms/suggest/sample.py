@@ -1,0 +1,126 @@
+"""A sample of the files of a folder: their columns, some of their rows, and how they are written."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from beamfeed.contract.config.sources.csv import Csv
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers import BAD, Look, TextOptions, is_csv, is_parquet, open_parquet
+from beamfeed.transforms.sources.readers.blocks import BLOCK_BYTES
+from beamfeed.transforms.suggest.dialects import find_keys
+from beamfeed.transforms.suggest.listing import check_alike, list_files, of_one_kind, patterns_of
+from beamfeed.transforms.suggest.look import SampledFile, look_at_files, read_rows, spread, types_of
+
+FILES = 12  # whose rows are looked at
+COUNTED = 2000  # files whose footers are read
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What was seen of the files.
+
+    Attributes:
+      files: all of them, in order of path.
+      patterns: what names them: `source.files`.
+      looks: at the beginning of some, by path.
+      tables: rows of some.
+      types: of the columns that most files have.
+      rows: of each file, by path, as far as footers or whole files tell; else estimated by its size.
+      exact: whether `rows` is of footers alone, or of files that were read to their end.
+      text: how texts are written.
+      csv: what a job file must say of that.
+      remarks: why `csv` says it.
+    """
+
+    files: tuple[FileStat, ...]
+    patterns: tuple[str, ...]
+    looks: dict[str, Look]
+    tables: tuple[SampledFile, ...]
+    types: dict[str, pa.DataType]
+    rows: dict[str, int]
+    exact: bool
+    text: TextOptions
+    csv: dict[str, object]
+    remarks: tuple[str, ...]
+
+
+def take_sample(folder: str) -> Sample:
+    """Looks at the files of a folder, a glob, or at one file.
+
+    Raises:
+      UserError: if there are none, none can be read, or they do not belong together.
+    """
+    files, others = of_one_kind(folder, list_files(folder))
+    patterns = patterns_of(folder, files)
+    csv, remarks = find_keys(files)
+    if others:
+        remarks.insert(0, f"Left out: {', '.join(sorted(others))}, which hold something else.")
+    looks, text = look_at_files(folder, files, csv)
+    check_alike(folder, looks)
+    types = types_of(list(looks.values()))
+    with ThreadPoolExecutor(8) as pool:
+        read = list(pool.map(lambda path: read_rows(path, types, text), spread(list(looks), FILES)))
+    tables = tuple(one for one in read if one is not None and one.table.num_rows)
+    if not tables:
+        raise UserError(f"{folder}: none of the files that were looked at holds rows, such as {files[0].path}")
+    rows, exact = _count(files, tables)
+    return Sample(tuple(files), patterns, looks, tables, types, rows, exact, text, csv, tuple(remarks))
+
+
+def _count(files: Sequence[FileStat], tables: Sequence[SampledFile]) -> tuple[dict[str, int], bool]:
+    """Rows of each file, and whether all of them are counted."""
+    known = {one.path: one.table.num_rows for one in tables if one.whole}
+    footers = [file.path for file in files if is_parquet(file.path) and file.path not in known][:COUNTED]
+    with ThreadPoolExecutor(8) as pool:
+        known.update({path: rows for path, rows in zip(footers, pool.map(_footer_rows, footers), strict=True) if rows})
+    sizes = {file.path: file.size for file in files}
+    seen = {one.path: one.table.num_rows for one in tables} | known
+    bytes_ = sum(sizes[path] if path in known else min(sizes[path], BLOCK_BYTES) for path in seen)
+    per_row = max(1.0, bytes_ / max(1, sum(seen.values())))
+    rows = {path: known.get(path) or max(seen.get(path, 0), round(size / per_row)) for path, size in sizes.items()}
+    return rows, len(known) == len(files)
+
+
+def _footer_rows(path: str) -> int:
+    with suppress(BadInput, OSError), open_parquet(path) as file:
+        return int(file.metadata.num_rows)
+    return 0
+
+
+def with_footer(sample: Sample, lines: int) -> Sample:
+    """The same, where so many lines at the end of texts are no rows."""
+    if not lines:
+        return sample
+    csv = {**sample.csv, "skip_last": lines}
+    remark = f"The last {'line is' if lines == 1 else f'{lines} lines are'} no {'row' if lines == 1 else 'rows'}."
+    text = replace(sample.text, keys=Csv.model_validate(csv))
+    tables = tuple(replace(one, table=one.table.slice(0, one.table.num_rows - lines)) if one.whole and is_csv(one.path)
+                   else one for one in sample.tables)  # fmt: skip
+    rows = {path: count - lines if is_csv(path) else count for path, count in sample.rows.items()}
+    return replace(sample, rows=rows, csv=csv, text=text, tables=tables, remarks=(*sample.remarks, remark))
+
+
+def trailing_rows(sample: Sample, valid: Sequence[np.ndarray] | None) -> int:
+    """Lines at the end of every text that are no rows: sums, remarks. 0 where files differ in that.
+
+    Args:
+      sample: of the files.
+      valid: bool [rows] of each table, whether a row has a time; None where there are no times.
+    """
+    ends = set()
+    for place, one in enumerate(sample.tables):
+        if not (one.whole and is_csv(one.path)):
+            continue
+        fine = one.table.column(BAD).combine_chunks().is_null().to_numpy(zero_copy_only=False)
+        if valid is not None:
+            fine = fine & valid[place]
+        if fine.any():
+            ends.add(len(fine) - int(np.flatnonzero(fine)[-1]) - 1)
+    return ends.pop() if len(ends) == 1 else 0

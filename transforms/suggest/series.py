@@ -1,0 +1,211 @@
+"""The job file of sensor series."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from beamfeed.transforms.suggest.assets import Assets, find_assets
+from beamfeed.transforms.suggest.columns import OTHERS, Column
+from beamfeed.transforms.suggest.draft import Key, Part, Remark
+from beamfeed.transforms.suggest.sample import Sample
+from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size
+from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, survey
+from beamfeed.transforms.suggest.times import Time, find_times
+from beamfeed.transforms.suggest.windowing import LENGTHS, Shape, choose_shape
+
+_FILL = 5  # rows of a run of missing values that are filled
+_MOSTLY = 0.5  # of a column's values, from which on they are missing for good
+_EVENTS = 0.2  # of rows whose time was there: these are events, and no series
+
+
+@dataclass(frozen=True)
+class Series:
+    """What makes series of some files.
+
+    Attributes:
+      time: that orders the rows; None where they count themselves.
+      assets: whose rows they are.
+      line: how the rows follow each other.
+      features: the columns to train on.
+      others: those that are left out, and why.
+      label: a column whose name says that it is to be learned.
+      drops: whether rows with long runs of missing values are dropped; else they are filled with the mean.
+      missing: the fraction of the values of the features that are missing.
+    """
+
+    time: Time | None
+    assets: Assets
+    line: Timeline
+    features: tuple[str, ...]
+    others: dict[str, str]
+    label: str | None
+    drops: bool
+    missing: float
+
+
+def find_series(sample: Sample, columns: Mapping[str, Column]) -> Series | None:
+    """What makes series of the files; None if their rows are none."""
+    for time in find_times(sample, columns):
+        assets = find_assets(sample, columns, time)
+        if assets is not None:
+            found = _series(sample, columns, time, assets)
+            return found if found is not None and _follow(found, columns) else None
+    # Without a time, columns of numbers in several files are taken for series; in one file for a table.
+    numbers = all(one.kind in ("number", "bool", "nothing") for one in columns.values())
+    labels = any(one.label for one in columns.values())
+    if not numbers or labels or len(sample.files) < 2:
+        return None
+    assets = find_assets(sample, columns, None)
+    return None if assets is None else _series(sample, columns, None, assets)
+
+
+def _follow(found: Series, columns: Mapping[str, Column]) -> bool:
+    """Whether rows follow each other as those of a series do, and are no events or cases with a label."""
+    if found.line.repeated > _EVENTS or max(found.line.runs, default=0) < LENGTHS[-1]:
+        return False
+    words = [one for one in columns.values() if one.kind == "text" and one.name in found.others]
+    ids = [one for one in columns.values() if one.identity and one.name in found.others]
+    if found.line.disordered and (found.label or words or ids):
+        return False
+    return found.line.regular > 0.5 or not (found.label and (words or len(ids) > 1))
+
+
+def _series(sample: Sample, columns: Mapping[str, Column], time: Time | None, assets: Assets) -> Series | None:
+    keys = {*(() if time is None else time.columns), *([assets.column] if assets.column else [])}
+    features: list[str] = []
+    others: dict[str, str] = {}
+    labels = [one.name for one in columns.values() if one.label and one.name not in keys]
+    for name, column in columns.items():
+        if name in keys:
+            continue
+        why = _no_feature(column)
+        if why is None:
+            features.append(name)
+        else:
+            others[name] = why
+    if not features:  # better than none
+        features = [name for name in others if columns[name].constant and columns[name].kind == "number"]
+        others = {name: why for name, why in others.items() if name not in features}
+    if not features:
+        return None
+    tables = [one.table for one in sample.tables]
+    lost = [lost_rows(table, features, _FILL) for table in tables]
+    drops = sum(map(sum, lost)) <= 0.05 * sum(map(len, lost))
+    if not drops:
+        lost = [gone & False for gone in lost]
+    missing = sum(columns[name].missing for name in features) / len(features)
+    line = survey(time, assets, lost)
+    return Series(time, assets, line, tuple(features), others, labels[0] if labels else None, drops, missing)
+
+
+def _no_feature(column: Column) -> str | None:
+    """Why a column is not to be trained on; None if it is."""
+    if column.label:
+        return "its name says that it is a label"
+    if column.kind in OTHERS:
+        return OTHERS[column.kind]
+    if column.kind in ("text", "time"):
+        return {"text": "text", "time": "times"}[column.kind]
+    if column.identity:
+        return "it names or counts rows"
+    if column.constant:
+        return f"always {_short(column.example)}"
+    return f"{column.missing:.0%} missing" if column.missing > _MOSTLY else None
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def draft_series(sample: Sample, found: Series, places: Places) -> list[Part]:
+    """The sections of the job file."""
+    shape = choose_shape(found.line.assets, found.line.runs, found.assets.names, sum(sample.rows.values()))
+    return [
+        Key("source", tuple(_source(sample, found)), ("What the files hold.",)),
+        Key("prepare", tuple(_prepare(found, len(found.assets.names))), ("From the rows of an asset to windows.",)),
+        Key("windows", {"length": shape.length, "stride": shape.stride}, tail=shape.why[0]),
+        Key("split", shape.split, (_capital(shape.why[1]) + ".",)),
+        *_label(found),
+        *output_keys(places),
+        Key("train", tuple(_train(found, shape, places)), ("An autoencoder: it learns what is usual, so that what is "
+                                                           "not stands out.",)),
+    ]  # fmt: skip
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _source(sample: Sample, found: Series) -> list[Part]:
+    time = found.time
+    assets = found.assets
+    number = f"{len(assets.names):,}{'' if assets.every else ' or more'} asset{'s' if len(assets.names) > 1 else ''}"
+    order = {"from": "row"} if time is None else time.section
+    told = "no column rises from row to row, so that rows count" if time is None else time.why
+    above: tuple[str, ...] = ()
+    if time is not None and len(told) > 60:
+        above, told = (told + ".",), ""
+    elif time is not None and time.units.kind in ("integer", "float") and time.units.unit is None:
+        told += "; a plain number: give its unit if it has one"
+    return [
+        Key("kind", "timeseries", tail="rows follow each other in time; beamfeed schema lists the kinds"),
+        Key("files", sample.patterns[0] if len(sample.patterns) == 1 else list(sample.patterns),
+            tail=tell_size(sample)),
+        Key("asset", assets.section, tail=f"{number}: {assets.why}"),
+        Key("time", order, above, tail=told),
+        *csv_keys(sample),
+        Key("features", list(found.features), left_out(found.others)),
+    ]  # fmt: skip
+
+
+def _prepare(found: Series, assets: int) -> list[Part]:
+    line, time = found.line, found.time
+    parts: list[Part] = []
+    if line.repeated:
+        parts.append(Key("duplicates", "first", tail=f"{line.repeated:.2%} of the rows have a time that was there"))
+    then = "drop" if found.drops else "constant"
+    told = "no value is missing in the sample"
+    if found.missing:
+        rest = "ends a window" if found.drops else "becomes the mean"
+        told = f"{found.missing:.2%} of the values are missing; a run of more than {_FILL} {rest}"
+    parts.append(Key("missing", {"fill": "linear", "limit": _FILL, "then": then}, tail=told))
+    if time is not None and line.step:
+        step = time.tell(line.step)
+        usual = line.regular >= 0.5
+        told = (
+            f"{line.regular:.0%} of the steps are about {step}" if usual else f"The middle one of the steps is {step}"
+        )
+        if line.gaps:
+            parts.append(
+                Key("max_gap", time.tell(GAP * line.step), (f"{told}; {line.gaps:,} are longer than {GAP} times that, "
+                                                            f"the longest {time.tell(line.longest)}: no window "
+                                                            "crosses one.",))
+            )  # fmt: skip
+        else:
+            parts.append(Remark(f"{told}, and none is longer than {GAP} times that; max_gap would end windows there."))
+        if line.regular < 0.9:
+            parts.append(Remark("Steps differ. To put rows on a regular grid:", (f"resample: {{every: {step}}}",)))
+    parts.append(Key("scale", {"how": "standard", "per": "fleet"}, tail="mean 0, deviation 1 over all training rows"))
+    return parts
+
+
+def _label(found: Series) -> list[Part]:
+    if found.label is None:
+        return []
+    example = (
+        f"label: {{column: {found.label}, at: end, classes: auto}}",
+        "and in train, model: {name: recurrent}, task: {name: classify}",
+    )
+    return [Remark(f"{found.label} looks like a label. To learn it instead, where it names classes:", example)]
+
+
+def _train(found: Series, shape: Shape, places: Places) -> list[Part]:
+    latent = max(1, min(8, len(found.features) * shape.length // 2))
+    stopping = [Key("early_stopping", {"patience": 3})] if shape.split["eval"] else []
+    return [
+        Key("model", {"name": "recurrent_autoencoder", "cell": "lstm", "units": [32], "latent": latent}),
+        Key("feed", {"batch_size": shape.batch_size}, tail=shape.why[2]),
+        Key("epochs", 20),
+        *stopping,
+        Key("workdir", places.model, tail="checkpoints, logs, report.png and the exported model"),
+    ]

@@ -1,0 +1,85 @@
+"""What job files of all kinds have: where things go, how texts are written, which columns are left out."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from beamfeed.contract import storage
+from beamfeed.transforms.sources.columns.sample import described
+from beamfeed.transforms.suggest.draft import Key, Part, Remark
+from beamfeed.transforms.suggest.sample import Sample
+
+_NAMED = 12  # columns in a comment
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a job writes.
+
+    Attributes:
+      name: of the job.
+      data: the dataset.
+      model: the training run.
+    """
+
+    name: str
+    data: str
+    model: str
+
+
+def choose_places(folder: str) -> Places:
+    """A name for the job of a folder, and folders that are not among its files."""
+    named = (
+        folder.rstrip("/") if storage.is_remote(folder) else os.path.abspath(re.sub(r"/?[^/]*[*?\[].*$", "", folder))
+    )
+    stem = re.sub(r"(\.[A-Za-z]\w*)+$", "", named.rpartition("/")[2])
+    name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", stem).strip("-_.") or "job"
+    roots = [f"out/{name}", f"out/{name}-job", f"_out/{name}"]  # what begins with _ is no input
+    if storage.is_remote(folder):
+        root = roots[0]
+    else:
+        root = next((one for one in roots if not f"{os.path.abspath(one)}/".startswith(f"{named}/")), roots[-1])
+    return Places(name, f"{root}/data", f"{root}/model")
+
+
+def tell_size(sample: Sample) -> str:
+    """How many files there are, and rows in them."""
+    files, rows = len(sample.files), sum(sample.rows.values())
+    return f"{files:,} file{'s' if files > 1 else ''}, {'' if sample.exact else 'about '}{rows:,} rows"
+
+
+def csv_keys(sample: Sample) -> list[Part]:
+    """The section `source.csv`, and what is found out of the files without one."""
+    parts: list[Part] = []
+    if ways := described(sample.looks):
+        parts.append(Remark(f"Found out of the files, so that it need not be given: {'; '.join(ways)}."))
+    if any("\x7f" <= c < "\xa0" for name in sample.types for c in name):
+        said = "CHECK THIS: names hold characters that are none, so the files are probably in another encoding:"
+        parts.append(Remark(said, ("csv: {encoding: shift_jis}",)))
+    if any(look.dialect is not None and look.dialect.header_line is None for look in sample.looks.values()):
+        parts.append(Remark("No line names the columns, so they are f0, f1, ...; the key names of csv names them."))
+    if sample.csv:
+        parts.append(Key("csv", dict(sample.csv), sample.remarks))
+    else:
+        parts += map(Remark, sample.remarks)
+    return parts
+
+
+def left_out(others: Mapping[str, str]) -> tuple[str, ...]:
+    """What is said of columns that are no features; by reasons."""
+    if not others:
+        return ()
+    reasons: dict[str, list[str]] = {}
+    for name, why in others.items():
+        reasons.setdefault(why, []).append(name)
+    told = []
+    for why, names in reasons.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        told.append(f"{', '.join(names[:_NAMED])}{more} ({why})")
+    return (f"Left out: {'; '.join(told)}.",)
+
+
+def output_keys(places: Places) -> list[Part]:
+    """The section `output`."""
+    return [Key("output", {"path": places.data}, tail="the dataset: a folder of its own, local or gs://")]

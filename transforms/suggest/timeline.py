@@ -1,0 +1,104 @@
+"""How the rows of assets follow each other: the usual step, gaps, times that are there twice, runs without a gap."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from beamfeed.transforms.sources.columns.numbers import to_float32
+from beamfeed.transforms.suggest.assets import Assets
+from beamfeed.transforms.suggest.times import Time
+
+GAP = 5  # usual steps, beyond which a step is a gap
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What the sampled rows of the assets tell.
+
+    Attributes:
+      step: the usual one, in ticks; 0 where rows count.
+      regular: the fraction of steps that are within a tenth of it.
+      repeated: the fraction of rows whose time was there.
+      disordered: assets whose rows are not in order of time.
+      gaps: steps of more than GAP usual ones.
+      longest: the longest of them, in ticks.
+      assets: rows of each asset that was looked at.
+      runs: of all of them, rows that follow each other without a gap and without one that is dropped.
+    """
+
+    step: int
+    regular: float
+    repeated: float
+    disordered: int
+    gaps: int
+    longest: int
+    assets: tuple[int, ...]
+    runs: tuple[int, ...]
+
+
+def survey(time: Time | None, assets: Assets, lost: Sequence[np.ndarray]) -> Timeline:
+    """What the sample tells of how rows follow each other.
+
+    Args:
+      time: that orders the rows; None where they count themselves.
+      assets: whose rows they are.
+      lost: bool [rows] of each sampled table, rows that preprocessing would drop.
+    """
+    groups = [(place, group) for place, parts in enumerate(assets.groups) for group in parts]
+    found = [_in_order(time, place, group) for place, group in groups]
+    drops = [lost[place][rows] for (place, _), (rows, _) in zip(groups, found, strict=True)]
+    steps = np.concatenate([np.diff(ticks) for _, ticks in found])
+    total = sum(len(group) if time is None else int(time.valid[place][group].sum()) for place, group in groups)
+    step = int(np.median(steps)) if len(steps) else 0
+    gaps = steps[steps > GAP * step] if time is not None else steps[:0]
+    return Timeline(
+        step=step,
+        regular=float((np.abs(steps - step) <= 0.1 * step).mean()) if len(steps) else 1.0,
+        repeated=1 - sum(len(ticks) for _, ticks in found) / max(1, total),
+        disordered=sum(bool((np.diff(rows) < 0).any()) for rows, _ in found),
+        gaps=len(gaps),
+        longest=int(gaps.max(initial=0)),
+        assets=tuple(len(ticks) for _, ticks in found),
+        runs=tuple(
+            length
+            for (_, ticks), gone in zip(found, drops, strict=True)
+            for length in _runs(np.diff(ticks) > GAP * step if time is not None else np.diff(ticks) < 0, gone)
+        ),
+    )
+
+
+def _in_order(time: Time | None, place: int, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of a group in order of time, each time once, and their ticks."""
+    if time is None:
+        return group, np.arange(len(group))
+    there = group[time.valid[place][group]]
+    ticks, first = np.unique(time.ticks[place][there], return_index=True)
+    return there[first], ticks
+
+
+def _runs(breaks: np.ndarray, lost: np.ndarray) -> Iterator[int]:
+    """How many rows follow each other, where the k-th break is before row k + 1, and no row that is lost counts."""
+    part = np.concatenate([[0], np.cumsum(breaks)])[: len(lost)]
+    part = part + np.cumsum(lost)  # a row that is lost also parts those beside it
+    if len(kept := part[~lost]):
+        yield from np.unique(kept, return_counts=True)[1].tolist()
+
+
+def lost_rows(table: pa.Table, features: Sequence[str], limit: int) -> np.ndarray:
+    """Rows with a missing value in a run of more than `limit`, which is not filled; bool [rows].
+
+    Args:
+      table: rows in order.
+      features: names of columns of numbers.
+      limit: rows of a run that are filled.
+    """
+    lost = np.zeros(table.num_rows, bool)
+    for name in features:
+        missing = ~np.isfinite(to_float32(table.column(name).combine_chunks()))
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]])))
+        for start, end in edges.reshape(-1, 2):
+            if end - start > limit or start == 0 or end == len(missing):
+                lost[start:end] = True
+    return lost

@@ -1,0 +1,227 @@
+"""Which columns may be the time, and what they count."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from beamfeed.contract.config.sources.timeseries import TimeColumn
+from beamfeed.contract.errors import UserError
+from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
+from beamfeed.transforms.sources.readers.blocks import read_start
+from beamfeed.transforms.sources.readers.encoding import decode
+from beamfeed.transforms.sources.timeseries.times import resolve_time
+from beamfeed.transforms.suggest.columns import Column, tokens
+from beamfeed.transforms.suggest.sample import Sample
+
+_NAMES = frozenset((
+    "t", "ts", "time", "times", "timestamp", "datetime", "date", "when", "epoch", "elapsed", "cycle", "cycles", "step",
+    "steps", "tick", "ticks", "frame", "seconds", "second", "sec", "minutes", "hours", "days", "zeit", "uhrzeit",
+    "zeitstempel", "datum",
+))  # fmt: skip
+_UNITS = {
+    "ns": "ns", "us": "us", "ms": "ms", "millis": "ms", "milliseconds": "ms", "s": "s", "sec": "s", "secs": "s",
+    "second": "s", "seconds": "s", "min": "m", "mins": "m", "minute": "m", "minutes": "m", "h": "h", "hr": "h",
+    "hours": "h", "hour": "h", "days": "d", "day": "d",
+}  # fmt: skip
+_EPOCHS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_COMPACT = {14: "%Y%m%d%H%M%S", 12: "%Y%m%d%H%M", 8: "%Y%m%d"}  # by their digits
+_CLOCK = re.compile(r"\s*\d{1,2}:\d\d(:\d\d([.,]\d+)?)?\s*([AaPp][Mm])?\s*")
+_OPEN = re.compile(
+    r"\s*\d{1,2}([-/.])\d{1,2}\1(\d{4}|\d\d)(?:[ T]+\d{1,2}:\d\d(:\d\d)?(?:[.,]\d+)?( ?[AaPp][Mm])?)?\s*"
+)
+_WRONG = 20  # values of a column that may be no times
+
+
+@dataclass(frozen=True)
+class Time:
+    """A column, or two, that may be the time.
+
+    Attributes:
+      section: `source.time` of the job file.
+      why: what says so, for a comment.
+      units: what its values mean.
+      ticks: int64 [rows] of each sampled table, in the units' ticks.
+      valid: bool [rows] of each, whether the value is a time.
+      sure: whether it is a time whatever the order of the rows.
+    """
+
+    section: dict[str, Any]
+    why: str
+    units: TimeUnits
+    ticks: tuple[np.ndarray, ...]
+    valid: tuple[np.ndarray, ...]
+    sure: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return TimeColumn.model_validate(self.section).columns
+
+    def tell(self, ticks: float) -> str | int | float:
+        """A duration as the job file has it: `5s`, or a plain number where the time has no unit."""
+        if self.units.kind in ("integer", "row") and self.units.unit is None:
+            return max(1, round(ticks))
+        if self.units.kind == "float" and self.units.unit is None:
+            return float(f"{ticks / 10**9:.6g}")
+        return tell_nanoseconds(ticks)
+
+
+def tell_nanoseconds(ticks: float) -> str:
+    """Nanoseconds in the largest unit that leaves a short number: 5s, 1.5h, 250ms."""
+    for unit, size in (("d", 86_400 * 10**9), ("h", 3600 * 10**9), ("m", 60 * 10**9), ("s", 10**9), ("ms", 10**6),
+                       ("us", 10**3)):  # fmt: skip
+        if ticks >= size:
+            number = f"{ticks / size:.3g}" if ticks / size < 1000 else str(round(ticks / size))
+            if abs(float(number) * size - ticks) <= 0.005 * ticks:
+                return f"{number}{unit}"
+    return f"{max(1, round(ticks))}ns"
+
+
+def find_times(sample: Sample, columns: Mapping[str, Column]) -> list[Time]:
+    """The columns that may be the time, the likeliest first."""
+    found = []
+    for section, why, sure in _candidates(sample, columns):
+        try:
+            found.append(_time(sample, section, why, sure))
+        except UserError as error:
+            if "may begin with the day or the month" in str(error):
+                found += _either_way(sample, section["column"])
+    return [time for time in found if any(valid.any() for valid in time.valid)]
+
+
+def _candidates(sample: Sample, columns: Mapping[str, Column]) -> Iterator[tuple[dict[str, Any], str, bool]]:
+    """Sections `source.time`, why, and whether the values are times in any case."""
+    dates, clocks = [], []
+    for name, column in columns.items():
+        type_ = sample.types[name]
+        if pa.types.is_time(type_) or (column.kind == "text" and _CLOCK.fullmatch(str(column.example))):
+            clocks.append(name)
+        elif column.kind == "time" or pa.types.is_temporal(type_) or column.kind == "text":
+            dates.append(name)
+    for date in dates:
+        for clock in clocks:
+            yield {"column": [date, clock]}, f"{date} holds dates, {clock} times of the day", True
+    for name in dates:
+        if columns[name].distinct > 1 or columns[name].rows == 1:
+            kind = "timestamps" if columns[name].kind == "time" else f"times as text, such as {columns[name].example!r}"
+            yield {"column": name}, f"{name} holds {kind}", True
+    for name, column in columns.items():
+        if column.kind in ("number", "text") and (format_ := _compact(column)):
+            yield {"column": name, "format": format_}, f"{name} holds times such as {column.example}", True
+    told_units = _units_below_names(sample)
+    numbers = [column for column in columns.values() if column.kind == "number" and column.distinct > 1]
+    named = [one for one in numbers if named_time(one.name)]
+    nameless = [one for one in numbers[:2] if re.fullmatch(r"f\d", one.name) and one.whole]
+    for column in [*named, *nameless]:
+        told = f"{column.name} rises from row to row"
+        unit = _epoch(column) or _unit(column.name)
+        if unit is None and (unit := _unit(told_units.get(column.name, ""))):
+            told += f", and a line below the names says {told_units[column.name]!r}"
+        section = {"column": column.name} | ({"unit": unit} if unit else {})
+        yield section, told, False
+
+
+def _unit(text: str) -> str | None:
+    """The unit that the last word of a text says."""
+    return next((_UNITS[one] for one in tokens(text)[-1:] if one in _UNITS), None)
+
+
+def _units_below_names(sample: Sample) -> dict[str, str]:
+    """What stands between the names and the rows of a text, by the names: units, mostly."""
+    found = next(((path, look.dialect) for path, look in sample.looks.items() if look.dialect is not None), None)
+    if found is None:
+        return {}
+    path, dialect = found
+    if dialect.header_line is None or dialect.first_line - dialect.header_line < 2:
+        return {}
+    start, _ = read_start(path, dialect.first_line)
+    lines = decode(start[dialect.bom :], dialect.encoding).split(dialect.newline)
+    cells = lines[dialect.header_line + 1].strip("\r").split(None if dialect.delimiter == " " else dialect.delimiter)
+    return {name: cell.strip(' "') for name, cell in zip(dialect.names, cells, strict=False)}
+
+
+def named_time(name: str) -> bool:
+    """Whether the first or the last word of a name says that it counts time."""
+    return bool(_NAMES & {*tokens(name)[:1], *tokens(name)[-1:]})
+
+
+def _compact(column: Column) -> str | None:
+    """The format of times such as 20240131235900."""
+    text = str(column.example)
+    if not re.fullmatch(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(\d{4}|\d{6})?", text):
+        return None
+    return _COMPACT[len(text)]
+
+
+def _epoch(column: Column) -> str | None:
+    """The unit of numbers that count from 1970 on and are in 1990 to 2100."""
+    return next((unit for unit, size in _EPOCHS.items() if 6.3e8 <= abs(column.example) / size < 4.1e9), None)
+
+
+def _time(sample: Sample, section: dict[str, Any], why: str, sure: bool) -> Time:
+    """Reads a column as a time.
+
+    Raises:
+      UserError: if it holds none.
+    """
+    time = TimeColumn.model_validate(section)
+    units = resolve_time(time, sample.types, sample.looks, sample.text).units
+    ticks, valid = [], []
+    for one in sample.tables:
+        column = one.table.column(time.columns[0]).combine_chunks()
+        clock = one.table.column(time.columns[1]).combine_chunks() if len(time.columns) > 1 else None
+        found, fine = _read(units, column, clock)
+        ticks.append(found)
+        valid.append(fine)
+    share = np.concatenate(valid).mean()
+    if share < 0.5:
+        raise UserError(f"{' and '.join(time.columns)}: holds no times")
+    return Time(section, why, units, tuple(ticks), tuple(valid), sure)
+
+
+def _read(units: TimeUnits, column: pa.Array, clock: pa.Array | None) -> tuple[np.ndarray, np.ndarray]:
+    """Ticks and which of them are times; one that cannot be read is passed over, if they are few."""
+    left = np.arange(len(column))
+    ticks, valid = np.zeros(len(column), np.int64), np.zeros(len(column), bool)
+    nulls = column.is_null().to_numpy(zero_copy_only=False)
+    left = left[~nulls]
+    for _ in range(_WRONG):
+        rows = pa.array(left)
+        try:
+            ticks[left] = units.ticks(column.take(rows), None if clock is None else clock.take(rows))
+        except BadTime as bad:
+            left = np.delete(left, bad.row)
+            continue
+        valid[left] = True
+        break
+    return ticks, valid
+
+
+def _either_way(sample: Sample, name: str) -> list[Time]:
+    """Dates such as 03/04/2024 in the order in which times rise, and span less."""
+    values = [value for one in sample.tables for value in one.table.column(name).to_pylist() if value]
+    found = _OPEN.fullmatch(values[0])
+    if found is None:
+        return []
+    mark, year, seconds, half = found[1], "%Y" if len(found[2]) == 4 else "%y", found[3], found[4]
+    clock = "" if ":" not in values[0] else f" %{'I' if half else 'H'}:%M{':%S' if seconds else ''}"
+    clock += " %p" if half else ""
+    ways = []
+    for order, said in (("%d{0}%m{0}", "the day"), ("%m{0}%d{0}", "the month")):
+        format_ = order.format(mark) + year + clock
+        why = f"CHECK THIS: {values[0]!r} may begin with the day or the month. Here {said} is first"
+        try:
+            ways.append(_time(sample, {"column": name, "format": format_}, why, True))
+        except UserError:
+            continue
+    return sorted(ways, key=_disorder)[:1]
+
+
+def _disorder(time: Time) -> tuple[int, int]:
+    """How often times fall, and how long they span."""
+    falls = sum(int((np.diff(ticks[valid]) < 0).sum()) for ticks, valid in zip(time.ticks, time.valid, strict=True))
+    span = sum(int(np.ptp(ticks[valid])) for ticks, valid in zip(time.ticks, time.valid, strict=True) if valid.any())
+    return falls, span
