@@ -242,10 +242,13 @@ KILLED = FAILING.replace("sys.exit(1)", "os.kill(os.getpid(), 9)")
 
 @pytest.mark.parametrize(
     ("code", "expected", "told"),
-    [(FAILING, 1, []), (KILLED, 128 + 9, ["beamfeed: preprocess was ended by SIGKILL"])],
+    [
+        (FAILING, 1, []),
+        (KILLED, 128 + 9, ["beamfeed: preprocess was ended by SIGKILL, as a system does that runs out of memory"]),
+    ],
 )
 def test_a_stage_that_fails(code, expected, told):
-    with start(code, TRAINING) as terminal:
+    with start(code, TRAINING, columns=120) as terminal:
         lines = terminal.finish()
     assert terminal.code == expected
     assert lines == ["preprocess: is to be done", "job failed: the disk is full", *told]
@@ -259,7 +262,7 @@ def test_ctrl_c(tmp_path):
         terminal.type(b"\x03")
         lines = terminal.finish()
     assert terminal.code == 130
-    assert lines == ["preprocess: is to be done", "waits", "beamfeed: interrupted"]
+    assert lines == ["preprocess: is to be done", "waits", "beamfeed: interrupted: nothing published"]
 
 
 SAVING = """
@@ -283,7 +286,7 @@ def test_what_is_saved_at_ctrl_c_is_told():
         terminal.type(b"\x03")
         lines = terminal.finish()
     assert terminal.code == 130
-    assert lines == ["preprocess: is to be done", "waits", "saved", "beamfeed: interrupted"]
+    assert lines == ["preprocess: is to be done", "waits", "saved", "beamfeed: interrupted: nothing published"]
     assert seen(terminal, "^preprocess: stopping  ─+")
     check_areas(terminal)
 
