@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 
-def tell_event(kind: str, **values: Any) -> None:
+def tell_event(kind: str, /, **values: Any) -> None:
     """Writes one event: `event` says which kind, `time` when (UTC)."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    print(json.dumps({"event": kind, "time": now, **values}), flush=True)
+    print(json.dumps({"event": kind, "time": now, **values}, default=str), flush=True)

@@ -90,7 +90,11 @@ class Step:
         self.assets += event.get("assets", 0)
         self.rows += event.get("rows", 0)
         # From the first that was done on: it has the start-up in it, such as what is compiled.
-        if (done := self.measure()[0]) > self._from:
+        done = self.measure()[0]
+        if self._samples and done < self._samples[-1][1]:  # started again, from a checkpoint
+            self._samples.clear()
+            self._from = done
+        if done > self._from:
             self._samples.append((now, done))
         while len(self._samples) > 2 and self._samples[0][0] < now - RATE_SECONDS:
             self._samples.popleft()

@@ -4,7 +4,6 @@ Reads its files, and writes nothing. Exit codes: 0 it can work, 2 it cannot, wit
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -15,6 +14,7 @@ from beamfeed.contract import streams
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.errors import USER_MISTAKE, UserError, failure_of
+from beamfeed.contract.events import tell_event
 from beamfeed.pipelines.check_text import to_json, to_text
 from beamfeed.pipelines.job_check import check_job
 
@@ -63,7 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not isinstance(error, UserError | OSError):
             raise
         return _complain(failure_of(error).message.splitlines(), arguments.json)
-    print(json.dumps(to_json(checked), default=str) if arguments.json else to_text(checked))
+    if arguments.json:
+        tell_event("check", **to_json(checked))
+    else:
+        print(to_text(checked))
     if checked.problems and not arguments.json:
         sys.stdout.flush()
         return _complain(checked.problems, as_json=False)
@@ -72,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _complain(problems: Sequence[str], as_json: bool) -> int:
     if as_json:
-        print(json.dumps({"event": "check", "works": False, "problems": problems}))
+        tell_event("check", works=False, problems=problems)
     for line in () if as_json else problems:
         print(f"beamfeed: {line}", file=sys.stderr)
     return USER_MISTAKE

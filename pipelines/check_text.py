@@ -37,7 +37,6 @@ def to_json(checked: Checked) -> dict[str, Any]:
     """All that is told, for programs."""
     overview, manifest = checked.prediction.overview, checked.manifest
     found: dict[str, Any] = {
-        "event": "check",
         "job": checked.job.name,
         "works": not checked.problems,
         "exact": checked.exact,

@@ -6,12 +6,12 @@ It needs neither Beam nor TensorFlow, and so begins in a moment. Exit codes: 0 d
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 
 from beamfeed.contract import storage, streams
 from beamfeed.contract.errors import JobFailed, UserError, failure_of
+from beamfeed.contract.events import tell_event
 
 NAME = "job.yaml"  # what a job file is called that is printed
 
@@ -56,7 +56,7 @@ def run(folder: str, out: str | None, *, force: bool = False, quiet: bool = Fals
         storage.write_text(out, found.text)
     command = f"beamfeed {'run' if found.trains else 'preprocess'} {out or NAME}"
     if as_json:
-        print(json.dumps({"job": found.text, "out": out, "about": found.about, "command": command}))
+        tell_event("init", job=found.text, out=out, about=found.about, command=command)
     elif out is None:
         print(found.text, end="")
     elif not quiet:

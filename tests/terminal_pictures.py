@@ -62,7 +62,7 @@ def begin(job):
 
 def pause(terminal):
     """Reads for a moment: the area is drawn a few times a second."""
-    end = time.monotonic() + 0.7
+    end = time.monotonic() + 0.5
     while time.monotonic() < end:
         terminal.read(0.05)
 
@@ -86,7 +86,7 @@ def main(out):
         make = [sys.executable, str(ROOT / "examples" / "make_fleet.py"), "--out", "out/fleet"]
         subprocess.run(make, cwd=HOME, check=True)
         with begin("fleet.yaml") as run:
-            until(run, "^epoch 3/8")
+            until(run, "^epoch 2/8")
             pause(run)
             until(run, going)
             Path(out, "terminal-run.svg").write_text(picture(run.screen, "beamfeed run"))
@@ -94,7 +94,7 @@ def main(out):
             while run.read(1.0):
                 pass
         with begin("fleet.yaml") as again:
-            until(again, "^epoch 6/8")
+            until(again, "^epoch [45]/8")
             pause(again)
             until(again, going)
             Path(out, "terminal-resumed.svg").write_text(picture(again.screen, "beamfeed run, again"))

@@ -76,8 +76,14 @@ class Terminal:
         return self.all_lines()
 
     def resize(self, columns, rows=24):
+        narrower = columns < self.screen.columns
+        if narrower:  # what was written for more columns is taken in before
+            _set_size(self.master, columns, rows)
+            while select.select([self.master], [], [], 0)[0] and self.read():
+                pass
         self.screen.resize(rows, columns)
-        _set_size(self.master, columns, rows)
+        if not narrower:
+            _set_size(self.master, columns, rows)
 
     def type(self, text):
         os.write(self.master, text)

@@ -81,7 +81,7 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerI
     job, asked = fit_batch(job, manifest), job
     check_split(manifest, "train", job.train.feed.batch_size, whole=True)
     if worker.is_chief and job is not asked:
-        print(f"smoke test: {tell_batch(job, asked)}", file=sys.stderr)
+        note(f"smoke test: {tell_batch(job, asked)}")
     return job, manifest, worker
 
 

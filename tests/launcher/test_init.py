@@ -56,5 +56,5 @@ def test_the_program_gives_one_object(tmp_path, beamfeed):
     command = [sys.executable, "-m", "beamfeed.pipelines.suggest_job", "pumps", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
     found = json.loads(done.stdout)
-    assert set(found) == {"job", "out", "about", "command"}
+    assert set(found) == {"event", "time", "job", "out", "about", "command"}
     assert found["command"] == "beamfeed run job.yaml"

@@ -117,6 +117,13 @@ def test_a_run_that_goes_on_counts_from_there():
     assert step.seconds_left(34.0) == 5.9  # nothing was told since, and time goes on
 
 
+def test_a_run_that_is_started_again_has_the_rate_of_its_own():
+    step = Step("train", started=1.0)
+    for at, now in ((0, 1.0), (10, 2.0), (110, 12.0), (50, 20.0), (51, 40.0), (71, 50.0)):
+        step.add({"done": at, "total": 111, "unit": "steps"}, now)
+    assert (step.measure(), step.rate(), step.seconds_left(50.0)) == ((71, 111, "steps"), 2.0, 20.0)
+
+
 def test_what_is_left_of_a_run_is_told_where_it_is_known():
     def left(step, number):
         stage = StageProgress("a", 1.0, number, 2)

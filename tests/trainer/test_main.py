@@ -45,10 +45,30 @@ def test_its_iterators_outlive_it_and_its_copies_of_shards_do_not(job_file, caps
     assert [name for name in os.listdir(tmp_path / "temporary") if name.startswith(PREFIX)] == []
 
 
+def check_progress(folder, names):
+    """What the chief reports of a run of one epoch."""
+    (path,) = folder.iterdir()
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    steps = [(event["done"], event["total"]) for event in events if "stage" in event]
+    (total,) = {total for _, total in steps}
+    assert [done for done, _ in steps] == sorted({done for done, _ in steps})
+    assert (steps[0][0], steps[-1][0]) == (0, total)
+    assert [event["phase"] for event in events if "phase" in event] == [
+        "compiling",
+        "evaluating",
+        "evaluating",
+        "exporting",
+    ]
+    with open(names.metrics) as file:
+        assert [event["evaluation"] for event in events if "evaluation" in event] == [json.loads(line) for line in file]
+
+
 @pytest.mark.slow
-def test_it_trains_once_then_more_then_anew(job_file, job, capsys):
+def test_it_trains_once_then_more_then_anew(job_file, job, capsys, tmp_path):
     names = RunLayout(job().train.workdir)
-    assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
+    (tmp_path / "progress").mkdir()
+    assert main(["--job", job_file, "--set", "train.epochs=1", "--progress-dir", str(tmp_path / "progress")]) == 0
+    check_progress(tmp_path / "progress", names)
     assert "1 epoch, best eval loss" in capsys.readouterr().out
     assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
     assert "nothing to do" in capsys.readouterr().out

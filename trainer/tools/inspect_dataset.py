@@ -15,6 +15,7 @@ from beamfeed.contract.arguments import Parser, from_zero
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.events import tell_event
 from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.trainer.tools.table import table
@@ -206,7 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         return complain(error, FailureLog())
     if arguments.json:
-        print(json.dumps({**shown, **({"wrong": wrong} if arguments.verify else {})}))
+        tell_event("inspect", **shown, **({"wrong": wrong} if arguments.verify else {}))
     elif arguments.verify:
         shards = sum(len(info.shards) for info in manifest.splits.values())
         print("\n" + ("\n".join(wrong) or f"OK: {shards} shards are as the manifest says"))

@@ -19,6 +19,7 @@ from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.batches import check_split
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.events import tell_event
 from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.verbosity import note, set_up_logging
@@ -116,7 +117,10 @@ def profile(
             say("training steps")
         steps = measure_steps(job, manifest, arguments.seconds) if job else None
     found = Profile(arguments.dataset, batch, shuffle, feeding.bytes_per_window, first, stages, plain, options, steps)
-    print(json.dumps(found.to_json()) if arguments.json else "\n".join(describe(found)))
+    if arguments.json:
+        tell_event("profile", **found.to_json())
+    else:
+        print("\n".join(describe(found)))
     if arguments.out:
         storage.write_text(storage.join(arguments.out, JSON), json.dumps(found.to_json(), indent=1) + "\n")
         with tf.io.gfile.GFile(storage.join(arguments.out, PNG), "wb") as file:
