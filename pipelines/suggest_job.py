@@ -53,7 +53,10 @@ def run(folder: str, out: str | None, *, force: bool = False, quiet: bool = Fals
 
     found = suggest(folder, out or NAME)
     if out is not None:
-        storage.write_text(out, found.text)
+        try:
+            storage.write_text(out, found.text)
+        except OSError as error:
+            raise UserError(f"--out {out}: cannot be written: {error.strerror or error}") from None
     command = f"beamfeed {'run' if found.trains else 'preprocess'} {out or NAME}"
     if as_json:
         tell_event("init", job=found.text, out=out, about=found.about, command=command)

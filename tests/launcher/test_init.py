@@ -47,6 +47,10 @@ def test_it_prints_a_job_file(beamfeed, tmp_path):
 
 
 def test_a_mistake_is_one_line(beamfeed):
+    done = beamfeed("pumps", "--out", "pumps/pump-0.csv/job.yaml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("beamfeed: --out pumps/pump-0.csv/job.yaml: cannot be written: ")
+    assert done.stderr.count("\n") == 1
     done = beamfeed("nowhere")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "beamfeed: nowhere: there is no such file or folder\n"

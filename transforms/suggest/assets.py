@@ -85,7 +85,8 @@ def _by_column(sample: Sample, column: Column) -> Assets:
         encoded = one.table.column(column.name).combine_chunks().cast(pa.string()).dictionary_encode()
         codes = encoded.indices.to_numpy(zero_copy_only=False)
         names.update(encoded.dictionary.to_pylist())
-        groups.append(tuple(np.flatnonzero(codes == code) for code in range(len(encoded.dictionary))))
+        ends = np.cumsum(np.bincount(codes, minlength=len(encoded.dictionary)))
+        groups.append(tuple(np.split(np.argsort(codes, kind="stable"), ends[:-1])))
     every = len(sample.tables) == len(sample.files) and all(one.whole for one in sample.tables)
     told = f"{column.name} has {len(names)} values, and the rows of each follow each other in time"
     return Assets({"column": column.name}, told, column.name, tuple(sorted(names)), every, tuple(groups))

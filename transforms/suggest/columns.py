@@ -85,7 +85,8 @@ def tokens(name: str) -> list[str]:
 
 def describe(tables: Sequence[pa.Table]) -> dict[str, Column]:
     """What the columns look like that all of some tables have."""
-    names = [name for name in tables[0].column_names if all(name in table.column_names for table in tables)]
+    common = frozenset.intersection(*(frozenset(table.column_names) for table in tables))
+    names = [name for name in tables[0].column_names if name in common]
     return {name: _describe(name, [table.column(name).combine_chunks() for table in tables]) for name in names}
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+from beamfeed.contract.config.variables import escaped
+
 WIDTH = 100  # columns of a line
 
 
@@ -73,7 +75,7 @@ def _lines(part: Part, margin: str) -> Iterator[str]:
         part = replace(part, tail="")
     name = f"{margin}{flow(part.name)}:"
     tail = f"  # {_printable(part.tail)}" if part.tail else ""
-    value = part.value
+    value = _plain(part.value)
     if isinstance(value, tuple):  # the keys of a section
         yield name + tail
         yield from render(value, len(margin) + 2).splitlines()
@@ -81,12 +83,20 @@ def _lines(part: Part, margin: str) -> Iterator[str]:
     line = f"{name} {flow(value)}{tail}"
     if isinstance(value, list) and len(line) > WIDTH:
         yield f"{name} [{tail}"
-        items = ", ".join(flow(one).replace(" ", "\0") for one in value)  # a value is not cut at its spaces
+        # As they stand in a list; and a value is not cut at its spaces.
+        items = ", ".join(flow([one])[1:-1].replace(" ", "\0") for one in value)
         broken = textwrap.wrap(items, WIDTH - len(margin) - 4, break_long_words=False, break_on_hyphens=False)
         yield from (f"{margin}    {one}".replace("\0", " ") for one in broken)
         yield f"{margin}  ]"
         return
     yield line
+
+
+def _plain(value: Any) -> Any:
+    """A value in which nothing is taken for a variable; a lone `$`, as patterns have it, needs nothing."""
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return escaped(value) if isinstance(value, str) and ("$$" in value or "${" in value) else value
 
 
 def _printable(text: str) -> str:

@@ -50,8 +50,8 @@ def _look(sample: Sample) -> tuple[Sample, Series | Table]:
     """What the files hold; and the sample without lines at the end of texts that are no rows."""
     columns = _columns(sample)
     found = find_series(sample, columns)
-    timed = found is not None and found.time is not None
-    lines = trailing_rows(sample, found.time.valid if timed and found is not None and found.time else None)
+    time = None if found is None else found.time
+    lines = trailing_rows(sample, None if time is None else time.valid)
     if lines:
         sample = with_footer(sample, lines)
         columns = _columns(sample)

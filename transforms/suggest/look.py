@@ -16,6 +16,7 @@ from beamfeed.transforms.sources.columns.sample import column_types, look_at_sam
 from beamfeed.transforms.sources.readers import BAD, Look, TextOptions, Unsure, is_csv, iter_batches
 
 ROWS = 20_000  # of a file, about, that are looked at
+_VALUES = 2_000_000  # in fewer rows of a file with many columns
 
 
 @dataclass(frozen=True)
@@ -102,10 +103,11 @@ def types_of(looks: Sequence[Look]) -> dict[str, pa.DataType]:
 def read_rows(path: str, types: dict[str, pa.DataType], text: TextOptions) -> SampledFile | None:
     """The first rows of a file; None where it cannot be read. Rows of a text that cannot be read are left out."""
     batches: list[pa.RecordBatch] = []
+    most = min(ROWS, max(1, _VALUES // max(1, len(types))))
     whole = False
     with suppress(BadInput, Unsure):
         found = iter_batches(path, Every(types, text), [*types, BAD])
-        while sum(map(len, batches)) < ROWS and (one := next(found, None)) is not None:
+        while sum(map(len, batches)) < most and (one := next(found, None)) is not None:
             batches.append(one[2])
         whole = next(found, None) is None
     if not batches:

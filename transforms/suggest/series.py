@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from beamfeed.transforms.suggest.assets import Assets, find_assets
 from beamfeed.transforms.suggest.columns import OTHERS, Column
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
@@ -92,7 +94,7 @@ def _series(sample: Sample, columns: Mapping[str, Column], time: Time | None, as
     lost = [lost_rows(table, features, _FILL) for table in tables]
     drops = sum(map(sum, lost)) <= 0.05 * sum(map(len, lost))
     if not drops:
-        lost = [gone & False for gone in lost]
+        lost = [np.zeros_like(gone) for gone in lost]
     missing = sum(columns[name].missing for name in features) / len(features)
     line = survey(time, assets, lost)
     return Series(time, assets, line, tuple(features), others, labels[0] if labels else None, drops, missing)
@@ -122,7 +124,7 @@ def draft_series(sample: Sample, found: Series, places: Places) -> list[Part]:
     shape = choose_shape(found.line.assets, found.line.runs, found.assets.names, sum(sample.rows.values()))
     return [
         Key("source", tuple(_source(sample, found)), ("What the files hold.",)),
-        Key("prepare", tuple(_prepare(found, len(found.assets.names))), ("From the rows of an asset to windows.",)),
+        Key("prepare", tuple(_prepare(found, shape)), ("From the rows of an asset to windows.",)),
         Key("windows", {"length": shape.length, "stride": shape.stride}, tail=shape.why[0]),
         Key("split", shape.split, (_capital(shape.why[1]) + ".",)),
         *_label(found),
@@ -158,7 +160,7 @@ def _source(sample: Sample, found: Series) -> list[Part]:
     ]  # fmt: skip
 
 
-def _prepare(found: Series, assets: int) -> list[Part]:
+def _prepare(found: Series, shape: Shape) -> list[Part]:
     line, time = found.line, found.time
     parts: list[Part] = []
     if line.repeated:
@@ -184,7 +186,9 @@ def _prepare(found: Series, assets: int) -> list[Part]:
         else:
             parts.append(Remark(f"{told}, and none is longer than {GAP} times that; max_gap would end windows there."))
         if line.regular < 0.9:
-            parts.append(Remark("Steps differ. To put rows on a regular grid:", (f"resample: {{every: {step}}}",)))
+            more = " (it goes with split.by: time, not rows)" if shape.split["by"] == "rows" else ""
+            said = f"Steps differ. To put rows on a regular grid{more}:"
+            parts.append(Remark(said, (f"resample: {{every: {step}}}",)))
     parts.append(Key("scale", {"how": "standard", "per": "fleet"}, tail="mean 0, deviation 1 over all training rows"))
     return parts
 

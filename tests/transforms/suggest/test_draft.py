@@ -4,9 +4,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beamfeed.contract.config.document import parse_document
 from beamfeed.transforms.suggest.draft import WIDTH, Key, Remark, render
 
-NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+CHARACTERS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+NAMES = CHARACTERS | st.text("$${}a", min_size=1, max_size=9)  # some of them look like variables
 VALUES = st.one_of(st.integers(), st.booleans(), st.none(), NAMES, st.lists(NAMES, max_size=40))
 
 
@@ -14,11 +16,11 @@ VALUES = st.one_of(st.integers(), st.booleans(), st.none(), NAMES, st.lists(NAME
 @given(NAMES, VALUES, st.text(max_size=200), st.text(max_size=150))
 def test_any_value_comes_back(name, value, above, tail):
     text = render([Key("section", (Key(name, value, (above,), tail), Remark(above, ("example: 1",))))])
-    assert yaml.safe_load(text) == {"section": {name: value}}
+    assert parse_document(text, "job.yaml", []).data == {"section": {name: value}}
 
 
 def test_long_lists_are_broken_and_values_are_not():
-    names = [f"sensor number {i}" for i in range(40)]
+    names = [f"sensor, number [{i}]" for i in range(40)]
     text = render([Key("source", (Key("features", names),))])
     assert yaml.safe_load(text) == {"source": {"features": names}}
     assert all(len(line) <= WIDTH for line in text.splitlines())
