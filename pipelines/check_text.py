@@ -53,6 +53,7 @@ def to_json(checked: Checked) -> dict[str, Any]:
             {"asset": one.asset, "file": one.file, "place": one.place, "reason": one.reason, "of_row": one.of_row}
             for one in checked.prediction.rejects
         ],
+        "notes": list(checked.prediction.notes),
         "remarks": list(checked.remarks),
         "warnings": list(checked.warnings),
         "problems": list(checked.problems),
@@ -61,7 +62,6 @@ def to_json(checked: Checked) -> dict[str, Any]:
         seconds, memory = expected_cost(checked)
         found |= {
             "counts": manifest.counts.model_dump(),
-            "notes": manifest.notes,
             "splits": {
                 name: {
                     "assets": split.assets,
@@ -84,8 +84,7 @@ def to_text(checked: Checked) -> str:
     if checked.manifest is not None:
         lines += ["", *_splits(checked.manifest, checked.exact), *_targets(checked.manifest), ""]
     lines += _rejects(checked)
-    if checked.manifest is not None:
-        lines += [_pair("note", note) for note in checked.manifest.notes[:MOST_LINES]]
+    lines += [_pair("note", note) for note in checked.prediction.notes[:MOST_LINES]]
     lines += [_pair("warning", warning) for warning in checked.warnings]
     return "\n".join([*lines, *_cost(checked)])
 
@@ -104,7 +103,8 @@ def _input(checked: Checked) -> list[str]:
         ]
     if overview.columns:
         lines.append(_pair("columns", f"{len(overview.columns)}: {_some(overview.columns)}"))
-        lines.append(_pair("left out", _some(overview.left_out) or "no column"))
+    if overview.left_out:
+        lines.append(_pair("left out", _some(overview.left_out)))
     if overview.missing and overview.training_rows:
         lines.append(_pair("missing", _missing(overview.missing, overview.training_rows)))
     if (times := overview.times) is not None:
@@ -178,9 +178,9 @@ def _cost(checked: Checked) -> list[str]:
     if fitted is None or checked.problems:
         return lines
     steps = train_steps(checked.manifest.splits["train"].windows, fitted.feed.batch_size)
-    sign = "" if checked.exact else "~"
-    epochs = f"{fitted.epochs:,} epochs of {sign}{steps:,} steps, {fitted.feed.batch_size:,} windows each"
-    return [*lines, _pair("train", f"{epochs}; how long a step takes, 'beamfeed profile' measures")]
+    count = f"{'' if checked.exact else '~'}{steps:,} step{'s' if steps != 1 else ''}"
+    told = f"{fitted.epochs:,} epochs of {count}, {fitted.feed.batch_size:,} windows each"
+    return [*lines, _pair("train", f"{told}; how long a step takes, 'beamfeed profile' measures")]
 
 
 def _some(names: Sequence[str]) -> str:

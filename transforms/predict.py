@@ -55,6 +55,7 @@ class Prediction:
       rejects: what will be set aside.
       overview: what the files hold.
       rows: that can be read, those of rejects included.
+      notes: what is left out or changed, a line each.
       problems: what the run will end with, a line each.
     """
 
@@ -62,6 +63,7 @@ class Prediction:
     rejects: tuple[Reject, ...]
     overview: Overview
     rows: int
+    notes: tuple[str, ...]
     problems: tuple[str, ...]
 
 
@@ -104,10 +106,18 @@ def predict(
         [verdict.asset for verdict in accepted], source.zero if statistics is None else statistics
     )
     read = sum(asset.rows for asset in assets)
+    notes = _lines(found.notes)
     if statistics is None or not accepted:
-        return Prediction(None, tuple(rejects), overview, read, tuple(problems.lines))
-    manifest, every = _count(source, accepted, statistics, fleet, rejects, found.notes, problems, fingerprint, data)
-    return Prediction(manifest, tuple(every), overview, read, tuple(problems.lines))
+        return Prediction(None, tuple(rejects), overview, read, notes, tuple(problems.lines))
+    manifest, every = _count(source, accepted, statistics, fleet, rejects, notes, problems, fingerprint, data)
+    return Prediction(manifest, tuple(every), overview, read, notes, tuple(problems.lines))
+
+
+def _lines(notes: Iterable[Note]) -> tuple[str, ...]:
+    by_words: dict[str, list[Note]] = defaultdict(list)
+    for note in notes:
+        by_words[note.what].append(note)
+    return tuple(sorted(to_line(what, some) for what, some in by_words.items()))
 
 
 def _scan(
@@ -168,7 +178,7 @@ def _check(
 
 def _count(
     source: Source, accepted: Sequence[Verdict], statistics: Statistics, fleet: Fleet, rejects: Sequence[Reject],
-    notes: Sequence[Note], problems: Problems, fingerprint: str, data: str,
+    notes: Sequence[str], problems: Problems, fingerprint: str, data: str,
 ) -> tuple[Manifest | None, Sequence[Reject]]:  # fmt: skip
     """The manifest, and the rejects with the assets that give no window."""
     job = source.job
@@ -186,11 +196,7 @@ def _count(
         empty = [verdict.asset for verdict in accepted if not of_asset[verdict.asset.name]]
         without = [Reject(asset.name, asset.files, "file", source.why_empty(asset)) for asset in empty]
         every = sorted({*rejects, *without}, key=str)
-        by_words: dict[str, list[Note]] = defaultdict(list)
-        for note in notes:
-            by_words[note.what].append(note)
-        lines = sorted(to_line(what, some) for what, some in by_words.items())
-        outcome = Outcome(fleet, every, sum(asset.rows for asset in empty), lines)
+        outcome = Outcome(fleet, every, sum(asset.rows for asset in empty), notes)
         assets = Counter(name for names in of_asset.values() for name in names)
         splits = describe_splits(fields, assets, shards)
         with problems.told():

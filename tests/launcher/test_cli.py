@@ -97,6 +97,13 @@ def test_dry_run_of_one_worker_has_no_cluster(job_path):
     assert "TF_CONFIG" not in result.stdout
 
 
+def test_a_dry_run_says_that_no_file_was_opened_and_what_opens_them(job_path):
+    result = beamfeed("run", job_path, "--dry-run", "--set", "source.time.column=nothing")
+    assert result.returncode == 0
+    assert f"no file of the input was opened; 'beamfeed check {job_path}' looks into them" in result.stdout
+    assert "was opened" not in beamfeed("train", job_path, "--dry-run").stdout
+
+
 def test_max_assets_in_a_dry_run(job_path, tmp_path):
     result = beamfeed("run", job_path, "--dry-run", "--max-assets", "3")
     assert f"--set source.max_assets=3 --set output.path={tmp_path}/data-3-assets" in result.stdout

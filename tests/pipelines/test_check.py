@@ -123,6 +123,7 @@ def test_a_fleet_of_many_rejects_is_told_and_cannot_work(fleet, capsys):
     (problem,) = told.err.splitlines()
     assert "% of the assets were rejected, limits.max_rejected_fraction is 10.0%" in problem
     assert "set aside" in told.out
+    assert "made one (duplicates: first)" in told.out
     assert "short.parquet: file: has 5 rows, a window needs 8" in told.out
     assert sorted(fleet.folder.rglob("*")) == before  # nothing was written
 
