@@ -80,7 +80,9 @@ def make_manifest(
     final = replace(final, accepted=fleet.assets - final.rejected_assets)
     check_limits(final, outcome.rejects, job.limits, layout)
     if not splits["train"].windows:
-        raise JobFailed("the train split has no window; nothing was published")
+        raise JobFailed(
+            "the train split has no window; nothing was published; try a smaller windows.length, or more split.train"
+        )
     check_targets(fields, {name: info.targets for name, info in splits.items()})
     return Manifest(
         name=job.name,
