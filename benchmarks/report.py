@@ -65,11 +65,15 @@ def draw_growth(results: dict) -> Figure:
     return figure
 
 
-def draw_rates(results: dict) -> Figure:
-    """Windows per second of each entry, of feeding or of training."""
-    entries = ran(results)
-    figure = Figure(figsize=(10, 0.6 + 0.45 * len(entries)), layout="constrained")
-    bars(figure.subplots(), {name: entry["windows_per_second"] for name, entry in entries.items()}, "windows/s")
+def draw_rates(parts: dict[str, dict]) -> Figure:
+    """Windows per second of each entry, of feeding or of training, below the title of its part."""
+    rows = sum(len(ran(entries)) for entries in parts.values())
+    figure = Figure(figsize=(10, 0.6 * len(parts) + 0.45 * rows), layout="constrained")
+    for axes, (heading, entries) in zip(
+        figure.subplots(len(parts), 1, squeeze=False)[:, 0], parts.items(), strict=True
+    ):
+        bars(axes, {name: entry["windows_per_second"] for name, entry in ran(entries).items()}, "windows/s")
+        axes.set_title(heading, loc="left", fontsize=10)
     return figure
 
 
@@ -78,10 +82,10 @@ def write(results: dict, out: Path) -> None:
     images = out / "images"
     images.mkdir(parents=True, exist_ok=True)
     figures = {"preprocess": draw_preprocess(results), "growth": draw_growth(results)}
-    for part in ("feed", "train"):
-        entries = (results.get(part) or {}).get("results", {})
-        if ran(entries):
-            figures[part] = draw_rates(entries)
+    if ran(entries := (results.get("feed") or {}).get("results", {})):
+        figures["feed"] = draw_rates({"": entries})
+    if models := (results.get("train") or {}).get("models"):
+        figures["train"] = draw_rates({one["model"]: one["results"] for one in models})
     if "png" in (results.get("profile") or {}):
         shutil.copy(results["profile"]["png"], images / "bench-profile.png")
     for name, figure in figures.items():

@@ -269,6 +269,17 @@ def tables_lines(found: dict) -> Iterator[str]:
         [[f"{one['rows']:,}", number(one["seconds"]), number(one["peak_rss_mb"])] for one in growth],
     )
     yield ""
+    base = next(one for one in found["records"] if one["rows"] is None)
+    yield from ("Rows of a record (`output.rows_per_record`), on the smallest of these tables:", "")
+    yield from table(
+        ["rows of a record", "seconds", "MB", "fed rows/s", "vs default"],
+        [
+            [f"{one['rows']:,}" if one["rows"] else "**default**, about 64 KB", number(one["seconds"]),
+             number(one["bytes"] / 1e6), number(one["fed"]), times(one["fed"], base["fed"])]
+            for one in found["records"]
+        ],
+    )  # fmt: skip
+    yield ""
 
 
 def feed_baseline(entries: dict[str, dict]) -> str | None:
@@ -282,21 +293,22 @@ def train_lines(train: dict) -> Iterator[str]:
     if "failed" in train:
         yield f"Not measured: {train['failed']}"
         return
-    entries = train["results"]
-    base = entries[FIT]["windows_per_second"]
     yield from [
         "![Windows per second of each](images/bench-train.png)",
         "",
-        f"{train['model']}, global batches of {train['batch']}. All read the same dataset with the same feed. The two "
-        "workers are two processes that share the cores of this machine and exchange gradients after every step. So "
-        "they show the cost of the exchange, not the gain from a second machine.",
-        "",
+        f"Global batches of {train['batch']}. All read the same dataset with the same feed. The two workers are two "
+        "processes that share the cores of this machine and exchange gradients after every step. So they show the "
+        "cost of the exchange, not the gain from a second machine.",
     ]
-    yield from table(("", "windows/s", "steps/s", "vs fit"), [
-        (f"**{name}**" if name.startswith(OURS) else name, number(entry["windows_per_second"]),
-         number(entry["steps_per_second"]), times(entry["windows_per_second"], base))
-        for name, entry in entries.items()
-    ])  # fmt: skip
+    for found in train["models"]:
+        entries = found["results"]
+        base = entries[FIT]["windows_per_second"]
+        yield from ["", f"{found['model']}:", ""]
+        yield from table(("", "windows/s", "steps/s", "vs fit"), [
+            (f"**{name}**" if name.startswith(OURS) else name, number(entry["windows_per_second"]),
+             number(entry["steps_per_second"]), f"{entry['windows_per_second'] / base:.2f}x")
+            for name, entry in entries.items()
+        ])  # fmt: skip
 
 
 def profile_lines(profile: dict) -> Iterator[str]:

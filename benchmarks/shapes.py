@@ -29,8 +29,11 @@ from measure import CommandFailed, measure
 
 ROOT = Path(__file__).resolve().parent.parent
 BEFORE = "498a9b1"  # before preprocessing was rebuilt for such files
-SIZES = {"tiny": 200_000, "small": 16_000_000, "large": 128_000_000}  # values in all files together
+# Values in all files together. A unit of work holds 16 million: with less, no row group is cut.
+SIZES = {"tiny": 200_000, "small": 64_000_000, "large": 256_000_000}
+GROUPED_FEATURES = 100
 MIXED_FEATURES = 8
+MIXED_PART = 4  # files that mix assets hold a quarter of the values: the tree before reads them once for each asset
 
 
 @dataclass(frozen=True)
@@ -64,11 +67,10 @@ def write(path: Path, rows: int, columns: int, group: int, seed: int) -> None:
 
 
 def in_groups(rows: int) -> Callable[[Path, int], None]:
-    """Four files of 8 columns in row groups of so many rows."""
+    """A file of 100 columns in row groups of so many rows."""
 
     def make(folder: Path, values: int) -> None:
-        for i in range(4):
-            write(folder / f"m{i}.parquet", values // 32, 8, rows, i)
+        write(folder / "m.parquet", values // GROUPED_FEATURES, GROUPED_FEATURES, rows, 0)
 
     return make
 
@@ -87,7 +89,7 @@ def mixed(assets: int) -> Callable[[Path, int], None]:
     """One file with the rows of so many assets in order of time."""
 
     def make(folder: Path, values: int) -> None:
-        rows = values // MIXED_FEATURES
+        rows = values // MIXED_FEATURES // MIXED_PART
         rng = np.random.default_rng(0)
         names = [f"m{i:03d}" for i in range(assets)]
         columns: dict[str, Any] = {
@@ -155,12 +157,14 @@ def run(tree: Path, files: Path, shape: Shape, scratch: Path) -> tuple[float, fl
     return found.seconds, found.peak_rss_mb
 
 
-def compare(values: int, repeats: int, before: str | None, say: Callable[[str], None] = print) -> list[dict]:
-    """Medians of each shape; `seconds` and `peak_rss_mb` by tree: `now`, and `before` where it was run."""
+def compare(
+    values: int, repeats: int, before: str | None, say: Callable[[str], None] = print, family: str | None = None
+) -> list[dict]:
+    """Medians of each shape, or of one family; `seconds` and `peak_rss_mb` by tree: `now`, and `before` if it ran."""
     found = []
     with tempfile.TemporaryDirectory(prefix="beamfeed-shapes-") as folder, checkout(before, Path(folder)) as old:
         trees = {"now": ROOT, **({"before": old} if old else {})}
-        for shape in SHAPES:
+        for shape in (shape for shape in SHAPES if family in (None, shape.family)):
             scratch = Path(folder)
             files = scratch / "fleet"
             shutil.rmtree(files, ignore_errors=True)
@@ -196,6 +200,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--before", help="a commit to run beside this tree")
+    parser.add_argument("--family", choices=sorted({shape.family for shape in SHAPES}), help="these shapes alone")
     parser.add_argument("--out", type=Path, help="a file for the figures, JSON")
     parser.add_argument("--make", nargs=2, metavar=("SHAPE", "FOLDER"), help="only make the files of one shape")
     parser.add_argument("--values", type=int, default=SIZES["small"], help="of the files that --make makes")
@@ -203,7 +208,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.make:
         SHAPES[int(args.make[0])].make(Path(args.make[1]), args.values)
         return
-    found = compare(SIZES[args.size], args.repeats, args.before)
+    found = compare(SIZES[args.size], args.repeats, args.before, family=args.family)
     if args.out:
         args.out.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -32,6 +32,7 @@ SIZES = {
     "small": (1_000_000, 40_000, 500_000),
     "large": (5_000_000, 100_000, 2_500_000),
 }
+RECORDS = (1, 64, 256, None, 1024, 4096)  # rows of a record; None: as it is by default
 START_UP = 1000  # rows of a table that is next to none
 ROWS_OF_A_FILE = 250_000
 FEED = """
@@ -86,7 +87,7 @@ def make_table(folder: Path, rows: int) -> Path:
     return folder
 
 
-def ours(files: Path, output: Path, scratch: Path) -> list[str]:
+def ours(files: Path, output: Path, scratch: Path, rows_per_record: int | None = None) -> list[str]:
     """The command that preprocesses a table."""
     job = {
         "name": "bench",
@@ -94,7 +95,7 @@ def ours(files: Path, output: Path, scratch: Path) -> list[str]:
         "features": {**dict.fromkeys(NUMBERS, "numeric"), **dict.fromkeys(CATEGORIES, "categorical")},
         "label": {"column": LABEL, "classes": [0, 1]},
         "split": {"train": 1, "eval": 0, "test": 0},
-        "output": {"path": str(output)},
+        "output": {"path": str(output), "rows_per_record": rows_per_record},
     }
     path = scratch / "table.yaml"
     path.write_text(yaml.safe_dump(job, sort_keys=False))
@@ -150,6 +151,22 @@ def compare(size: str, scratch: Path) -> dict:
         done = measure(ours(files, outputs["ours"], scratch), str(scratch / "log.txt"))
         found["growth"].append({"rows": base * factor, "seconds": done.seconds, "peak_rss_mb": done.peak_rss_mb})
         say(f"{base * factor:,} rows: {done.seconds:.1f} s, {done.peak_rss_mb:,.0f} MB")
+    found["records"] = compare_records(make_table(scratch / "table", base), scratch)
+    return found
+
+
+def compare_records(files: Path, scratch: Path) -> list[dict]:
+    """What records of so many rows cost to write, and how fast they are fed."""
+    found = []
+    for rows in RECORDS:
+        output = scratch / "records"
+        shutil.rmtree(output, ignore_errors=True)
+        os.sync()
+        seconds = measure(ours(files, output, scratch, rows), str(scratch / "log.txt")).seconds
+        size = sum(path.stat().st_size for path in output.rglob("*.tfrecord"))
+        found.append({"rows": rows, "seconds": seconds, "bytes": size, "fed": fed("ours", output, scratch, 10)})
+        say(f"records of {rows or 'the default number of'} rows: {seconds:.1f} s, {size:,} bytes, "
+            f"fed {found[-1]['fed']:,.0f} rows/s")  # fmt: skip
     return found
 
 

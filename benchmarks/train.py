@@ -9,6 +9,7 @@ of the feed alone would.
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -19,13 +20,25 @@ from pathlib import Path
 import feed_data
 import yaml
 
-FIT, ONE, TWO = "keras.Model.fit", "beamfeed, one worker", "beamfeed, two workers"
-NAMES = (FIT, ONE, TWO)
-MODEL = {"name": "recurrent_autoencoder", "cell": "gru", "units": [32], "latent": 8}
-MODEL_IN_WORDS = "A recurrent autoencoder (GRU of 32 units, 8 latent numbers)"
+HERE = Path(__file__).resolve().parent
+FIT = "keras.Model.fit"
+OURS = {  # the workers, and whether steps are compiled by XLA
+    "beamfeed, one worker": (1, False),
+    "beamfeed, two workers": (2, False),
+    "beamfeed, one worker, xla": (1, True),
+    "beamfeed, two workers, xla": (2, True),
+}
+MODELS = {  # one of long steps, one of short ones
+    "A recurrent autoencoder: GRU of 32 units, 8 latent numbers": {
+        "name": "recurrent_autoencoder", "cell": "gru", "units": [32], "latent": 8
+    },
+    "A dense autoencoder: 256 units, 8 latent numbers, 267,000 weights": {
+        "class": "dense_autoencoder:DenseAutoencoder"
+    },
+}  # fmt: skip
 
 
-def write_job(folder: Path, sizes: feed_data.Sizes, batch: int, epochs: int) -> Path:
+def write_job(folder: Path, sizes: feed_data.Sizes, model: dict[str, object], batch: int, epochs: int) -> Path:
     """A job on the dataset in `folder`."""
     job = {
         "name": "bench",
@@ -33,7 +46,7 @@ def write_job(folder: Path, sizes: feed_data.Sizes, batch: int, epochs: int) -> 
         "windows": {"length": sizes.length, "stride": sizes.stride},
         "output": {"path": str(folder / "data")},
         "train": {
-            "model": MODEL,
+            "model": model,
             "feed": {"batch_size": batch},
             "epochs": epochs,
             "workdir": str(folder / "model"),
@@ -44,11 +57,12 @@ def write_job(folder: Path, sizes: feed_data.Sizes, batch: int, epochs: int) -> 
     return path
 
 
-def train_ours(job: Path, folder: Path, workers: int) -> float:
+def train_ours(job: Path, folder: Path, workers: int, xla: bool) -> float:
     """Windows per second, by the trainer's own metrics."""
     command = [sys.executable, "-m", "beamfeed.launcher.cli", "train", str(job), "--restart"]
-    sets = ["--set", f"launch.train.workers={workers}"]
-    subprocess.run([*command, *sets], check=True, capture_output=True)
+    sets = ["--set", f"launch.train.workers={workers}", "--set", f"train.devices.xla={str(xla).lower()}"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
+    subprocess.run([*command, *sets], check=True, capture_output=True, env=environment)
     lines = (folder / "model" / "metrics.jsonl").read_text().splitlines()
     return statistics.median(json.loads(line)["windows_per_second"] for line in lines[1:])
 
@@ -89,7 +103,7 @@ def turn(name: str, job: Path, folder: Path) -> float:
     if name == FIT:
         command = [sys.executable, __file__, "--fit", str(job)]
         return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
-    return train_ours(job, folder, 1 if name == ONE else 2)
+    return train_ours(job, folder, *OURS[name])
 
 
 def main() -> None:
@@ -105,27 +119,31 @@ def main() -> None:
     if args.fit:
         train_fit(args.fit)
         return
-    found: dict[str, list[float]] = {name: [] for name in NAMES}
     sizes = feed_data.Sizes(args.assets, args.rows)
     with tempfile.TemporaryDirectory(prefix="beamfeed-train-") as name:
         folder = Path(name)
         feed_data.write_segments(str(folder / "data"), sizes)
-        job = write_job(folder, sizes, args.batch, args.epochs)
-        for i in range(args.repeats):
-            for name in NAMES:
-                found[name].append(turn(name, job, folder))
-                print(f"train: {i + 1}/{args.repeats} {name}: {found[name][-1]:,.0f} windows/s", file=sys.stderr)
+        found = [
+            {"model": words, "results": compare(write_job(folder, sizes, model, args.batch, args.epochs), folder, args)}
+            for words, model in MODELS.items()
+        ]
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps({"batch": args.batch, "models": found}, indent=1) + "\n")
+
+
+def compare(job: Path, folder: Path, args: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """The median rates of each, in turn."""
+    found: dict[str, list[float]] = {name: [] for name in (FIT, *OURS)}
+    for i in range(args.repeats):
+        for name in (FIT, *OURS):
+            found[name].append(turn(name, job, folder))
+            print(f"train: {i + 1}/{args.repeats} {name}: {found[name][-1]:,.0f} windows/s", file=sys.stderr)
     medians = {name: statistics.median(rates) for name, rates in found.items()}
     for name, rate in medians.items():
         steps = rate / args.batch
-        print(f"{name:24} {rate:10,.0f} windows/s {steps:8,.0f} steps/s {rate / medians[FIT]:6.2f}x fit")
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        results = {
-            name: {"windows_per_second": rate, "steps_per_second": rate / args.batch} for name, rate in medians.items()
-        }
-        report = {"model": MODEL_IN_WORDS, "batch": args.batch, "results": results}
-        args.json.write_text(json.dumps(report, indent=1) + "\n")
+        print(f"{name:26} {rate:10,.0f} windows/s {steps:8,.0f} steps/s {rate / medians[FIT]:6.2f}x fit")
+    return {name: {"windows_per_second": rate, "steps_per_second": rate / args.batch} for name, rate in medians.items()}
 
 
 if __name__ == "__main__":

@@ -95,15 +95,23 @@ def results(tmp_path):
             "feed": {"ours": 2_600_000.0, "plain": 12_000.0},
             "feed_ratio": 217.4,
             "growth": [{"rows": 500_000, "seconds": 15.5, "peak_rss_mb": 1140.0}],
+            "records": [
+                {"rows": 1, "seconds": 40.0, "bytes": 90e6, "fed": 130_000.0},
+                {"rows": None, "seconds": 15.0, "bytes": 60e6, "fed": 2_600_000.0},
+            ],
         },
         "profile": {"command": "beamfeed profile data", "text": "stage  windows/s\nparse  12", "png": str(png)},
         "train": {
-            "model": "A model",
             "batch": 64,
-            "results": {
-                "keras.Model.fit": {"windows_per_second": 4000.0, "steps_per_second": 62.5},
-                "beamfeed, one worker": {"windows_per_second": 5000.0, "steps_per_second": 78.1},
-            },
+            "models": [
+                {
+                    "model": "A model",
+                    "results": {
+                        "keras.Model.fit": {"windows_per_second": 4000.0, "steps_per_second": 62.5},
+                        "beamfeed, one worker": {"windows_per_second": 5000.0, "steps_per_second": 78.1},
+                    },
+                }
+            ],
         },
     }
 
@@ -114,7 +122,7 @@ def test_tables_hold_figures_and_ratios_to_ours(results):
     assert "| **beamfeed** | 10 | 1.0x | 6.0 | 1.0x | 10 | 900 | 100,000 | 1.1x | 1 |" in text
     assert "| Beam | 82 | 8.2x | 78 | 13x | 82 | 800 | 12,195 | 4.0x | 1 |" in text
     assert "| grain | 25,000 | 0.05x | 1,200 |" in text
-    assert "| **beamfeed, one worker** | 5,000 | 78 | 1.2x |" in text
+    assert "| **beamfeed, one worker** | 5,000 | 78 | 1.25x |" in text
 
 
 def test_it_names_machine_versions_and_command(results):
@@ -165,6 +173,8 @@ def test_rows_of_tables_are_compared_with_the_plain_way(results):
     assert "| **beamfeed** | 160,000 | 14 | 1,171 | 2,600,000 |" in text
     assert "| ratio | 26.6x |  |  | 217x |" in text
     assert "| 500,000 | 16 | 1,140 |" in text
+    assert "| 1 | 40 | 90 | 130,000 | 0.05x |" in text
+    assert "| **default**, about 64 KB | 15 | 60 | 2,600,000 | 1.0x |" in text
 
 
 def test_growth_that_failed_has_no_line(results, tmp_path):
