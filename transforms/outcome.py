@@ -71,7 +71,9 @@ def check_splits(fields: Sequence[Field], splits: Mapping[SplitName, SplitInfo])
       JobFailed
     """
     if not splits["train"].windows:
-        raise JobFailed("the train split has no window; nothing was published")
+        raise JobFailed(
+            "the train split has no window; nothing was published; try a smaller windows.length, or more split.train"
+        )
     check_targets(fields, {name: info.targets for name, info in splits.items()})
 
 

@@ -58,6 +58,7 @@ def parse_as(model: type[AnyJob], text: str, overrides: Sequence[str] = (), name
 
 def _apply(override: str, data: dict[str, Any], places: Places) -> None:
     dotted, equals, value_text = override.partition("=")
+    override = override.replace("\n", "\\n")  # as it is told
     if not equals or not all(dotted.split(".")):
         raise UserError(f"--set {override}: needs key=value, such as windows.stride=4")
     try:

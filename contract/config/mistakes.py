@@ -13,6 +13,7 @@ from beamfeed.contract.errors import near_miss
 Places = Mapping[Key, str]
 TEXTS = ("text", "letters", "small letters")  # how what is allowed begins where that is text
 INCLUDE = "include"  # a key of job files, not of jobs
+MOST = 10  # that are told at once
 SET = "--set "  # how the place of an override begins
 
 
@@ -35,7 +36,8 @@ def describe(error: ValidationError, places: Places, model: type[Section], data:
         by_key.setdefault(_key_of(found, data), []).append(found)
     # Where a key may hold a word or a mapping, a mistake in a mapping is not that it is no word.
     inner = [key for key in by_key if not any(other[: len(key)] == key != other for other in by_key)]
-    return [_describe(key, by_key[key], places, model, data) for key in inner]
+    lines = [_describe(key, by_key[key], places, model, data) for key in inner[:MOST]]
+    return [*lines, *([f"{places[()]}: {len(inner) - MOST:,} more mistakes"] if len(inner) > MOST else [])]
 
 
 def _key_of(error: Any, data: Any) -> Key:

@@ -61,7 +61,7 @@ def key_words_for(annotation: Any) -> str:
 
 def shown(value: Any) -> str:
     """A value as a job file has it, the beginning of a long one."""
-    text = _shown(value, 0)
+    text = _shown(value, 0).replace("\n", "\\n")
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
 
 

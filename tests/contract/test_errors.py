@@ -78,3 +78,16 @@ def test_a_message_is_text_that_every_runner_can_send():
     name = "m\udcff.parquet"  # as Python reads a file name that is not UTF-8
     assert str(UserError(f"{name}: is odd")).encode() == b"m\\udcff.parquet: is odd"
     assert str(JobFailed(f"{name}: is odd")).encode() == b"job failed: m\\udcff.parquet: is odd"
+
+
+def test_what_leads_up_to_a_reason_is_not_the_reason():
+    told = """Graph execution error:
+
+Detected at node dense/MatMul defined at (most recent call last):
+  File "model.py", line 8, in call
+
+In[0] mismatch In[1] shape: 3 vs. 4
+\t [[{{node dense/MatMul}}]] [Op:__inference_step_12]"""
+    assert failure_of(RuntimeError(told)).message == "job failed: RuntimeError: In[0] mismatch In[1] shape: 3 vs. 4"
+    assert failure_of(RuntimeError("why:")).message == "job failed: RuntimeError: why:"
+    assert failure_of(RuntimeError("")).message == "job failed: RuntimeError"

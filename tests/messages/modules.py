@@ -64,7 +64,9 @@ MODULES = {
         code=1,
     ),
     "windows longer than the data": preprocess(
-        ["job failed: ", "has 200 rows, a window needs 100000", "m0.csv", "; log: "], "windows.length=100000", code=1
+        ["job failed: ", "has 200 rows, a window needs 100000 (windows.length)", "m0.csv", "; log: "],
+        "windows.length=100000",
+        code=1,
     ),
     "a file for a folder": preprocess(["output.path", "{folder}/file is a file"], "output.path={folder}/file"),
     "a place that is not written": preprocess(["/proc/x"], "output.path=/proc/x"),

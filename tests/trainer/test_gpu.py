@@ -60,7 +60,8 @@ def train(tmp_path):
         result = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=600)
         assert result.returncode == 0, result.stderr[-3000:]
         used = 0 if visible == NONE else visible.count(",") + 1
-        assert f"1 worker, {used} GPU" in result.stderr if used else "GPU" not in result.stderr  # what TensorFlow found
+        told = {0: "on the CPU", 1: "on the GPU"}.get(used, f"on {used} GPUs")  # what TensorFlow found
+        assert f"train: {told}\n" in result.stderr
         with open(RunLayout(str(tmp_path / name)).metrics) as file:
             return [json.loads(line) for line in file]
 

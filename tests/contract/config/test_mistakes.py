@@ -81,6 +81,8 @@ def message(text: str = TEXT, *overrides: str) -> str:
         ("windows.=3", "needs key=value, such as windows.stride=4"),
         ("windows.length=2026-13-01", "the value '2026-13-01' is not YAML; try it in quotes"),
         ("windows.length.x=3", "length is 30, it holds no keys"),
+        ('prepare.range={a: {b: "x\\ny"}}', "{b: x\\ny} is not allowed, it must be a list of 2 values"),
+        ("name=a\n\nb", "is not allowed, it must be letters"),
         ("name=" + "x y" * 100, "x yx yx ... is not allowed"),
     ],
 )
@@ -90,7 +92,7 @@ def test_a_value_of_another_kind(override, told):
         one for one in message(TEXT, override).splitlines() if "is missing, it must be" not in one or told in one
     )
     assert told in line
-    assert f"--set {override}" in line
+    assert f"--set {override}".replace("\n", "\\n") in line
     assert not [word for word in INNER if word in line.replace(override, "")]
 
 
@@ -102,6 +104,12 @@ def test_a_rule_of_a_section_names_the_file_and_the_override_that_breaks_it():
     assert message(TEXT + "features: {a: numeric}\n") == (
         "job.yaml:14: features: does not go with source.kind: timeseries"
     )
+
+
+def test_many_mistakes_of_one_kind_do_not_fill_the_screen():
+    lines = message(TEXT, f"source.features={list(range(1000))}").splitlines()
+    assert len(lines) == 11
+    assert lines[-1] == "job.yaml:1: 990 more mistakes"
 
 
 @pytest.mark.parametrize(
