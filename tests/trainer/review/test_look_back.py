@@ -126,6 +126,17 @@ def test_of_classes_their_shares_are_what_to_beat(tmp_path):
     assert found["accuracy"] == pytest.approx(here[shares.argmax()])
 
 
+def test_of_numbers_their_mean_is_what_to_beat(tmp_path):
+    written = write_labelled(str(tmp_path / "data"))
+    job = labelled_job(written.output, workdir=str(tmp_path / "run"), task={"name": "regress", "target": "life"})
+    review, _ = review_of(job, written.manifest)
+    mean, here = (written.fields[split]["life"].astype("f8") for split in ("train", "eval"))
+    ((name, found),) = review.splits["eval"].guesses.items()
+    assert name == "the mean"
+    assert found["loss"] == pytest.approx(np.mean((here - mean.mean()) ** 2), rel=1e-4)
+    assert found["mean_absolute_error"] == pytest.approx(np.abs(here - mean.mean()).mean(), rel=1e-4)
+
+
 def test_wide_windows_have_no_pca_and_say_so(series, monkeypatch):
     job, written, _, _ = series
     for name in ("reconstruct", "principal"):
