@@ -9,6 +9,7 @@ from beamfeed.contract.dataset.review import Review, SplitReview
 LEAST_FALL = 0.01  # of the first train loss; less is no fall
 FAR_APART = 2.0  # times the loss of eval that a loss of test is worth a word
 MUCH = 0.5  # of the whole error, made by few assets
+FAR_MEAN = 0.5  # standard deviations that the mean of a column may be away from train's
 TENTH = 10  # one asset of so many is a few
 
 
@@ -23,7 +24,8 @@ def findings(result: TrainResult, review: Review | None, job: str) -> list[str]:
     told = list(_fall(result, job))
     splits = {} if review is None else review.splits
     for split, found in splits.items():
-        told += [line for line in (_beaten(split, found), _few(split, found)) if line is not None]
+        lines = (_beaten(split, found), _few(split, found), _drifted(split, found))
+        told += [line for line in lines if line is not None]
     return told + _apart(splits)
 
 
@@ -62,6 +64,15 @@ def _few(split: str, found: SplitReview) -> str | None:
     who = f"one asset ({found.worst[0].asset})" if few == 1 else f"{few} of the {found.assets:,} assets"
     makes, it = ("makes", "it") if few == 1 else ("make", "they")
     return f"on {split}, {who} {makes} {found.worst_share:.0%} of the error: look at what {it} recorded"
+
+
+def _drifted(split: str, found: SplitReview) -> str | None:
+    far = {name: away for name, away in found.drift.items() if abs(away) > FAR_MEAN}
+    if not far or split == "train":
+        return None
+    name, away = next(iter(far.items()))
+    others = "".join(f", {more} {abs(far[more]):.1f}" for more in list(far)[1:])
+    return f"on {split}, the mean of {name} is {abs(away):.1f} deviations away from train's{others}"
 
 
 def _apart(splits: Mapping[SplitName, SplitReview]) -> list[str]:

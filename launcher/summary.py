@@ -85,7 +85,9 @@ def _facts(job: Job, manifest: Manifest, facts: Facts) -> list[tuple[str, str]]:
         missing = sum(facts.missing.values())
         most, count = next(iter(facts.missing.items()))
         share = f"{missing:,} of {facts.cells:,} cells of training rows ({100 * missing / facts.cells:.2g} %)"
-        rows.append(("missing", f"{share}, {most} {count:,}; prepare.missing.fill: {job.prepare.missing.fill}"))
+        in_rows = manifest.windows.length > 1  # what is filled row after row; others say it for each feature
+        filled = f"; prepare.missing.fill: {job.prepare.missing.fill}" if in_rows else ""
+        rows.append(("missing", f"{share}, {most} {count:,}{filled}"))
     return rows
 
 

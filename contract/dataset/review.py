@@ -32,6 +32,11 @@ class SplitReview(_Strict):
     skipped: list[str] = Field(default=[], description="What was not tried, and why, a line each.")
     assets: int = Field(default=0, description="Assets whose windows were looked at; 0 where records name none.")
     worst: list[AssetError] = Field(default=[], description="Those with the highest mean loss; at most ten.")
+    drift: dict[str, float] = Field(
+        default={},
+        description="By column of the inputs, how far its mean is away from train's, in train's standard deviations; "
+        "the ten farthest.",
+    )
     worst_share: float | None = Field(
         default=None,
         description="The part of the whole loss that the worst tenth of the assets, or the worst one, makes.",

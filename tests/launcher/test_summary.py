@@ -165,6 +165,12 @@ def test_a_good_run_has_no_notes():
         ({"last_loss": 0.75}, {}, "beamfeed train my.yaml --find-lr"),
         ({}, {"eval": {"worst_share": 0.8}}, "on eval, one asset (pump-0) makes 80% of the error"),
         ({}, {"test": {"worst_share": 0.5, "assets": 100}}, "on test, 10 of the 100 assets make 50% of the error"),
+        ({}, {"test": {"drift": {"a": -1.25}}}, "on test, the mean of a is 1.2 deviations away from train's"),
+        (
+            {},
+            {"eval": {"drift": {"a": 9.0, "b": 0.6, "c": 0.1}}},
+            "the mean of a is 9.0 deviations away from train's, b 0.6",
+        ),
         ({}, {"eval": {}, "test": {"model": {"loss": 0.5}}}, "the loss on test is 4.0 times that on eval (its worst"),
         ({}, {"eval": {"model": {"loss": 1.0}}}, "on eval, training does not beat what costs nothing"),
     ],

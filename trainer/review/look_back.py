@@ -21,7 +21,8 @@ from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import AssetError, Review, SplitReview, write_review
 from beamfeed.trainer.models import find_parts
 from beamfeed.trainer.review.assets import WORST, assets_csv, errors_by_asset, worst_share
-from beamfeed.trainer.review.reading import Keys, numbers_of, read_windows, some_of
+from beamfeed.trainer.review.columns import Columns, drift
+from beamfeed.trainer.review.reading import Fields, Keys, numbers_of, read_windows, some_of
 from beamfeed.trainer.review.report import Chosen, draw_report
 from beamfeed.trainer.review.scores import Guessed, Scorer, Scores
 from beamfeed.trainer.tasks.objective import Objective
@@ -62,12 +63,20 @@ def look_back(
     batch = max(1, min(BATCH, job.train.feed.batch_size // result.workers))
     most = most_windows(job, objective, result)
 
-    def targets(name: str) -> Iterator[np.ndarray]:
+    def train_windows() -> Iterator[Fields]:
         for fields, present in read_windows(job, manifest, "train", objective.fields(), batch, min(FITTED, most)):
-            yield objective.tasks[name].wanted(some_of(fields, numbers_of(present))).numpy()
+            yield some_of(fields, numbers_of(present))
 
+    def targets(name: str) -> Iterator[np.ndarray]:
+        for fields in train_windows():
+            train.add(fields)
+            yield objective.tasks[name].wanted(fields).numpy()
+
+    train = Columns(manifest)
     guesses, skipped = make_guesses(objective, targets, latent_size(model, objective))
-    scorer = Scorer(model, objective, guesses, keys)
+    for some in train_windows() if train.is_empty else ():
+        train.add(some)
+    scorer = Scorer(model, objective, guesses, keys, manifest)
     shown: SplitName = "eval" if windows_in(manifest, "eval") else "train"
     scores = {
         split: scorer(read_windows(job, manifest, split, fields, batch, most), keeps=split == shown)
@@ -78,7 +87,7 @@ def look_back(
         split: errors_by_asset(one.losses, one.assets) for split, one in scores.items() if keys.asset
     }
     splits = {
-        split: describe(one, windows_in(manifest, split), skipped, errors.get(split, []))
+        split: describe(one, windows_in(manifest, split), skipped, errors.get(split, []), train)
         for split, one in scores.items()
     }
     write_review(names.workdir, Review(fingerprint=result.fingerprint, splits=splits))
@@ -124,8 +133,8 @@ def make_guesses(objective: Objective, targets: Any, latent: int | None) -> tupl
     return {told: {name: function for name, (_, function) in simplest.items()}}, skipped
 
 
-def describe(scores: Scores, of: int, skipped: list[str], errors: list[AssetError]) -> SplitReview:
-    """What was found on a split that has `of` windows."""
+def describe(scores: Scores, of: int, skipped: list[str], errors: list[AssetError], train: Columns) -> SplitReview:
+    """What was found on a split that has `of` windows; `train` are the columns of training windows."""
     return SplitReview(
         windows=len(scores.losses),
         of=of,
@@ -134,6 +143,7 @@ def describe(scores: Scores, of: int, skipped: list[str], errors: list[AssetErro
         skipped=skipped,
         assets=len(errors),
         worst=errors[:WORST],
+        drift=drift(train, scores.means),
         worst_share=worst_share(errors),
     )
 

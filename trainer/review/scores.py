@@ -8,7 +8,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.review import Measured
+from beamfeed.trainer.review.columns import Columns
 from beamfeed.trainer.review.reading import Fields, Keys, numbers_of, some_of
 from beamfeed.trainer.tasks.base import Guess, Sample
 from beamfeed.trainer.tasks.objective import LOSS, Examples, Objective
@@ -27,6 +29,7 @@ class Scores:
       guesses: the same of each guess.
       outputs: what the model makes of all of them, of outputs whose windows are not shown one by one.
       kept: the windows themselves, where some output shows them.
+      means: of the columns of the inputs.
     """
 
     losses: np.ndarray
@@ -35,6 +38,7 @@ class Scores:
     guesses: dict[str, Measured]
     outputs: dict[str, Sample]
     kept: list[Fields]
+    means: dict[str, float]
 
 
 class Scorer:
@@ -47,33 +51,36 @@ class Scorer:
       objective: what was learned.
       guesses: what costs nothing.
       keys: of the dataset.
+      manifest: of the same.
     """
 
-    def __init__(self, model: keras.Model, objective: Objective, guesses: Guessed, keys: Keys):
+    def __init__(self, model: keras.Model, objective: Objective, guesses: Guessed, keys: Keys, manifest: Manifest):
         self._model, self._objective, self._guesses, self._keys = model, objective, guesses, keys
+        self._manifest = manifest
         self._drawn = [name for name, task in objective.tasks.items() if not task.shows_windows]
         self._measure = tf.function(self._of_batch, reduce_retracing=True)
 
     def __call__(self, batches: Iterable[tuple[Fields, tf.Tensor]], keeps: bool) -> Scores:
         """Scores batches as `read_windows` gives them, at least one; `keeps` the windows that may be shown."""
-        losses, assets, kept = [], [], []
+        losses, assets, kept, columns = [], [], [], Columns(self._manifest)
         pairs: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in self._drawn}
         total = {name: self._objective.zero() for name in ("", *self._guesses)}
         for fields, present in batches:
             loss, found, drawn = self._measure(
                 {name: values for name, values in fields.items() if name not in self._keys.names}, present
             )
-            there = numbers_of(present)
+            real = some_of(fields, numbers_of(present))
+            columns.add(real)
             losses.append(loss.numpy().astype(np.float64))
-            assets.append(self._keys.assets(some_of(fields, there)))
+            assets.append(self._keys.assets(real))
             for name, sums in found.items():
                 total[name] = {key: total[name][key] + value.numpy().astype(np.float64) for key, value in sums.items()}
             for name, (wanted, output) in drawn.items():
                 pairs[name].append((wanted.numpy(), output.numpy()))
             if keeps and len(self._drawn) < len(self._objective.tasks):
-                kept.append(some_of(fields, there))
+                kept.append(real)
+        names = self._keys.columns
         measured = {name: self._objective.values(sums, sum(map(len, losses))) for name, sums in total.items()}
-        columns = self._keys.columns
         return Scores(
             np.concatenate(losses),
             np.concatenate(assets),
@@ -81,11 +88,12 @@ class Scorer:
             measured,
             {
                 name: Sample(
-                    np.concatenate([wanted for wanted, _ in some]), np.concatenate([one for _, one in some]), columns
+                    np.concatenate([wanted for wanted, _ in some]), np.concatenate([one for _, one in some]), names
                 )
                 for name, some in pairs.items()
             },
             kept,
+            columns.means(),
         )
 
     def outputs(self, fields: Fields) -> dict[str, Sample]:

@@ -54,7 +54,8 @@ def draw_spread(manifest: Manifest, split: str, records: Sequence[Values]) -> by
     rows = max(1, -(-len(shown) // 4))
     figure = figures.figure(11, 2.2 * rows + 0.6)
     hidden = f" ({len(shown)} of {len(found)} columns)" if len(found) > len(shown) else ""
-    figure.suptitle(f"{manifest.name}, {split}, {len(records):,} records{hidden}", fontsize="medium")
+    rows_seen = max((one.values for one in found), default=0)
+    figure.suptitle(f"{manifest.name}, {split}, {rows_seen:,} rows{hidden}", fontsize="medium")
     places = figure.subplots(rows, 4, squeeze=False).ravel()
     for axes in places[len(shown) :]:
         axes.set_axis_off()

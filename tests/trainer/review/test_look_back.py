@@ -85,6 +85,17 @@ def test_each_asset_has_its_error(series):
     assert told.worst_share == pytest.approx(max(sums) / sum(sums), rel=1e-4)
 
 
+def test_columns_that_differ_from_train_are_told(series):
+    _, written, review, _ = series
+    train = written.windows["train"].reshape(-1, 3).astype("f8")
+    for split in ("eval", "test"):
+        means = written.windows[split].reshape(-1, 3).astype("f8").mean(axis=0)
+        away = (means - train.mean(axis=0)) / train.std(axis=0)
+        found = review.splits[split].drift
+        assert found == pytest.approx({f"sensor_{i}": away[i] for i in range(3)}, rel=1e-5)
+        assert list(found) == sorted(found, key=lambda name: -abs(found[name]))
+
+
 def test_of_many_windows_some_from_all_over_are_looked_at(helpers, tmp_path, monkeypatch):
     segments = {"train": helpers.segments_of([40] * 4, 2), "eval": helpers.segments_of([8] * 90, 2)}
     written = helpers.write_dataset(str(tmp_path / "data"), segments, length=8, stride=4, block_bytes=1)
@@ -113,6 +124,17 @@ def test_of_classes_their_shares_are_what_to_beat(tmp_path):
     here = counts["eval"] / counts["eval"].sum()
     assert found["loss"] == pytest.approx(-(here * np.log(shares)).sum(), rel=1e-5)
     assert found["accuracy"] == pytest.approx(here[shares.argmax()])
+
+
+def test_of_numbers_their_mean_is_what_to_beat(tmp_path):
+    written = write_labelled(str(tmp_path / "data"))
+    job = labelled_job(written.output, workdir=str(tmp_path / "run"), task={"name": "regress", "target": "life"})
+    review, _ = review_of(job, written.manifest)
+    mean, here = (written.fields[split]["life"].astype("f8") for split in ("train", "eval"))
+    ((name, found),) = review.splits["eval"].guesses.items()
+    assert name == "the mean"
+    assert found["loss"] == pytest.approx(np.mean((here - mean.mean()) ** 2), rel=1e-4)
+    assert found["mean_absolute_error"] == pytest.approx(np.abs(here - mean.mean()).mean(), rel=1e-4)
 
 
 def test_wide_windows_have_no_pca_and_say_so(series, monkeypatch):
