@@ -2,8 +2,8 @@
 
     python tests/docs/run_page.py docs/tutorial.md    # writes it anew
 
-A block that begins with ```console holds commands, each after `$ `, and below it what it prints to stdout. A file that a
-block is headed by, as in ```yaml title="job.yaml"```, is what a command has written.
+A block that begins with ```console holds commands, each after `$ `, and below it what it prints to stdout. A file that
+a block is headed by, as in ```yaml title="job.yaml"```, is what a command has written.
 """
 
 import os
