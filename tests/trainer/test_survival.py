@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -286,7 +287,7 @@ def test_sigterm_to_one_of_two_saves_and_asks_for_a_restart(job_file, start):
     for process in group:
         code, errors = end(process, 60)
         assert code == PREEMPTED, errors
-        assert "asked to stop" in errors
+        assert re.search(r"^train: stopped at step \d+, saved. The same command continues.$", errors, re.MULTILINE)
     assert 100 <= last_step(stopped) < 8 * 93
     finish(start(stopped, 2))
     assert_same_bits(whole, stopped)
