@@ -13,7 +13,7 @@ class Parser(argparse.ArgumentParser):
 
     Args:
       example: a command line, for the end of the help.
-      before: what each message begins with, such as `beamfeed: `.
+      before: what each message begins with, such as the name of the program.
       options: of `argparse.ArgumentParser`.
     """
 

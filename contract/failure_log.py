@@ -107,7 +107,7 @@ def complain(error: Exception, log: FailureLog, before: str = "") -> int:
     Args:
       error: what ended it.
       log: what was said until then.
-      before: what each line begins with, such as `beamfeed: `.
+      before: what each line begins with, such as the name of the program.
     """
     found = failure_of(error)
     if found.code == USER_MISTAKE:
