@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from sampling import sample
 from series import read_file
 
 from beamfeed.contract.config.load import parse_job
@@ -19,6 +20,19 @@ from beamfeed.transforms.suggest.job_file import suggest
 
 HERE = Path(__file__).parent
 ODD = HERE.parent / "sources" / "readers" / "odd"
+ODD_KEPT = [
+    ODD / name
+    for name in (
+        "german.csv",
+        "latin_footer.txt",
+        "lines.jsonl",
+        "nulls.csv",
+        "old_mac.csv",
+        "unicode_text.txt",
+        "units.csv",
+        "us.csv",
+    )
+]
 START = np.datetime64("2024-01-01T00:00:00", "ms")
 
 
@@ -348,7 +362,7 @@ def test_a_small_fleet_is_preprocessed_as_it_is(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sorted(ODD.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sample(sorted(ODD.iterdir()), kept=ODD_KEPT), ids=lambda path: path.name)
 def test_odd_files_are_preprocessed_as_they_are(folder, path):
     text = suggest(str(path)).text
     table = parse_job(text).source.kind == "table"
