@@ -34,7 +34,8 @@ class Variables:
         """The text of a file with a mark for each `${...}`, in which YAML sees no braces."""
 
         def keep(found: re.Match[str]) -> str:
-            if found[1] is None:
+            # From a name in quotes to a brace in a comment there may be no variable.
+            if found[1] is None or (not _NAMED.fullmatch(found[1]) and set(found[1]) & set("'\"#")):
                 return found[0]
             self._kept.append(found[1])
             return f"{_OPEN}{len(self._kept) - 1}{_CLOSE}"

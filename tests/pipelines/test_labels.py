@@ -360,7 +360,7 @@ BAD = {
     ),
     "too short for the horizon": (
         {"column": "y", "at": "horizon", "horizon": 30}, lambda: make_table(37, y=np.arange(37.0)), "file",
-        "has 37 rows, a window and its label at horizon 30 need 38",
+        "has 37 rows, a window and its label at horizon 30 need 38 (windows.length)",
     ),
 }  # fmt: skip
 

@@ -452,7 +452,7 @@ def test_any_precision_will_do(module, make, precision):
         ("{class: 'm:C', latent: 3}", r"train.model: unknown key latent beside 'class' \(allowed: class, args\)"),
         ("{class: m.C}", "train.model.class: 'm.C' must be module:Class, such as"),
         ("{class: 'm-n:C'}", "train.model.class: 'm-n:C' must be module:Class, such as"),
-        ("{class: 'm:C', args: 3}", "train.model.args: 3 is not allowed"),
+        ("{class: 'm:C', args: 3}", "train.model.args: needs a mapping, such as {name: value}, not 3"),
         ("{class: 'm:C', args: {length: 3}}", "train.model.args: length: the dataset says this"),
         ("{class: 'm:C', args: {outputs: 3}}", "train.model.args: outputs: the dataset says this"),
         ("{name: recurrent_autoencoder, unit: [3]}", "train.model.unit: unknown key; did you mean 'units'"),
