@@ -84,7 +84,7 @@ def test_it_trains_once_then_more_then_anew(job_file, job, capsys, tmp_path):
     assert main([*other, "--restart"]) == 0
     with open(names.run) as file:
         assert json.load(file)["train"]["seed"] == 8
-    assert len(os.listdir(names.tensorboard)) == 1
+    assert len(os.listdir(names.tensorboard)) == 2  # of the training, and of its report: those before are gone
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_a_classifier_learns_and_its_numbers_are_those_of_the_export(data, job, 
         likelihood = tf.nn.softmax(logits).numpy()[np.arange(len(logits)), fields["fault"]]
         assert -np.log(likelihood).mean() == pytest.approx(loss, rel=1e-5)
         assert (logits.argmax(1) == fields["fault"]).mean() == pytest.approx(accuracy, rel=1e-6)
-    assert pictures(made) == {"confusion_matrix"}
+    assert pictures(made) == {"confusion_matrix", "report"}
     assert "  eval accuracy 0." in capsys.readouterr().err
 
 
@@ -133,7 +133,7 @@ def test_a_regression_begins_and_ends_in_the_units_of_the_target(data, job):
     fields = data.fields["test"]
     found = exported(made).predict(fields["values"], verbose=0)[:, 0]
     assert np.abs(found - fields["life"]).mean() == pytest.approx(result.test_metrics["mean_absolute_error"], rel=1e-5)
-    assert pictures(made) == {"predictions"}
+    assert pictures(made) == {"predictions", "report"}
 
 
 class Stopping(Watchdog):
