@@ -82,5 +82,7 @@ def _apart(splits: Mapping[SplitName, SplitReview]) -> list[str]:
     if near is None or far is None or not 0 < FAR_APART * near < far:
         return []
     worst = splits["test"].worst
-    where = f" (its worst asset is {worst[0].asset}, {worst[0].loss:.5g})" if worst else ""
+    where = (
+        f" (its worst asset is {worst[0].asset}, {worst[0].loss:.5g})" if worst and worst[0].loss is not None else ""
+    )
     return [f"the loss on test is {far / near:.1f} times that on eval{where}: are the splits alike?"]

@@ -90,8 +90,10 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
     if job.train is not None:
         with problems.told():
             check_place(job.train.workdir, "train.workdir")
-    if manifest is not None and job.train is not None and not found.problems:
-        warnings += _training(job, manifest, problems)
+    if manifest is not None and job.train is not None and not (exact and found.problems):
+        of_training = Problems()
+        warnings += _training(job, manifest, of_training)
+        (problems.lines if exact else warnings).extend(of_training.lines)
     return Checked(job, files, read, source.remarks, found, manifest, complete, problems.lines, warnings)
 
 
@@ -105,6 +107,11 @@ def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
         fitted = fit_batch(job, manifest)
         assert fitted.train is not None
         check_split(manifest, "train", fitted.train.feed.batch_size, whole=True)
+        batch, workers = fitted.train.feed.batch_size, job.launch.train.workers
+        if batch < workers:
+            raise UserError(
+                f"launch.train.workers: {workers} workers cannot share a batch of {batch}; set it to {batch} or less"
+            )
         if fitted is not job:
             warnings.append(f"smoke test: {tell_batch(fitted, job)}")
         if _holds_another(fitted.train, manifest.fingerprint):

@@ -18,8 +18,8 @@ class AssetError(_Strict):
 
     asset: str
     windows: int
-    loss: float = Field(description="Mean over its windows.")
-    worst: float = Field(description="That of its worst window.")
+    loss: float | None = Field(description="Mean over its windows; None where it is no number.")
+    worst: float | None = Field(description="That of its worst window.")
 
 
 class SplitReview(_Strict):

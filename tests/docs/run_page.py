@@ -64,6 +64,7 @@ def written(text: str, folder: Path) -> str:
 def steady(text: str) -> str:
     """The text without what hangs on the machine: seconds, sizes in memory, losses, and when training stops."""
     text = re.sub(r"(?m)^(epochs|steps|go on) .*$", r"\1", text)
+    text = re.sub(r"[0-9a-f]{64}", "#", text)  # of the times of the files
     text = re.sub(r"epoch \d+\b|\d+ epochs, ", "epoch #", text)
     text = re.sub(r"\d+\.\d+(e-?\d+)?", "#", text)
     text = re.sub(r"[\d,]+ (s|GB)\b", r"# \1", text)

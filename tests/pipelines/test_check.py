@@ -162,6 +162,14 @@ def test_the_batch_of_a_smoke_test_is_told_and_no_problem(fleet, capsys):
     assert "a batch is of 27 windows, not of 5,000" in capsys.readouterr().out
 
 
+def test_a_batch_that_workers_cannot_share_is_told(fleet, capsys):
+    for i in range(4):
+        fleet.write(f"fine{i}.parquet", make_table(60, seed=i))
+    sets = ["train.feed.batch_size=3", "launch.train.workers=4"]
+    assert check.main(["--job", str(fleet.write_job()), *(part for one in sets for part in ("--set", one))]) == 2
+    assert "launch.train.workers: 4 workers cannot share a batch of 3; set it to 3 or less" in capsys.readouterr().err
+
+
 def test_json_is_one_object_with_the_same_figures(fleet, capsys):
     for i in range(8):
         fleet.write(f"fine{i}.parquet", make_table(60, seed=i, other=np.arange(60)))

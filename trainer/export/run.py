@@ -1,5 +1,7 @@
 """Writes what a training run leaves behind: the Keras model, a SavedModel, the review, and the result last."""
 
+import keras
+
 from beamfeed.contract.config.columns import resolve_ranges
 from beamfeed.contract.config.features import key_columns
 from beamfeed.contract.config.job import TrainingJob
@@ -9,6 +11,7 @@ from beamfeed.contract.dataset.fingerprint import run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result, write_result
+from beamfeed.contract.verbosity import note
 from beamfeed.trainer import models
 from beamfeed.trainer.export.saved_model import save_serving
 from beamfeed.trainer.loop.train import Outcome
@@ -38,13 +41,22 @@ def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
     ranges = resolve_ranges(job.prepare.range, manifest.features)
     unused = key_columns(job.features)
     save_serving(model, objective, manifest, transform, job.prepare.missing, names.saved_model, ranges, unused)
+    try:
+        review(job, manifest, objective, model, outcome)
+    except Exception as error:  # the model is exported: a week's training is worth more than its review
+        told = (str(error).splitlines() or [""])[0]
+        note(f"train: the model is exported, but its review could not be written: {type(error).__name__}: {told}")
+    write_result(job.train.workdir, outcome.result)
+
+
+def review(job: TrainingJob, manifest: Manifest, objective: Objective, model: keras.Model, outcome: Outcome) -> None:
+    """Writes how good the model is, and shows its report where the metrics went."""
     floor = find_floor(job.train, manifest)
     png = look_back(job, manifest, objective, model, outcome.result, outcome.epochs, floor)
     for name in job.train.writers:
-        writer = WRITERS[name](names, job, outcome.result.steps)
+        writer = WRITERS[name](RunLayout(job.train.workdir), job, outcome.result.steps)
         writer.pictures(outcome.result.steps, {"report": png})
         writer.close(finished=True)
-    write_result(job.train.workdir, outcome.result)
 
 
 def find_floor(train: Train, manifest: Manifest) -> TrainResult | None:

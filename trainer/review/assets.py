@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -24,10 +25,15 @@ def errors_by_asset(losses: np.ndarray, assets: np.ndarray) -> list[AssetError]:
     worst = np.full(len(names), -np.inf)
     np.maximum.at(worst, of, losses)
     found = [
-        AssetError(asset=name, windows=int(count), loss=float(total / count), worst=float(most))
+        AssetError(asset=name, windows=int(count), loss=finite(total / count), worst=finite(most))
         for name, count, total, most in zip(names, windows, sums, worst, strict=True)
     ]
-    return sorted(found, key=lambda one: (-one.loss, one.asset))
+    return sorted(found, key=lambda one: (-math.inf if one.loss is None else -one.loss, one.asset))
+
+
+def finite(value: float) -> float | None:
+    """The number; None where it is none, as JSON knows neither infinity nor NaN."""
+    return float(value) if math.isfinite(value) else None
 
 
 def worst_share(errors: list[AssetError]) -> float | None:
@@ -35,8 +41,8 @@ def worst_share(errors: list[AssetError]) -> float | None:
 
     None where that says nothing: of fewer than three assets, or of losses that are not all above 0.
     """
-    sums = [one.loss * one.windows for one in errors]
-    if len(errors) < 3 or min(sums) < 0 or sum(sums) <= 0:
+    sums = [one.loss * one.windows for one in errors if one.loss is not None]
+    if len(sums) < max(3, len(errors)) or min(sums) < 0 or sum(sums) <= 0:
         return None
     return sum(sorted(sums, reverse=True)[: max(1, len(errors) // TENTH)]) / sum(sums)
 
@@ -47,5 +53,9 @@ def assets_csv(found: Mapping[str, list[AssetError]]) -> str:
     table = csv.writer(text, lineterminator="\n")
     table.writerow(("split", "asset", "windows", "loss", "worst"))
     for split, errors in found.items():
-        table.writerows((split, one.asset, one.windows, f"{one.loss:.8g}", f"{one.worst:.8g}") for one in errors)
+        table.writerows((split, one.asset, one.windows, _text(one.loss), _text(one.worst)) for one in errors)
     return text.getvalue()
+
+
+def _text(loss: float | None) -> str:
+    return "" if loss is None else f"{loss:.8g}"

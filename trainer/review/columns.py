@@ -1,5 +1,6 @@
 """Means and deviations of the columns of inputs, so that splits that differ can be told."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -62,6 +63,6 @@ def drift(train: Columns, means: Mapping[str, float]) -> dict[str, float]:
     away = {
         name: (mean - before[name]) / deviations[name]
         for name, mean in means.items()
-        if deviations.get(name, 0.0) > 1e-6 * max(1.0, abs(before[name]))
+        if deviations.get(name, 0.0) > 1e-6 * max(1.0, abs(before[name])) and math.isfinite(mean)
     }
     return dict(sorted(away.items(), key=lambda one: -abs(one[1]))[:TOLD])

@@ -157,10 +157,16 @@ def draw_curve(
 
 def draw_losses(axes: Any, scores: Scores, label: str) -> None:
     """How many windows have which loss, with the means of the model and of the best guess."""
-    losses = scores.losses
+    losses = scores.losses[np.isfinite(scores.losses)]
+    if not len(losses):
+        axes.set(xlabel=f"{label} of a window: none is a number", ylabel="windows")
+        return
     lowest, highest = float(losses.min()), float(losses.max())
     wide = lowest > 0 and highest > WIDE * lowest
-    edges = np.geomspace(lowest, highest, 41) if wide else 40
+    edges = np.geomspace(lowest, highest, 41) if wide else np.linspace(lowest, highest, 41)
+    if not (np.diff(edges) > 0).all():  # all are nearly the same
+        around = max(abs(highest) / 100, 1e-9)
+        edges = np.array([lowest - around, highest + around])
     axes.hist(losses, edges, color="0.75", edgecolor="0.4")
     axes.axvline(losses.mean(), color="black", label=f"mean {losses.mean():.3g}")
     axes.axvline(np.median(losses), color="black", linestyle=":", label=f"median {np.median(losses):.3g}")
@@ -177,7 +183,7 @@ def draw_losses(axes: Any, scores: Scores, label: str) -> None:
 
 def draw_assets(axes: Any, errors: Sequence[AssetError]) -> None:
     """The mean loss of the worst assets."""
-    shown = errors[:BARS]
+    shown = [one for one in errors if one.loss is not None][:BARS]
     names = [one.asset if len(one.asset) <= LETTERS else f"...{one.asset[3 - LETTERS :]}" for one in shown]
     places = range(len(shown))
     axes.barh(places, [one.loss for one in shown], color="0.75", edgecolor="0.4", height=0.7)

@@ -76,7 +76,10 @@ def describe(name: str, values: np.ndarray, time: Any = None) -> ColumnStatistic
         return ColumnStatistics(name, 0)
     low, high = values.min(), values.max()
     exact = values.astype(np.float64)
-    counts, _ = np.histogram(exact, BINS, (float(low), float(high)) if high > low else (float(low) - 1, float(low) + 1))
+    # From the lowest on: float64 has no room for nanoseconds since 1970. The difference of int64 may need an unsigned.
+    above = (values - low).view(np.uint64).astype(np.float64) if values.dtype == np.int64 else exact - float(low)
+    span = float(above.max())
+    counts, _ = np.histogram(above, BINS, (0.0, span) if span > 0 else (-1.0, 1.0))
     mean, std = (None, None) if time else (float(exact.mean()), float(exact.std()))
     return ColumnStatistics(name, len(values), mean, std, low.item(), high.item(), counts.tolist(), time=time)
 

@@ -22,7 +22,7 @@ from beamfeed.contract.config.load import load_as
 from beamfeed.contract.config.prepare import Missing
 from beamfeed.contract.config.task import Reconstruct
 from beamfeed.contract.dataset.layout import RunLayout
-from beamfeed.contract.dataset.result import TrainResult
+from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.trainer import models
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.export.saved_model import save_serving
@@ -398,3 +398,17 @@ def test_rows_and_windows_of_raw_values_are_classified_and_regressed(labelled, t
                 assert one[name].tolist() == value.tolist()
             else:
                 np.testing.assert_allclose(one[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_a_review_that_fails_does_not_undo_a_training_run(served, monkeypatch, capsys):
+    def fails(*_):
+        raise ValueError("of a picture")
+
+    names = RunLayout(served.job.train.workdir)
+    weights = keras.saving.load_model(names.model).get_weights()
+    result = read_result(names.workdir)
+    os.remove(names.complete)
+    monkeypatch.setattr("beamfeed.trainer.export.run.look_back", fails)
+    export_run(served.job, served.fleet.manifest, Outcome(result, weights, []))
+    assert read_result(names.workdir) == result
+    assert "its review could not be written: ValueError: of a picture" in capsys.readouterr().err

@@ -1,10 +1,13 @@
 """The report's panels and what they are drawn of."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.trainer import figures
-from beamfeed.trainer.review.report import best_step, draw_curve, in_rows
+from beamfeed.trainer.review.report import best_step, draw_curve, draw_losses, in_rows
 
 RESULT = TrainResult(
     fingerprint="f", epochs=3, steps=30, stale=1, stopped_early=False, first_loss=1.0, last_loss=0.5, best=0.25,
@@ -34,3 +37,12 @@ def test_without_an_eval_split_the_best_epoch_is_that_of_the_train_loss():
     epochs = [{**line, "eval_loss": None} for line in EPOCHS]
     assert best_step(epochs, RESULT) == 20
     assert best_step(epochs, RESULT.model_copy(update={"best": 0.125})) is None
+
+
+@pytest.mark.parametrize(
+    ("losses", "windows"), [([1e18, 1e18], 2), ([1e18], 1), ([np.inf, 1.0, 2.0], 2), ([0.0, 0.0], 2), ([np.nan], 0)]
+)
+def test_losses_of_any_size_are_drawn(losses, windows):
+    axes = figures.figure(4, 4).subplots()
+    draw_losses(axes, SimpleNamespace(losses=np.array(losses), guesses={}), "loss")
+    assert sum(bar.get_height() for bar in axes.patches) == windows
