@@ -15,6 +15,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.errors import USER_MISTAKE, UserError, failure_of
 from beamfeed.contract.events import tell_event
+from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.pipelines.check_text import to_json, to_text
 from beamfeed.pipelines.job_check import check_job
 
@@ -59,10 +60,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         job = load_job(arguments.job, arguments.set)
         spare_pandas(job)
         checked = check_job(job, full=arguments.full)
-    except Exception as error:
-        if not isinstance(error, UserError | OSError):
-            raise
+    except (UserError, OSError) as error:
         return _complain(failure_of(error).message.splitlines(), arguments.json)
+    except Exception as error:
+        return complain(error, FailureLog(), "beamfeed: ")
     if arguments.json:
         tell_event("check", **to_json(checked))
     else:

@@ -10,8 +10,9 @@ import sys
 from collections.abc import Sequence
 
 from beamfeed.contract import storage, streams
-from beamfeed.contract.errors import JobFailed, UserError, failure_of
+from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
+from beamfeed.contract.failure_log import FailureLog, complain
 
 NAME = "job.yaml"  # what a job file is called that is printed
 
@@ -27,10 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         run(args.folder, args.out, force=args.force, quiet=args.quiet, as_json=args.json)
-    except (UserError, JobFailed, OSError) as error:
-        failure = failure_of(error)
-        print(f"beamfeed: {failure.message}", file=sys.stderr)
-        return failure.code
+    except Exception as error:
+        return complain(error, FailureLog(), "beamfeed: ")
     return 0
 
 

@@ -96,7 +96,7 @@ def _parse(text: str, name: str, job_dir: str, chain: tuple[str, ...], keys: Seq
     if INCLUDE not in data:
         return Document(data, places)
     included = data.pop(INCLUDE)
-    where = places.pop((INCLUDE,))
+    where = places.pop((INCLUDE,), places[()])  # a merge key of YAML brings it without a place
     base = Document({}, {})
     for place, path in enumerate(_paths(included, where)):
         here = places.pop((INCLUDE, place), where)

@@ -68,6 +68,8 @@ def _describe(key: Key, errors: Sequence[Any], places: Places, model: type[Secti
         if new := section.renamed.get(str(key[-1])):
             return f"{where}: is now called {dotted((*key[:-1], new))}"
         allowed = [field.alias or name for name, field in section.model_fields.items()]
+        if key == (INCLUDE,):
+            return f"{where}: belongs into a job file, at its top"
         allowed += [INCLUDE] if len(key) == 1 else []
         return f"{where}: unknown key{near_miss(key[-1], allowed)} (allowed: {', '.join(allowed)})"
     if kind == "invalid_key":

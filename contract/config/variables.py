@@ -12,7 +12,9 @@ _FOUND = re.compile(r"\$\$|\$\{([^{}\n]*)\}")
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _OPEN, _CLOSE = "\ue000", "\ue001"  # of private use: no text has them
 _KEPT = re.compile(rf"\$\$|{_OPEN}(\d+){_CLOSE}")
-_SECRET = re.compile(r"(?i)secret|token|passw|pwd|credential|private|api_?key|(^|_)(auth|key)(_|$)")
+_OPENED = re.compile(r"(?<!\$)(?:\$\$)*\$\{")  # what was taken for no variable
+_SECRET = re.compile(r"(?i)secret|passw|credential|private|api_?key|(^|_)(auth|key|token)(_|$)|_pwd$")
+_SHORTEST = 6  # letters of a secret: shorter ones are parts of words
 
 
 class Variables:
@@ -48,7 +50,7 @@ class Variables:
 
     def holds(self, text: str) -> bool:
         """Whether there is something to fill in."""
-        return _KEPT.search(text) is not None
+        return _KEPT.search(text) is not None or _OPENED.search(text) is not None
 
     def fill(self, text: str) -> str:
         """A value of a protected text, filled in.
@@ -56,7 +58,10 @@ class Variables:
         Raises:
           ValueError: if a variable is not set, or is none.
         """
-        return _KEPT.sub(lambda found: "$" if found[1] is None else self._value(self._kept[int(found[1])]), text)
+        filled = _KEPT.sub(lambda found: "$" if found[1] is None else self._value(self._kept[int(found[1])]), text)
+        if _OPENED.search(text):
+            raise ValueError("holds ${ without a name and }; a variable cannot stand in another one; $${ is the text")
+        return filled
 
     def _value(self, written: str) -> str:
         named = _NAMED.fullmatch(written)
@@ -64,12 +69,12 @@ class Variables:
             raise ValueError(f"${{{written}}} names no variable; $${{{written}}} is the text itself")
         name, default = named.groups()
         value = self._known.get(name)
+        if value and _SECRET.search(name) and len(value) >= _SHORTEST:
+            never_tell(name, value)
         if default is not None:
             value = value or default
         if value is None:
             raise ValueError(f"${{{name}}} is not set in the environment; set it, or write ${{{name}:-default}}")
-        if _SECRET.search(name):
-            never_tell(name, value)
         return value
 
 

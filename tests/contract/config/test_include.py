@@ -121,3 +121,11 @@ def test_mistakes_are_one_line(write, monkeypatch, text, expected):
     found = message(write("job.yaml", text))
     assert expected in found
     assert found.splitlines()[0].startswith(expected[:6]) or "includ:" in expected
+
+
+def test_include_belongs_at_the_top_of_a_file(write):
+    with pytest.raises(UserError, match=r"--set include=a\.yaml: include: belongs into a job file, at its top"):
+        load_job(write("job.yaml", "name: a\n"), ["include=a.yaml"])
+    write("common.yaml", COMMON)
+    merged = "base: &base {include: common.yaml}\n<<: *base\nname: a\n"
+    assert "base: unknown key" in message(write("job.yaml", merged))

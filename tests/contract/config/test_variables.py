@@ -149,3 +149,16 @@ def test_a_job_from_memory_keeps_its_dollars(tmp_path):
     job = load_job(str(tmp_path / "job.yaml"))
     with _job_file(job) as path:
         assert load_job(path).output.path == "a$$b${OUT}"
+
+
+@pytest.mark.parametrize("value", ["${NOPE:-${HOME}/d}", "${NOPE:-{}}", "'${'", "${open"])
+def test_a_variable_in_another_one_is_refused(value):
+    with pytest.raises(UserError, match=r"job.yaml:\d+: output.path: holds \$\{ without a name"):
+        parse_job(TEXT.replace("out/data", f'"{value}"'), name="job.yaml")
+
+
+@pytest.mark.parametrize(("name", "value"), [("MAX_TOKENS", "100000"), ("PWD", "/home/somebody"), ("PIN_KEY", "e")])
+def test_what_is_no_secret_is_told(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match="is not allowed, it must be a whole number"):
+        parse_job(TEXT.replace("stride: 1", f"stride: x${{{name}}}"), name="job.yaml")
