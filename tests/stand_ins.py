@@ -54,7 +54,6 @@ def wait_for(name):
 
 # What stages say.
 STEPS = """
-time.sleep(0.5)
 progress.total("scan", 4)
 for _ in range(4):
     time.sleep(0.05)

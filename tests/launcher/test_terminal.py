@@ -12,10 +12,15 @@ from terminals import Terminal, finish_all
 
 
 @pytest.fixture(scope="module")
-def runs():
+def runs(tmp_path_factory):
     """The same run, in terminals of several widths at a time."""
+    go = tmp_path_factory.mktemp("runs") / "go"
+    steps = f"wait_for({str(go)!r})\n{STEPS}"  # until all have been looked at: starting them takes a while
     with ExitStack() as stack:
-        terminals = [stack.enter_context(start(STEPS, TRAINING, columns=columns)) for columns in (60, 80, 120, 200)]
+        terminals = [stack.enter_context(start(steps, TRAINING, columns=columns)) for columns in (60, 80, 120, 200)]
+        for terminal in terminals:
+            terminal.until("preprocess: starting")
+        go.touch()
         finish_all(terminals)
         yield {terminal.screen.columns: terminal for terminal in terminals}
 
@@ -36,11 +41,11 @@ def test_a_run_of_two_stages(runs, columns):
     ]
     assert seen(terminal, r"^preprocess: starting  ─*━+")
     assert seen(terminal, r"^preprocess: write  ━+─+   ?\d+ %  .* left$")
-    assert seen(terminal, r"^run: stage 1 of 2, 0:0\d so far$")
+    assert seen(terminal, r"^run: stage 1 of 2, \d:\d\d so far$")
     assert seen(terminal, r"^train  ━+─+   ?\d+ %")
     assert seen(terminal, r"^train: evaluating  ━+─+   ?\d+ %")
     assert seen(terminal, r"^train: exporting  ─*━━━━━━─*$")
-    assert seen(terminal, r"^run: stage 2 of 2, 0:0\d so far, about 0:0\d left$")
+    assert seen(terminal, r"^run: stage 2 of 2, \d:\d\d so far, about \d:\d\d left$")
     check_areas(terminal)
 
 
