@@ -1,5 +1,7 @@
 """Writes what a training run leaves behind: the Keras model, a SavedModel, the review, and the result last."""
 
+import sys
+
 import keras
 
 from beamfeed.contract.config.columns import resolve_ranges
@@ -11,7 +13,6 @@ from beamfeed.contract.dataset.fingerprint import run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result, write_result
-from beamfeed.contract.verbosity import note
 from beamfeed.trainer import models
 from beamfeed.trainer.export.saved_model import save_serving
 from beamfeed.trainer.loop.train import Outcome
@@ -45,7 +46,8 @@ def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
         review(job, manifest, objective, model, outcome)
     except Exception as error:  # the model is exported: a week's training is worth more than its review
         told = (str(error).splitlines() or [""])[0]
-        note(f"train: the model is exported, but its review could not be written: {type(error).__name__}: {told}")
+        what = "the model is exported, but its review could not be written"
+        print(f"train: {what}: {type(error).__name__}: {told}", file=sys.stderr)  # also where little is told
     write_result(job.train.workdir, outcome.result)
 
 

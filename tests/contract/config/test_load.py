@@ -1,26 +1,11 @@
 """What is said of a mistake in a job file."""
 
 import pytest
+from job_text import TEXT
 
 from beamfeed.contract.config.job import Job, TrainingJob
 from beamfeed.contract.config.load import load_job, parse_as, parse_job
 from beamfeed.contract.errors import UserError
-
-TEXT = """\
-name: turbofan
-source:
-  kind: timeseries
-  files: fleet/*.parquet
-  time: {column: cycle}
-  features: ["sensor_*"]
-windows: {length: 30, stride: 1}
-split:
-  train: 0.8
-output: {path: out/data}
-train:
-  model: {name: recurrent_autoencoder}
-  workdir: out/model
-"""
 
 
 def message(text: str = TEXT, *overrides: str) -> str:

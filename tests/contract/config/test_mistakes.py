@@ -2,27 +2,13 @@
 
 import pytest
 import yaml
+from job_text import TEXT
 
 from beamfeed.contract.config.load import load_job, parse_as
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.job import job_model
 
-TEXT = """\
-name: turbofan
-source:
-  kind: timeseries
-  files: fleet/*.parquet
-  time: {column: cycle}
-  features: ["sensor_*"]
-windows: {length: 30, stride: 1}
-split:
-  train: 0.8
-output: {path: out/data}
-train:
-  model: {name: recurrent_autoencoder}
-  workdir: out/model
-"""
 # Words of the library that checks the file, of Python, or of our own code.
 INNER = ("valid ", "instance", "dictionary", "tuple", "parse", "greater than", "less than", "pattern", "None", "should")
 
