@@ -8,6 +8,14 @@ from typing import Any, NoReturn
 from beamfeed.contract.errors import USER_MISTAKE, near_miss
 
 
+class Refused(SystemExit):
+    """A command line has a mistake, which was told."""
+
+    def __init__(self, message: str):
+        super().__init__(USER_MISTAKE)
+        self.message = message
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that tells a mistake in one line, without the usage.
 
@@ -46,8 +54,9 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Prints the message in one line and ends the program with exit code 2."""
         told = " ".join(message.split())
-        print(f"{self._before}{told} (try {self.prog} --help)", file=sys.stderr)
-        self.exit(USER_MISTAKE)
+        message = f"{told} (try {self.prog} --help)"
+        print(f"{self._before}{message}", file=sys.stderr)
+        raise Refused(message)
 
 
 def positive(text: str) -> int:

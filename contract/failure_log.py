@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 
 from beamfeed.contract.errors import USER_MISTAKE, JobFailed, failure_of
+from beamfeed.contract.events import tell_error
 from beamfeed.contract.verbosity import log_handlers, log_level
 
 MOST = 4 << 20  # characters that are kept: the last ones
@@ -99,7 +100,7 @@ def tell(line: str, log: FailureLog) -> None:
     print(f"{line}; log: {path}" if path else line, file=sys.stderr)
 
 
-def complain(error: Exception, log: FailureLog, before: str = "") -> int:
+def complain(error: Exception, log: FailureLog, before: str = "", *, as_json: bool = False) -> int:
     """Tells why a program ended, in one line, and returns the exit code.
 
     A mistake of the user's is told whole, a line for each. Of what nobody foresaw, the traceback goes into the log.
@@ -108,8 +109,11 @@ def complain(error: Exception, log: FailureLog, before: str = "") -> int:
       error: what ended it.
       log: what was said until then.
       before: what each line begins with, such as the name of the program.
+      as_json: whether it is told on stdout as well, to programs.
     """
     found = failure_of(error)
+    if as_json:
+        tell_error(found.message, found.code)
     if found.code == USER_MISTAKE:
         log.clear()
         for line in found.message.splitlines():

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from beamfeed.contract import streams
-from beamfeed.contract.arguments import Parser, from_zero, positive, seconds, steps
+from beamfeed.contract.arguments import Parser, Refused, from_zero, positive, seconds, steps
+from beamfeed.contract.errors import USER_MISTAKE
+from beamfeed.contract.events import tell_error
 from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.verbosity import set_verbosity
 from beamfeed.launcher.completion import SHELLS
@@ -21,7 +23,7 @@ BEFORE = "beamfeed: "  # each message on stderr
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code: 0 done, 1 the job failed, 2 the user's mistake, 130 Ctrl-C."""
     streams.take_over()
-    args = parse_args(sys.argv[1:] if argv is None else argv)
+    args = _parse_or_tell(sys.argv[1:] if argv is None else argv)
     _end_on_signals()
     set_verbosity(os.environ, args.quiet, args.verbose)
     try:
@@ -29,17 +31,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return streams.flushed(int(getattr(commands, args.call)(args)))
     except Exception as error:
-        code = complain(error, FailureLog(), BEFORE)
-        if args.json:
-            from beamfeed.contract.errors import failure_of
-            from beamfeed.contract.events import tell_event
-
-            tell_event("error", message=failure_of(error).message, code=code)
-        return streams.flushed(code)
+        return streams.flushed(complain(error, FailureLog(), BEFORE, as_json=args.json))
     except KeyboardInterrupt as error:
         told = f": {error}" if str(error) else ""
         print(f"{BEFORE}interrupted{told}", file=sys.stderr)
         return INTERRUPTED
+
+
+def _parse_or_tell(argv: Sequence[str]) -> argparse.Namespace:
+    try:
+        return parse_args(argv)
+    except Refused as refused:
+        if "--json" in split_beam_options(argv)[0]:
+            tell_error(refused.message, USER_MISTAKE)
+        raise
 
 
 def parse_args(argv: Sequence[str]) -> argparse.Namespace:

@@ -1,10 +1,11 @@
 """What the commands of `beamfeed` do."""
 
 import argparse
+import contextlib
 import json
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.layout import RunLayout
@@ -19,7 +20,7 @@ from beamfeed.launcher.data_facts import read_facts
 from beamfeed.launcher.display import Display, choose
 from beamfeed.launcher.outcome import outcome
 from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, make_plan
-from beamfeed.launcher.processes import Process, run_together
+from beamfeed.launcher.processes import Held, Process, run_together
 from beamfeed.launcher.run import cancel_job, describe_plan, plan_values, run_plan
 from beamfeed.launcher.schema import job_schema
 from beamfeed.launcher.stage import CHECK, PREPROCESS, PROGRAMS, TRAIN
@@ -78,15 +79,36 @@ def _summarize(args: argparse.Namespace, plan: Plan, seconds: dict[str, float], 
 
 def check(args: argparse.Namespace) -> int:
     """Says what a job would do, in a process of its own: it reads the files as preprocessing does."""
-    job, overrides = load_for_plan(args.job, args.set, args.max_assets)
-    check_backends(job, (PREPROCESS, TRAIN) if job.train is not None else (PREPROCESS,))
+    if args.max_assets is not None:
+        return run_together("check", [_check_process(args, _load_for_check(args))])
+    # What only the launcher knows of the job is checked while the process starts: both load it for half a second.
+    output = Held()
+    return run_together("check", [_check_process(args, args.set)], watch=_loaded(args, output), output=output)
+
+
+def _check_process(args: argparse.Namespace, overrides: Sequence[str]) -> Process:
     command = [sys.executable, "-m", PROGRAMS[CHECK], "--job", args.job]
     for override in overrides:
         command += ["--set", override]
-    for name in ("full", "json"):
-        if getattr(args, name, False):
-            command.append(f"--{name}")
-    return run_together("check", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
+    command += [f"--{name}" for name in ("full", "json") if getattr(args, name, False)]
+    return Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})
+
+
+@contextlib.contextmanager
+def _loaded(args: argparse.Namespace, output: Held) -> Iterator[None]:
+    try:
+        _load_for_check(args)
+    except BaseException:
+        output.drop()  # the process tells the same
+        raise
+    yield
+
+
+def _load_for_check(args: argparse.Namespace) -> list[str]:
+    """All overrides that make the job, of which both stages can run."""
+    job, overrides = load_for_plan(args.job, args.set, args.max_assets)
+    check_backends(job, (PREPROCESS, TRAIN) if job.train is not None else (PREPROCESS,))
+    return overrides
 
 
 def named_again(args: argparse.Namespace) -> str:
@@ -122,7 +144,10 @@ def find_learning_rate(args: argparse.Namespace) -> int:
     if args.json:
         command += ["--json"]
     if args.dry_run:
-        print(shlex.join(command))
+        if args.json:
+            tell_event("plan", job=job.name, path=args.job, commands=[shlex.join(command)])
+        else:
+            print(shlex.join(command))
         return 0
     return run_together("find-lr", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 

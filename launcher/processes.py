@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -45,6 +46,29 @@ class Output:
 
     def finish(self) -> None:
         """All who write there have ended: what they wrote is shown when this returns."""
+
+
+class Held(Output):
+    """Keeps what is written until all have ended, and then writes it, unless it was dropped."""
+
+    def __init__(self) -> None:
+        self._files = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - finish closes them
+        self.stdout, self.stderr = (file.fileno() for file in self._files)
+        self._dropped = False
+
+    def drop(self) -> None:
+        """What is written is not wanted."""
+        self._dropped = True
+
+    def finish(self) -> None:
+        for file, stream in zip(self._files, (sys.stdout, sys.stderr), strict=True):
+            if file.closed:
+                continue
+            file.seek(0)
+            text = "" if self._dropped else file.read().decode("utf-8", errors="replace")
+            file.close()
+            stream.write(text)
+            stream.flush()
 
 
 class Running:

@@ -1,5 +1,6 @@
 """The JSON Schema of a job file, in which every key is described: editors show it, and check what is written."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from beamfeed.contract.config.mistakes import INCLUDE
@@ -11,6 +12,10 @@ _INCLUDE = {
     "description": "Other job files, whose keys hold where this one does not give them: a path, or a list of paths; "
     "from the folder of this file, absolute, or gs://",
 }
+# What may stand where something else than a text is asked for: its value becomes that.
+_VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "A variable of the environment: ${NAME}."}
+_NO_TEXT = ("integer", "number", "boolean")
+_ABOUT = ("description", "default", "title", "examples")
 
 
 def job_schema() -> dict[str, Any]:
@@ -21,6 +26,9 @@ def job_schema() -> dict[str, Any]:
         for key in section.get("properties", {}).values():
             if "description" not in key and (told := _told(key, section, sections)):
                 key["description"] = told
+    for section in (schema, *sections.values()):
+        for key in _values(section):
+            _allow_variable(key)
     required = schema.pop("required")
     return {
         "$schema": DIALECT,
@@ -28,6 +36,27 @@ def job_schema() -> dict[str, Any]:
         "properties": {INCLUDE: _INCLUDE, **schema["properties"]},
         "anyOf": [{"required": [INCLUDE]}, {"required": required}],  # an included file may hold them
     }
+
+
+def _values(section: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What a section's keys, and the entries of their lists and mappings, may hold."""
+    inner = [*section.get("properties", {}).values(), *section.get("anyOf", ())]
+    inner += [one for one in (section.get("items"), section.get("additionalProperties")) if isinstance(one, dict)]
+    for value in inner:
+        yield from _values(value)
+        yield value
+
+
+def _allow_variable(value: dict[str, Any]) -> None:
+    """Changes the schema of a value that is no text: it may also be a variable, whose value becomes that."""
+    ways = value.get("anyOf", [value])
+    takes_texts = any(way.get("type") == "string" and "enum" not in way for way in ways)
+    if takes_texts or not any(way.get("type") in _NO_TEXT or "enum" in way for way in ways):
+        return
+    about = {name: value.pop(name) for name in _ABOUT if name in value}
+    alone = ways if "anyOf" in value else [dict(value)]
+    value.clear()
+    value.update(about, anyOf=[*alone, _VARIABLE])
 
 
 def _told(key: dict[str, Any], section: dict[str, Any], sections: dict[str, Any]) -> str:

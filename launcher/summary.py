@@ -1,6 +1,7 @@
 """What a run has made, as a table for the terminal."""
 
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -178,7 +179,8 @@ def _next(job: Job, manifest: Manifest | None, result: TrainResult | None, named
         if "tensorboard" in job.train.writers:
             rows.append(("curves", f"tensorboard --logdir {shlex.quote(RunLayout(job.train.workdir).tensorboard)}"))
         if result.stale == 0 and not result.stopped_early and result.epochs:
-            rows.append(("go on", f"beamfeed train {named} --set train.epochs={2 * result.epochs}"))
+            without = re.sub(r" --set train\.epochs=\S+", "", named)
+            rows.append(("go on", f"beamfeed train {without} --set train.epochs={2 * result.epochs}"))
     return _pairs(rows)
 
 

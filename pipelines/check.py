@@ -16,6 +16,7 @@ from beamfeed.contract.config.load import load_job
 from beamfeed.contract.errors import USER_MISTAKE, UserError, failure_of
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.failure_log import FailureLog, complain
+from beamfeed.contract.verbosity import set_up_logging
 from beamfeed.pipelines.check_text import to_json, to_text
 from beamfeed.pipelines.job_check import check_job
 
@@ -55,6 +56,7 @@ def spare_pandas(job: Job) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints what a job will do, and returns the exit code."""
+    set_up_logging()
     arguments = parse(argv)
     try:
         job = load_job(arguments.job, arguments.set)
@@ -63,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (UserError, OSError) as error:
         return _complain(failure_of(error).message.splitlines(), arguments.json)
     except Exception as error:
-        return complain(error, FailureLog(), "beamfeed: ")
+        return complain(error, FailureLog(), "beamfeed: ", as_json=arguments.json)
     if arguments.json:
         tell_event("check", **to_json(checked))
     else:

@@ -43,6 +43,7 @@ def to_json(checked: Checked) -> dict[str, Any]:
         "complete": checked.complete,
         "files": len(checked.files),
         "files_read": len(checked.read),
+        "assets_are_least": checked.mixed,
         "bytes": sum(file.size for file in checked.files),
         "columns": list(overview.columns),
         "left_out": list(overview.left_out),
@@ -82,7 +83,7 @@ def to_text(checked: Checked) -> str:
     """All that is told but the problems, for people."""
     lines = [_pair("job", checked.job.name), *_input(checked)]
     if checked.manifest is not None:
-        lines += ["", *_splits(checked.manifest, checked.exact), *_targets(checked.manifest), ""]
+        lines += ["", *_splits(checked.manifest, checked), *_targets(checked.manifest), ""]
     lines += _rejects(checked)
     lines += [_pair("note", note) for note in checked.prediction.notes[:MOST_LINES]]
     lines += [_pair("warning", warning) for warning in checked.warnings]
@@ -96,9 +97,10 @@ def _input(checked: Checked) -> list[str]:
     lines = [_pair("files", f"{count:,}, {size_text(size)}; {'all were read' if checked.exact else read}")]
     if manifest is not None:
         sign, counts = "" if checked.exact else "~", manifest.counts
-        rejected = f", {sign}{counts.rejected_assets:,} of them set aside" if counts.rejected_assets else ""
+        of_assets = _sign_of_assets(checked)
+        rejected = f", {of_assets}{counts.rejected_assets:,} of them set aside" if counts.rejected_assets else ""
         lines += [
-            _pair("assets", f"{sign}{counts.assets:,}{rejected}"),
+            _pair("assets", f"{of_assets}{counts.assets:,}{rejected}"),
             _pair("rows", f"{sign}{counts.rows_read:,}"),
         ]
     if overview.columns:
@@ -127,14 +129,21 @@ def _missing(missing: Sequence[tuple[str, int]], rows: int) -> str:
     return f"{part}; most in {name}, {most / rows:.2%}"
 
 
-def _splits(manifest: Manifest, exact: bool) -> list[str]:
-    sign = "" if exact else "~"
+def _sign_of_assets(checked: Checked) -> str:
+    if checked.mixed:
+        return "at least "
+    return "" if checked.exact else "~"
+
+
+def _splits(manifest: Manifest, checked: Checked) -> list[str]:
+    sign = "" if checked.exact else "~"
     rows = [("split", "assets", "windows", "records", "shards", "size")]
     for name in SPLITS:
         split = manifest.splits[name]
-        numbers = [f"{sign}{number:,}" for number in (split.assets, split.windows, split.records)]
-        shards = f"{len(split.shards):,}" if exact else "-"
-        rows.append((name, *numbers, shards, f"~{size_text(split.bytes)}"))  # type: ignore[arg-type]
+        assets = f"{_sign_of_assets(checked)}{split.assets:,}"
+        numbers = [f"{sign}{number:,}" for number in (split.windows, split.records)]
+        shards = f"{len(split.shards):,}" if checked.exact else "-"
+        rows.append((name, assets, *numbers, shards, f"~{size_text(split.bytes)}"))  # type: ignore[arg-type]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
 

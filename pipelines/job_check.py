@@ -32,6 +32,7 @@ class Checked:
       job: as it would run.
       files: of the input.
       read: those of them that were read.
+      mixed: whether an asset may be in files that were not read: there are no fewer assets than is said.
       remarks: what was found out of the files that the job does not say.
       prediction: of the files that were read.
       manifest: of all files, scaled up where only some were read; None where a problem is in the way.
@@ -43,6 +44,7 @@ class Checked:
     job: Job
     files: Sequence[FileStat]
     read: Sequence[FileStat]
+    mixed: bool
     remarks: Sequence[str]
     prediction: Prediction
     manifest: Manifest | None
@@ -79,9 +81,17 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
         found = predict(source, read, scratch, fingerprint, layout.folder)
     share = sum(file.size for file in read) / max(1, sum(file.size for file in files))
     exact = len(read) == len(files)
-    manifest = found.manifest if exact or found.manifest is None else scaled(found.manifest, share)
-    # Of a sample too little may be known: what it lacks, other files may have.
-    (problems.lines if exact else warnings).extend(found.problems)
+    mixed = not exact and any(source.asset_of_path(file.path, job) is None for file in files)
+    manifest = found.manifest if exact or found.manifest is None else scaled(found.manifest, share, mixed=mixed)
+
+    def tell(lines: Sequence[str]) -> None:
+        # Of a sample too little may be known: what it lacks, other files may have.
+        if exact:
+            problems.lines.extend(lines)
+        else:
+            warnings.extend(f"of the files that were read: {line}" for line in lines)
+
+    tell(found.problems)
     with problems.told():
         check_output(job.output.path)
     size = 0 if manifest is None else sum(split.bytes for split in manifest.splits.values())
@@ -93,8 +103,8 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
     if manifest is not None and job.train is not None and not (exact and found.problems):
         of_training = Problems()
         warnings += _training(job, manifest, of_training)
-        (problems.lines if exact else warnings).extend(of_training.lines)
-    return Checked(job, files, read, source.remarks, found, manifest, complete, problems.lines, warnings)
+        tell(of_training.lines)
+    return Checked(job, files, read, mixed, source.remarks, found, manifest, complete, problems.lines, warnings)
 
 
 def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:

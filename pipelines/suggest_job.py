@@ -13,12 +13,14 @@ from beamfeed.contract import storage, streams
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.failure_log import FailureLog, complain
+from beamfeed.contract.verbosity import set_up_logging
 
 NAME = "job.yaml"  # what a job file is called that is printed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes or prints a job file and returns the exit code."""
+    set_up_logging()
     parser = argparse.ArgumentParser(prog="beamfeed init")
     parser.add_argument("folder")
     parser.add_argument("--out")
@@ -29,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         run(args.folder, args.out, force=args.force, quiet=args.quiet, as_json=args.json)
     except Exception as error:
-        return complain(error, FailureLog(), "beamfeed: ")
+        return complain(error, FailureLog(), "beamfeed: ", as_json=args.json)
     return 0
 
 

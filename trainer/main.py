@@ -209,7 +209,7 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         return LOST
     except Exception as error:
         return complain(error, log)
-    if worker.is_chief:
+    if worker.is_chief and arguments.progress_dir is None:  # the launcher's summary says it all
         note(f"{job.train.workdir}: {describe_result(result)}", sys.stdout)
     return 0
 

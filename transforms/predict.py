@@ -228,8 +228,11 @@ def _bytes(field: Field) -> int:
     return field.width if field.dtype == "int64" and field.role != "key" else field.bytes or 64
 
 
-def scaled(manifest: Manifest, share: float) -> Manifest:
-    """The manifest of so many times as much, where `share` of the input was read; figures become estimates."""
+def scaled(manifest: Manifest, share: float, *, mixed: bool = False) -> Manifest:
+    """The manifest of so many times as much, where `share` of the input was read; figures become estimates.
+
+    Where files are `mixed`, as one asset may be in many of them, numbers of assets stay: there are no fewer.
+    """
 
     def many(count: int) -> int:
         return round(count / share)
@@ -237,13 +240,14 @@ def scaled(manifest: Manifest, share: float) -> Manifest:
     splits = {
         name: info.model_copy(
             update={
-                "assets": many(info.assets), "windows": many(info.windows), "records": many(info.records),
-                "bytes": many(info.bytes),
+                "assets": info.assets if mixed else many(info.assets), "windows": many(info.windows),
+                "records": many(info.records), "bytes": many(info.bytes),
             }
         )
         for name, info in manifest.splits.items()
     }  # fmt: skip
+    kept = {"assets", "rejected_assets"} if mixed else set()
     counts = manifest.counts.model_copy(
-        update={name: many(count) for name, count in manifest.counts.model_dump().items()}
+        update={name: many(count) for name, count in manifest.counts.model_dump().items() if name not in kept}
     )
     return manifest.model_copy(update={"splits": splits, "counts": counts})

@@ -62,3 +62,20 @@ def test_the_program_gives_one_object(tmp_path, beamfeed):
     found = json.loads(done.stdout)
     assert set(found) == {"event", "time", "job", "out", "about", "command"}
     assert found["command"] == "beamfeed run job.yaml"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nowhere"], "nowhere: there is no such file or folder"),
+        (["pumps", "--ou", "x.yaml", "--frce"], "init: --frce: there is no such option; did you mean '--force'? "),
+    ],
+)
+def test_a_mistake_is_told_to_programs(beamfeed, arguments, told):
+    done = beamfeed(*arguments, "--json")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    found = json.loads(done.stdout)
+    assert (found["event"], found["code"]) == ("error", 2)
+    assert found["message"].startswith(told)
+    assert f"beamfeed: {found['message']}\n" == done.stderr

@@ -1,6 +1,7 @@
 """The JSON Schema that `beamfeed schema` prints."""
 
 import json
+import re
 
 import pytest
 
@@ -44,6 +45,38 @@ def test_a_section_is_described_once():
 @pytest.mark.parametrize("data", [{"include": "a.yaml"}, {"name": "a", "source": {}, "output": {}}])
 def test_what_an_included_file_holds_need_not_be_given(data):
     assert any(set(way["required"]) <= set(data) for way in job_schema()["anyOf"])
+
+
+def allows(schema, value):
+    """As a validator of JSON Schema does, of what the schemas of single values use."""
+    kinds = {"integer": int, "number": (int, float), "boolean": bool, "string": str, "null": type(None), "array": list}
+    if "anyOf" in schema:
+        return any(allows(way, value) for way in schema["anyOf"])
+    if "enum" in schema:
+        return value in schema["enum"]
+    if "type" not in schema:
+        return False
+    if not isinstance(value, kinds.get(schema["type"], dict)):
+        return False
+    return not isinstance(value, str) or bool(re.search(schema.get("pattern", ""), value))
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [("Train", "epochs", 3), ("Feed", "cache", "memory"), ("Prepare", "max_gap", "5s"), ("Train", "floor", True)],
+)
+def test_a_variable_may_stand_for_any_value(section, key, value):
+    schema = job_schema()["$defs"][section]["properties"][key]
+    assert allows(schema, value)
+    assert allows(schema, "${NAME}")
+    assert allows(schema, "${NAME:-4}")
+    assert schema["description"]
+
+
+def test_other_words_are_still_refused():
+    sections = job_schema()["$defs"]
+    assert not allows(sections["Train"]["properties"]["epochs"], "three")
+    assert not allows(sections["Feed"]["properties"]["cache"], "disk")
 
 
 def test_the_command_prints_it(capsys):

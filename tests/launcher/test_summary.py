@@ -230,11 +230,11 @@ def test_labels_that_differ_between_splits_are_told_of():
 
 
 def test_what_comes_next_keeps_the_overrides():
-    args = argparse.Namespace(job="my jobs/a.yaml", set=["train.epochs=2"], max_assets=3)
+    args = argparse.Namespace(job="my jobs/a.yaml", set=["train.epochs=2", "windows.stride=4"], max_assets=3)
     told = summary(
         JOB, None, RESULT.model_copy(update={"stale": 0, "stopped_early": False}), {}, named=named_again(args)
     )
-    expected = "beamfeed train 'my jobs/a.yaml' --set train.epochs=2 --max-assets 3 --set train.epochs=10"
+    expected = "beamfeed train 'my jobs/a.yaml' --set windows.stride=4 --max-assets 3 --set train.epochs=10"
     assert told.splitlines()[-1] == f"go on         {expected}"
 
 

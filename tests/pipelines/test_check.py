@@ -215,6 +215,46 @@ def test_a_sample_of_a_large_fleet_is_told_as_estimates(fleet, capsys, monkeypat
     assert check_job(load_job(path), full=True).exact
 
 
+def test_of_a_sample_of_files_that_mix_assets_there_are_at_least_so_many(fleet, capsys, monkeypatch):
+    for i in range(8):
+        table = make_table(400, seed=i)
+        fleet.write(f"part{i}.parquet", table.append_column("machine", [[f"m{row % 4}" for row in range(400)]]))
+    fleet.job["source"] |= {"asset": {"column": "machine"}, "features": ["x1", "x2"]}
+    fleet.job["prepare"] = {"duplicates": "first"}
+    fleet.job["train"]["feed"] = {"batch_size": 4}
+    path = str(fleet.write_job())
+    size = sum(file.stat().st_size for file in fleet.files.iterdir())
+    monkeypatch.setattr("beamfeed.pipelines.job_check.SAMPLE_BYTES", size // 2)
+    check.main(["--job", path])
+    assert "assets        at least 4\n" in capsys.readouterr().out
+    checked = check_job(load_job(path))
+    assert checked.mixed
+    assert checked.manifest.counts.assets == 4
+
+
+def test_what_a_sample_lacks_is_told_as_such(fleet, capsys, monkeypatch):
+    for i in range(20):
+        fleet.write(f"m{i:02d}.parquet", make_table(3 if i % 2 else 200, seed=i))
+    fleet.job |= {"limits": {"max_rejected_fraction": 0.0}}
+    fleet.job["train"]["feed"] = {"batch_size": 4}
+    path = str(fleet.write_job())
+    size = sum(file.stat().st_size for file in fleet.files.iterdir())
+    monkeypatch.setattr("beamfeed.pipelines.job_check.SAMPLE_BYTES", size // 2)
+    assert check.main(["--job", path]) == 0
+    assert "warning       of the files that were read: " in capsys.readouterr().out
+
+
+def test_a_mistake_that_only_the_launcher_knows_is_told_once(fleet):
+    fleet.write("m.parquet", make_table(60))
+    fleet.job |= {"launch": {"preprocess": {"backend": "dataflo"}}}
+    command = [sys.executable, "-m", "beamfeed.launcher.cli", "check", str(fleet.write_job())]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "dataflo" in done.stderr
+
+
 def test_neither_beam_nor_tensorflow_is_loaded(fleet):
     for i in range(8):
         fleet.write(f"fine{i}.parquet", make_table(60, seed=i))

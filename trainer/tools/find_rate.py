@@ -192,7 +192,7 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         else:
             print("\n".join(describe(job, found)))
     except Exception as error:
-        return complain(error, log)
+        return complain(error, log, as_json=arguments.json)
     return 0
 
 

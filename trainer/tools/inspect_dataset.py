@@ -18,6 +18,7 @@ from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.verbosity import set_up_logging
 from beamfeed.trainer.tools.table import table
 
 if TYPE_CHECKING:  # it loads TensorFlow
@@ -189,6 +190,7 @@ def show(manifest: Manifest, output: str, windows: int, as_json: bool, picture: 
 def main(argv: Sequence[str] | None = None) -> int:
     """Shows a dataset and returns the exit code."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    set_up_logging()
     arguments = parse(argv)
     try:
         manifest = read_manifest(arguments.dataset)
@@ -205,7 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             manifest, arguments.dataset, arguments.windows, arguments.json, arguments.picture
         )  # fmt: skip
     except Exception as error:
-        return complain(error, FailureLog())
+        return complain(error, FailureLog(), as_json=arguments.json)
     if arguments.json:
         tell_event("inspect", **shown, **({"wrong": wrong} if arguments.verify else {}))
     elif arguments.verify:

@@ -12,6 +12,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.failure_log import FailureLog, complain
+from beamfeed.contract.verbosity import set_up_logging
 from beamfeed.trainer.loop.state import TrainingState
 from beamfeed.trainer.tools.table import table
 
@@ -70,11 +71,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("workdir", help="train.workdir of a job")
     parser.add_argument("--json", action="store_true", help="an object a line")
+    set_up_logging()
     arguments = parser.parse_args(argv)
     try:
         found = read(arguments.workdir)
     except Exception as error:
-        return complain(error, FailureLog())
+        return complain(error, FailureLog(), as_json=arguments.json)
     if arguments.json:
         for step, state in found.items():
             tell_event("checkpoint", **values_of(step, state))

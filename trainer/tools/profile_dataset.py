@@ -315,7 +315,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         profile(arguments, *check(arguments))
     except Exception as error:
-        return complain(error, FailureLog())
+        return complain(error, FailureLog(), as_json=arguments.json)
     return 0
 
 

@@ -55,8 +55,9 @@ class Column:
 
     @property
     def label(self) -> bool:
-        """Whether the name says that it is what is to be learned."""
-        return tokens(self.name)[-1:] != [] and tokens(self.name)[-1] in LABELS
+        """Whether the name says that it is what is to be learned, and its values can be."""
+        known = self.kind in ("number", "bool", "text", "nothing")
+        return known and tokens(self.name)[-1:] != [] and tokens(self.name)[-1] in LABELS
 
     @property
     def identity(self) -> bool:

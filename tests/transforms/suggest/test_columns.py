@@ -1,5 +1,7 @@
 """What columns look like, told from small tables."""
 
+from datetime import datetime, timedelta
+
 import pyarrow as pa
 import pytest
 
@@ -57,3 +59,13 @@ def test_what_is_to_be_learned_by_its_name(name, label):
 def test_texts_and_categories():
     assert column([f"this is message number {i}" for i in range(10)]).prose
     assert not column(["State gov", "Private"] * 10).prose
+
+
+@pytest.mark.parametrize(
+    ("values", "label"),
+    [([0.5, 1.5], True), ([True, False], True), (["a", "b"], True), ([b"\x00", b"\x01"], False),
+     ([datetime(2024, 1, 1), datetime(2024, 1, 2)], False), ([timedelta(1), timedelta(2)], False),
+     ([[1], [2, 3]], False), ([{"a": 1}, {"a": 2}], False)],
+)  # fmt: skip
+def test_a_label_is_of_numbers_or_words(values, label):
+    assert column(values, "fault").label is label
