@@ -103,7 +103,8 @@ class Run:
         self._path = folder / f"{name}.yaml"
         train = {
             "feed": {"batch_size": 32, "shuffle": 200}, "epochs": 10, "checkpoint": {"every_steps": 20},
-            "worker_timeout": "20s", "join_timeout": "30s", "workdir": str(self.workdir), **section,
+            "worker_timeout": "20s", "join_timeout": "30s", "workdir": str(self.workdir),
+            "task": {"name": "reconstruct"}, **section,
         }  # fmt: skip
         self._path.write_text(yaml.safe_dump({**data, "train": train}))
 
