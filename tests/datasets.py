@@ -83,8 +83,11 @@ def encode(record: Record, fields: Sequence[Field]) -> bytes:
         if field.is_ragged:
             feature[field.name + LENGTHS] = _list("int64", [len(value) for value in values])
         kind = object if field.dtype == "bytes" else None
-        flat = [one for value in values for one in np.asarray(value, kind).ravel()]
-        feature[field.name] = _list(field.dtype, flat)
+        if field.is_raw:
+            flat = [np.asarray(value, field.dtype).tobytes() for value in values]
+        else:
+            flat = [one for value in values for one in np.asarray(value, kind).ravel()]
+        feature[field.name] = _list(field.listed, flat)
     return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 
 

@@ -26,6 +26,11 @@ FIELDS = [
     Field(name="title", dtype="bytes", role="input", per="window"),
     Field(name="place", dtype="float32", shape=(3,), role="input", per="record"),
     Field(name="about", dtype="bytes", shape=(None,), role="input", per="record"),
+    Field(name="pixels", dtype="uint8", shape=(2, 2), role="input"),
+    Field(name="half", dtype="float16", role="input"),
+    Field(name="wave", dtype="complex64", shape=(3,), role="input"),
+    Field(name="mask", dtype="bool", shape=(3,), role="input", per="window"),
+    Field(name="huge", dtype="uint64", shape=(2,), role="input", per="record"),
 ]
 
 
@@ -43,6 +48,8 @@ def make_value(field: Field, rng: np.random.Generator) -> Any:
     numbers = rng.integers(-(2**40), 2**40, shape)
     if field.dtype == "int64":
         return rng.integers(0, len(field.classes), shape) if field.classes else numbers
+    if field.is_raw:
+        return numbers.astype(field.dtype)
     words = np.array([b"%x" % abs(int(number)) for number in np.ravel(numbers)], object)
     return words.reshape(shape) if shape else bytes(words[0])
 
@@ -78,8 +85,10 @@ def pick(values: list[Any], per: str, number: int, start: int, length: int) -> A
 
 def decode(feature: Any, field: Field) -> list[Any]:
     """The values of a field in a record."""
-    kind = {"float32": "float_list", "int64": "int64_list", "bytes": "bytes_list"}[field.dtype]
+    kind = {"float32": "float_list", "int64": "int64_list"}.get(field.dtype, "bytes_list")
     flat = list(getattr(feature[field.name], kind).value)
+    if field.is_raw:
+        flat = [number for one in flat for number in np.frombuffer(one, field.dtype).tolist()]
     inner = list(field.shape[1:] if field.is_ragged else field.shape)
     entries = nest(flat, inner)
     if not field.is_ragged:

@@ -1,15 +1,23 @@
 """What a record holds: its fields, the same for every kind of source."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast, get_args
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic import Field as Key
 
-Dtype = Literal["float32", "int64", "bytes"]
+Dtype = Literal[
+    "float32", "int64", "bytes",
+    "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "float16", "float64",
+    "complex64", "complex128",
+]  # fmt: skip
 Role = Literal["input", "target", "weight", "key"]
 Per = Literal["row", "window", "record"]
 Time = Literal["instant", "duration", "decimal", "number"]
-BYTES: dict[Dtype, int] = {"float32": 4, "int64": 8, "bytes": 8}  # of one value; of a string, of the place it is at
+Listed = Literal["float32", "int64", "bytes"]  # what a feature of an Example can hold
+LISTED: tuple[Listed, ...] = get_args(Listed)
+# Of one number; of a string, of the place it is at.
+BYTES: dict[Dtype, int] = {name: 8 if name == "bytes" else np.dtype(name).itemsize for name in get_args(Dtype)}
 LENGTHS = ".lengths"  # ends the name of the feature that says how many values each of a field of any length has
 
 
@@ -18,7 +26,8 @@ class Field(BaseModel):
 
     In a record it is a feature of the `tf.train.Example`: the values of all rows (windows) of the record one after the
     other, in row-major order. Where a value may be of any length, a second feature, `<name>.lengths`, int64, says how
-    many entries each has along that axis.
+    many entries each has along that axis. Of a dtype that an Example cannot list, each value is one string: its memory,
+    little-endian.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -35,6 +44,9 @@ class Field(BaseModel):
         default=[], description="Of numbers that stand for categories: how many there are, for each of its columns."
     )
     classes: list[str] = Key(default=[], description="Of a target whose numbers stand for classes: their names.")
+    content: str = Key(
+        default="", description="Of bytes that a trainer decodes before a model gets them, the name of what is in them."
+    )
     time: Time | None = Key(
         default=None,
         description="Of a time, what it counts. instant: nanoseconds since 1970. duration: nanoseconds since whenever "
@@ -47,7 +59,24 @@ class Field(BaseModel):
             raise ValueError(f"{self.name}: shape {list(self.shape)}: only the first axis may be of any length")
         if self.columns and (not self.shape or self.shape[-1] != len(self.columns)):
             raise ValueError(f"{self.name}: {len(self.columns)} columns for the shape {list(self.shape)}")
+        if self.is_raw and self.is_ragged:
+            raise ValueError(f"{self.name}: {self.dtype} of any length; only {', '.join(LISTED)} may be")
         return self
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether each value is stored as one string, as no feature can list its numbers."""
+        return self.dtype not in LISTED
+
+    @property
+    def listed(self) -> Listed:
+        """What its feature lists."""
+        return "bytes" if self.is_raw else cast(Listed, self.dtype)
+
+    @property
+    def listed_width(self) -> int:
+        """As `width`, of what the feature lists."""
+        return 1 if self.is_raw else self.width
 
     @property
     def is_ragged(self) -> bool:

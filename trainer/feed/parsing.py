@@ -4,12 +4,13 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from beamfeed.contract.dataset.fields import LENGTHS, Field
+from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.trainer.feed.fields import Wanted
 
 MISMATCH = "the windows in the shards differ from the manifest"
-DTYPES = {"float32": tf.float32, "int64": tf.int64, "bytes": tf.string}
+LISTED: dict[Listed, tf.DType] = {"float32": tf.float32, "int64": tf.int64, "bytes": tf.string}
+NOT_DECODED = {tf.uint32: tf.int32, tf.uint64: tf.int64}  # by tf.io.decode_raw, and what has the same size
 
 
 class Parsed(NamedTuple):
@@ -48,7 +49,7 @@ def parse(serialized: tf.Tensor, wanted: Wanted) -> Parsed:
         for field in wanted.parsed
     ]
     with tf.control_dependencies([check for check in checks if check is not None]):  # there are none in eager mode
-        columns = {field.name: tf.reshape(found[field.name].flat_values, _shape(field)) for field in wanted.stored}
+        columns = {field.name: tf.reshape(_values(found, field), _shape(field)) for field in wanted.stored}
         rows = tf.identity(rows)
     lengths = [field.name + LENGTHS for field in wanted.stored if field.is_ragged]
     return Parsed(columns | {name: found[name].flat_values for name in lengths}, rows, there)
@@ -56,7 +57,7 @@ def parse(serialized: tf.Tensor, wanted: Wanted) -> Parsed:
 
 def _features(wanted: Wanted) -> dict[str, tf.io.RaggedFeature]:
     """What is parsed of each record."""
-    dtypes = {field.name: DTYPES[field.dtype] for field in wanted.parsed}
+    dtypes = {field.name: LISTED[field.listed] for field in wanted.parsed}
     dtypes |= {field.name + LENGTHS: tf.int64 for field in wanted.parsed if field.is_ragged}
     return {name: tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64) for name, dtype in dtypes.items()}
 
@@ -65,7 +66,7 @@ def _count(found: dict[str, tf.RaggedTensor], field: Field) -> tf.Tensor:
     """How many values of a field each record has."""
     if field.is_ragged:
         return found[field.name + LENGTHS].row_lengths()
-    return found[field.name].row_lengths() // field.width
+    return found[field.name].row_lengths() // field.listed_width
 
 
 def _is_whole(found: dict[str, tf.RaggedTensor], field: Field, count: tf.Tensor) -> tf.Tensor:
@@ -76,7 +77,18 @@ def _is_whole(found: dict[str, tf.RaggedTensor], field: Field, count: tf.Tensor)
         lengths = found[field.name + LENGTHS]
         entries = tf.reduce_sum(lengths, axis=1)
         positive = tf.reduce_all(lengths.flat_values >= 0)
-    return positive & tf.reduce_all(found[field.name].row_lengths() == entries * field.width)
+    if field.is_raw:
+        positive = tf.reduce_all(tf.strings.length(found[field.name].flat_values) == field.bytes)
+    return positive & tf.reduce_all(found[field.name].row_lengths() == entries * field.listed_width)
+
+
+def _values(found: dict[str, tf.RaggedTensor], field: Field) -> tf.Tensor:
+    values = found[field.name].flat_values
+    if not field.is_raw:
+        return values
+    dtype = tf.as_dtype(field.dtype)
+    decoded = tf.io.decode_raw(values, NOT_DECODED.get(dtype, dtype))
+    return tf.bitcast(decoded, dtype) if dtype in NOT_DECODED else decoded
 
 
 def _shape(field: Field) -> list[int]:

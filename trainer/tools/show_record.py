@@ -37,8 +37,11 @@ def decode(serialized: bytes, fields: Sequence[Field]) -> Values:
 
 def _values(feature: Any, field: Field) -> list[np.ndarray]:
     lists = {"float32": "float_list", "int64": "int64_list", "bytes": "bytes_list"}
-    dtype = object if field.dtype == "bytes" else np.dtype(field.dtype)
-    flat = np.array(getattr(feature[field.name], lists[field.dtype]).value, dtype)
+    listed = getattr(feature[field.name], lists[field.listed]).value
+    if field.is_raw:
+        flat = np.frombuffer(b"".join(listed), np.dtype(field.dtype).newbyteorder("<")).astype(field.dtype)
+    else:
+        flat = np.array(listed, object if field.dtype == "bytes" else np.dtype(field.dtype))
     if field.is_ragged:
         sizes = np.array(feature[field.name + LENGTHS].int64_list.value, np.int64) * field.width
     else:

@@ -22,20 +22,20 @@ from google.protobuf import text_format
 from tensorflow_transform.tf_metadata import schema_utils
 
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.contract.dataset.fields import LENGTHS, Dtype, Field
+from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
 from beamfeed.transforms.records.ranges import field_ranges
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
-_KINDS: dict[Dtype, bytes] = {"bytes": b"\x0a", "float32": b"\x12", "int64": b"\x1a"}  # fields 1, 2, 3 of Feature
-_TYPES: dict[Dtype, tf.DType] = {"bytes": tf.string, "float32": tf.float32, "int64": tf.int64}
+_KINDS: dict[Listed, bytes] = {"bytes": b"\x0a", "float32": b"\x12", "int64": b"\x1a"}  # fields 1, 2, 3 of Feature
+_TYPES: dict[Listed, tf.DType] = {"bytes": tf.string, "float32": tf.float32, "int64": tf.int64}
 
-Features = tuple[tuple[str, Dtype], ...]  # names in alphabetical order, and what is in their lists
+Features = tuple[tuple[str, Listed], ...]  # names in alphabetical order, and what is in their lists
 
 
 def features_of(fields: Sequence[Field]) -> Features:
     """The features of a record: one for each field, and one for the lengths of each that may be of any length."""
-    lengths: list[tuple[str, Dtype]] = [(field.name + LENGTHS, "int64") for field in fields if field.is_ragged]
-    return tuple(sorted([(field.name, field.dtype) for field in fields] + lengths))
+    lengths: list[tuple[str, Listed]] = [(field.name + LENGTHS, "int64") for field in fields if field.is_ragged]
+    return tuple(sorted([(field.name, field.listed) for field in fields] + lengths))
 
 
 def schema_text(fields: Sequence[Field]) -> str:
@@ -43,7 +43,8 @@ def schema_text(fields: Sequence[Field]) -> str:
     spec = {name: tf.io.VarLenFeature(_TYPES[dtype]) for name, dtype in features_of(fields)}
     for field in fields:
         if field.per == "record" and not field.is_ragged:
-            spec[field.name] = tf.io.FixedLenFeature(field.shape, _TYPES[field.dtype])
+            shape = () if field.is_raw else field.shape
+            spec[field.name] = tf.io.FixedLenFeature(shape, _TYPES[field.listed])
     return text_format.MessageToString(schema_utils.schema_from_feature_spec(spec))
 
 
@@ -65,10 +66,11 @@ def encode_examples(block: RecordBlock, fields: Sequence[Field], windows: Window
         values = block.values[field.name]
         if isinstance(values, Ragged):
             entries = np.concatenate([[0], np.cumsum(values.lengths)]) * field.width
-            contents[field.name] = _contents(field.dtype, values.values).cut(entries[ranges])
+            contents[field.name] = _contents(field.listed, values.values).cut(entries[ranges])
             contents[field.name + LENGTHS] = _contents("int64", values.lengths).cut(ranges)
         else:
-            contents[field.name] = _contents(field.dtype, values).cut(ranges * field.width)
+            listed = _memory(values, field) if field.is_raw else values
+            contents[field.name] = _contents(field.listed, listed).cut(ranges * field.listed_width)
     features = features_of(fields)
     sizes, pieces = zip(*(contents[name] for name, _ in features), strict=True)
     heads = zip(*map(_heads(features), zip(*sizes, strict=True)), strict=True)
@@ -89,7 +91,15 @@ class _Contents:
         return (edges[1] - edges[0]).tolist(), map(self.memory.__getitem__, map(slice, *edges.tolist()))
 
 
-def _contents(dtype: Dtype, values: Any) -> _Contents:
+def _memory(values: np.ndarray, field: Field) -> pa.Array:
+    """Each value's memory as a string: numbers `[n, *shape]` of the field's dtype -> binary `[n]`."""
+    little = np.dtype(field.dtype).newbyteorder("<")
+    data = pa.py_buffer(np.ascontiguousarray(values, little).reshape(-1).view(np.uint8))
+    at = np.arange(len(values) + 1, dtype=np.int64) * (little.itemsize * field.width)
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(values), [None, pa.py_buffer(at), data])
+
+
+def _contents(dtype: Listed, values: Any) -> _Contents:
     if dtype == "float32":
         return _Contents(np.ascontiguousarray(values, "<f4").reshape(-1).data.cast("B"), 4)
     if dtype == "int64":

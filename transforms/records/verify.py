@@ -52,7 +52,7 @@ def count_rows(
     """
     counts, wrong = {}, []
     for field in fields:
-        entries, rest = np.divmod(found[field.name], field.width)
+        entries, rest = np.divmod(found[field.name], field.listed_width)
         counts[field.name] = entries
         if field.is_ragged:
             counts[field.name] = found[field.name + LENGTHS]

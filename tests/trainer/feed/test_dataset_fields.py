@@ -20,7 +20,7 @@ from records import FIELDS, as_tuples, make_record, make_records, rows_of, windo
 from sampling import sample
 
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.fields import LISTED, Field
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed import dataset
 from beamfeed.trainer.feed.dataset import Tuning, load_dataset
@@ -230,7 +230,7 @@ def longer(values):
     ("name", "change"),
     sample(
         [(name, change) for name in NAMES if name != "values" for change in (shorter, longer)],
-        [("grid", shorter), ("tokens", longer), ("label", shorter), ("title", longer)],
+        [("grid", shorter), ("tokens", longer), ("label", shorter), ("title", longer), ("mask", longer)],
     ),
 )
 def test_a_field_with_too_few_or_too_many_values_stops_with_its_name(tmp_path, name, change):
@@ -244,7 +244,7 @@ def test_records_that_are_read_into_memory_are_checked_too(tmp_path):
     check_mismatch(tmp_path, [{**record, "label": record["label"][:-1]}], "label", cache="memory")
 
 
-@pytest.mark.parametrize("name", ["values", "grid", "boxes", "pair", "tokens", "found"])
+@pytest.mark.parametrize("name", ["values", "grid", "boxes", "pair", "tokens", "found", "pixels"])
 def test_a_value_with_a_part_missing_stops_with_the_name_of_its_field(tmp_path, name):
     record = make_record(FIELDS, 9, SERIES, np.random.default_rng(0))
     field = FIELDS[NAMES.index(name)]
@@ -298,7 +298,11 @@ shapes = st.one_of(
     st.just(()), st.tuples(st.integers(1, 3)), st.tuples(st.none()), st.tuples(st.none(), st.integers(1, 2))
 )
 some_fields = st.lists(
-    st.tuples(st.sampled_from(["float32", "int64", "bytes"]), shapes, st.sampled_from(["row", "window", "record"])),
+    st.tuples(
+        st.sampled_from(["float32", "int64", "bytes", "int8", "bool", "uint32", "float64"]),
+        shapes,
+        st.sampled_from(["row", "window", "record"]),
+    ).filter(lambda drawn: drawn[0] in LISTED or None not in drawn[1]),
     max_size=4,
 ).map(
     lambda drawn: [

@@ -1,5 +1,7 @@
 """Encoded records against protobuf, for every sort of field."""
 
+from typing import get_args
+
 import datasets
 import numpy as np
 import pyarrow as pa
@@ -11,14 +13,16 @@ from hypothesis import strategies as st
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.contract.dataset.fields import LENGTHS, Field
+from beamfeed.contract.dataset.fields import LENGTHS, LISTED, Dtype, Field
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.records.example_encoder import encode_examples, schema_text, varints
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
-SHAPES = [(), (3,), (2, 2), (None,), (None, 2)]
+FIXED = [(), (3,), (2, 2)]
+SHAPES = [*FIXED, (None,), (None, 2)]
+RAW = [dtype for dtype in get_args(Dtype) if dtype not in LISTED]
 
 
 def entries(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -26,6 +30,8 @@ def entries(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.
         return rng.normal(size=shape).astype("f4")
     if dtype == "int64":
         return rng.integers(-(2**62), 2**62, shape) >> rng.integers(0, 63, shape)
+    if dtype in RAW:
+        return rng.integers(-(2**40), 2**40, shape).astype(dtype)
     found = np.empty(shape, object)
     for at in np.ndindex(shape):
         found[at] = rng.bytes(int(rng.choice([0, 1, 5, 127, 128, 300])))
@@ -54,11 +60,12 @@ def blocks(draw):
     fields = [Field(name="x", dtype="float32", shape=(2,), role="input")]
     for i in range(draw(st.integers(0, 4))):
         dtype, per = (
-            draw(st.sampled_from(["float32", "int64", "bytes"])),
+            draw(st.sampled_from([*LISTED, draw(st.sampled_from(RAW))])),
             draw(st.sampled_from(["row", "window", "record"])),
         )
         name = draw(st.sampled_from(["a", "X", "y_", "z"])) + str(i)
-        fields.append(Field(name=name, dtype=dtype, shape=draw(st.sampled_from(SHAPES)), role="key", per=per))
+        shape = draw(st.sampled_from(SHAPES if dtype in LISTED else FIXED))
+        fields.append(Field(name=name, dtype=dtype, shape=shape, role="key", per=per))
     rows = np.array(draw(st.lists(st.integers(windows.length, 12), max_size=4)), np.int64)
     height = int(max(rows, default=0)) + draw(st.integers(0, 5))
     first = np.array([draw(st.integers(0, height - size)) for size in rows.tolist()], np.int64)
