@@ -49,7 +49,7 @@ def make_value(field: Field, rng: np.random.Generator) -> Any:
     if field.dtype == "int64":
         return rng.integers(0, len(field.classes), shape) if field.classes else numbers
     if field.is_raw:
-        return numbers.astype(field.dtype)
+        return (numbers % 1000).astype(field.dtype)
     words = np.array([b"%x" % abs(int(number)) for number in np.ravel(numbers)], object)
     return words.reshape(shape) if shape else bytes(words[0])
 

@@ -26,9 +26,12 @@ def draw(manifest: Manifest, split: str, records: Sequence[Values]) -> bytes:
 
 
 def draw_rows(manifest: Manifest, split: str, record: Values) -> bytes:
-    """The numbers of one record's rows over each other, with the first window shaded."""
+    """The numbers of one record's rows over each other, of complex ones the magnitudes; the first window is shaded."""
     columns = [
-        (field.columns[place] if field.columns else f"{field.name}[{place}]" if field.shape else field.name, values)
+        (
+            field.columns[place] if field.columns else f"{field.name}[{place}]" if field.shape else field.name,
+            np.abs(values) if values.dtype.kind == "c" else values,
+        )
         for field in manifest.fields
         if field.per == "row" and field.dtype != "bytes" and not field.is_ragged
         for place, values in enumerate(np.array(record[field.name]).reshape(len(record[field.name]), -1).T)
