@@ -103,7 +103,7 @@ class Run:
         self._path = folder / f"{name}.yaml"
         train = {
             "feed": {"batch_size": 32, "shuffle": 200}, "epochs": 10, "checkpoint": {"every_steps": 20},
-            "worker_timeout": "20s", "join_timeout": "30s", "workdir": str(self.workdir),
+            "worker_timeout": "30s", "join_timeout": "120s", "workdir": str(self.workdir),
             "task": {"name": "reconstruct"}, **section,
         }  # fmt: skip
         self._path.write_text(yaml.safe_dump({**data, "train": train}))
@@ -189,7 +189,9 @@ def kill_again_and_again(
     began = time.monotonic()
     codes = [process.wait(END_S) for process in group]
     if any(codes):
-        return [f"the run that nobody killed: {whole.told()}"]
+        problem = f"the run that nobody killed: {whole.told()}"
+        print(f"{name}, {workers} workers: {problem}", flush=True)
+        return [problem]
     lasts, wanted = time.monotonic() - began, left_by(whole.workdir)
     run, problems, ended = Run(folder, data, f"{name}-{workers}-killed", SECTIONS[name], workers), [], 0
     for number in range(kills):
