@@ -38,6 +38,7 @@ class Checked:
       complete: whether the dataset is there already.
       problems: what cannot work, a line each.
       warnings: what works, but may not be meant.
+      share: of the rows that were read, where that was not told by whole files.
     """
 
     job: Job
@@ -49,11 +50,12 @@ class Checked:
     complete: bool
     problems: Sequence[str]
     warnings: Sequence[str]
+    share: float | None = None
 
     @property
     def exact(self) -> bool:
         """Whether all files were read, so that figures are no estimates."""
-        return len(self.read) == len(self.files)
+        return len(self.read) == len(self.files) and self.share is None
 
 
 def check_job(job: Job, *, full: bool = False) -> Checked:
@@ -74,11 +76,16 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
     with problems.told():
         complete = read_complete(job.output.path, fingerprint) is not None
     source, files = make_source(job, listed)
-    read = choose_files(files, lambda path: source.asset_of_path(path, job), None if full else SAMPLE_BYTES)
+    part = None if full else source.part(SAMPLE_BYTES)
+    if part is None:
+        read, of_rows = choose_files(files, lambda path: source.asset_of_path(path, job), None if full else SAMPLE_BYTES), None
+        share = sum(file.size for file in read) / max(1, sum(file.size for file in files))
+    else:
+        read, (source, of_rows) = files, part
+        share = of_rows
     with tempfile.TemporaryDirectory(prefix="beamfeed-check-") as scratch:
         found = predict(source, read, scratch, fingerprint, layout.folder)
-    share = sum(file.size for file in read) / max(1, sum(file.size for file in files))
-    exact = len(read) == len(files)
+    exact = len(read) == len(files) and part is None
     manifest = found.manifest if exact or found.manifest is None else scaled(found.manifest, share)
     # Of a sample too little may be known: what it lacks, other files may have.
     (problems.lines if exact else warnings).extend(found.problems)
@@ -94,7 +101,7 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
         of_training = Problems()
         warnings += _training(job, manifest, of_training)
         (problems.lines if exact else warnings).extend(of_training.lines)
-    return Checked(job, files, read, source.remarks, found, manifest, complete, problems.lines, warnings)
+    return Checked(job, files, read, source.remarks, found, manifest, complete, problems.lines, warnings, of_rows)
 
 
 def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
