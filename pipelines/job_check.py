@@ -55,7 +55,7 @@ class Checked:
     @property
     def exact(self) -> bool:
         """Whether all files were read, so that figures are no estimates."""
-        return len(self.read) == len(self.files) and self.share is None
+        return len(self.read) == len(self.files) and self.share in (None, 1)
 
 
 def check_job(job: Job, *, full: bool = False) -> Checked:
@@ -78,14 +78,13 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
     source, files = make_source(job, listed)
     part = None if full else source.part(SAMPLE_BYTES)
     if part is None:
-        read, of_rows = choose_files(files, lambda path: source.asset_of_path(path, job), None if full else SAMPLE_BYTES), None
+        read = choose_files(files, lambda path: source.asset_of_path(path, job), None if full else SAMPLE_BYTES)
         share = sum(file.size for file in read) / max(1, sum(file.size for file in files))
     else:
-        read, (source, of_rows) = files, part
-        share = of_rows
+        read, (source, share) = files, part
     with tempfile.TemporaryDirectory(prefix="beamfeed-check-") as scratch:
         found = predict(source, read, scratch, fingerprint, layout.folder)
-    exact = len(read) == len(files) and part is None
+    exact = len(read) == len(files) and (part is None or share == 1)
     manifest = found.manifest if exact or found.manifest is None else scaled(found.manifest, share)
     # Of a sample too little may be known: what it lacks, other files may have.
     (problems.lines if exact else warnings).extend(found.problems)
@@ -101,7 +100,7 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
         of_training = Problems()
         warnings += _training(job, manifest, of_training)
         (problems.lines if exact else warnings).extend(of_training.lines)
-    return Checked(job, files, read, source.remarks, found, manifest, complete, problems.lines, warnings, of_rows)
+    return Checked(job, files, read, source.remarks, found, manifest, complete, problems.lines, warnings, part and share)
 
 
 def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:

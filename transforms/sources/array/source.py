@@ -55,11 +55,11 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport]):
     def first_files(cls, job: Job, files: Sequence[FileStat]) -> list[FileStat]:
         return list(files)  # all are needed to tell which rows go together
 
-    def part(self, most: int) -> "tuple[Arrays, float] | None":
+    def part(self, most: int) -> "tuple[Arrays, float]":
         count = -(-self._schema.rows // self._rows)
         wanted = max(1, most // (self._rows * self._schema.row_bytes))
         if wanted >= count:
-            return None
+            return self, 1.0
         chosen = sorted(range(count), key=lambda number: (seeded_hash(0, "check", number), number))[:wanted]
         rows = sum(min(self._rows, self._schema.rows - number * self._rows) for number in chosen)
         return Arrays(self.job, self._schema, frozenset(chosen)), rows / self._schema.rows
@@ -104,10 +104,7 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport]):
         for name in there:
             # What is written of a block ends with its last split, for who counts blocks and rows.
             rows = block.rows if name == there[-1] else 0
-            yield (
-                Work(Unit(block, 0, block.rows - rows if rows else 0, block.rows if rows else 0), name),
-                verdict.usable[name] * self._schema.row_bytes,
-            )
+            yield Work(Unit(block, 0, 0, rows), name), verdict.usable[name] * self._schema.row_bytes
 
     def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple]":
         import apache_beam as beam
