@@ -1,15 +1,18 @@
 """Arrays side by side: the section `source` with `kind: array`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from beamfeed.contract import storage
+from beamfeed.contract.arrays.catalog import Wanted
 from beamfeed.contract.arrays.stored import SUFFIXES
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.config.section import FieldName, FilePath, Section, class_name
 from beamfeed.contract.config.sources.base import SourceSection, Tells
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
 
 ROW = "row"  # the field of the rows' numbers
 
@@ -137,6 +140,27 @@ class ArraySource(SourceSection):
             else storage.join(self.files, pattern)
             for pattern in section.patterns
         )
+
+    def wanted(self, files: Sequence[FileStat], prefix: str = "source.") -> list[Wanted]:
+        """Each array with those of the listed files that are its own, in the order of `arrays`.
+
+        Args:
+          files: of all arrays.
+          prefix: of the keys that messages name.
+
+        Raises:
+          UserError: if an array has none.
+        """
+        found = []
+        for group, name, section in self.arrays():
+            own: dict[str, FileStat] = {}
+            for pattern in self.paths_of(section):
+                own |= {file.path: file for file in files if storage.fits(file.path, pattern)}
+            key = f"{prefix}{group}.{name}"
+            if not own:
+                raise UserError(f"{key}: no file matches {section.patterns[0]} (suffixes: {self.tell_suffixes()})")
+            found.append(Wanted(name, key, tuple(own.values()), section.array))
+        return found
 
     @property
     def patterns(self) -> tuple[str, ...]:

@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from beamfeed.contract import storage
-from beamfeed.contract.arrays.catalog import NamedArray, Role, Wanted, find_arrays
+from beamfeed.contract.arrays.catalog import NamedArray, Role, find_arrays
 from beamfeed.contract.arrays.npy import TEXTS
 from beamfeed.contract.config.section import class_name
 from beamfeed.contract.config.sources.array import ROW, ArraySource, InputArray, NamedFiles, OutputArray
@@ -136,19 +135,10 @@ def resolve_schema(source: ArraySource, split: str | None, files: Sequence[FileS
     Raises:
       UserError: if an array cannot be used as the job says, or they do not go together.
     """
-    asked = list(source.arrays())
-    wanted = []
-    for group, name, section in asked:
-        found: dict[str, FileStat] = {}
-        for pattern in source.paths_of(section):
-            found |= {file.path: file for file in files if storage.fits(file.path, pattern)}
-        key = f"source.{group}.{name}"
-        if not found:
-            raise UserError(f"{key}: no file matches {section.patterns[0]} (suffixes: {source.tell_suffixes()})")
-        wanted.append(Wanted(name, key, tuple(found.values()), section.array))
+    wanted = source.wanted(files)
     arrays = find_arrays(wanted)
     columns = []
-    for (group, _, section), one, array in zip(asked, wanted, arrays, strict=True):
+    for (group, _, section), one, array in zip(source.arrays(), wanted, arrays, strict=True):
         classes = None
         if isinstance(section, OutputArray) and section.classes is not None:
             classes = () if section.classes == "auto" else tuple(map(class_name, section.classes))
