@@ -139,9 +139,7 @@ def load_arrays(
     rounds = rounds.map(
         read_round, num_parallel_calls=2 if parallel else None, deterministic=True if parallel else None
     )
-    batches = _cut(rounds, sources, share, row_bytes, padded=padded, parallel=parallel)
-    names = list(outputs or {})
-    batches = batches.map(lambda found, weights: _paired(found, weights, names, padded=padded))
+    batches = _cut(rounds, sources, list(outputs or {}), share, row_bytes, padded=padded, parallel=parallel)
     size = tf.data.INFINITE_CARDINALITY if epochs is None else (epochs * steps - start[1]) * distribution.replicas
     batches = batches.apply(tf.data.experimental.assert_cardinality(size))
     ready = min(PREFETCH_BYTES // (max(share.replica_sizes) * row_bytes), PREFETCH_BATCHES * distribution.replicas)
@@ -206,10 +204,10 @@ def _round_rows(row_bytes: int, shuffle: int, lanes: int) -> int:
 
 
 def _cut(
-    rounds: tf.data.Dataset, sources: Mapping[str, Values], share: Share, row_bytes: int, *, padded: bool,
-    parallel: bool,
+    rounds: tf.data.Dataset, sources: Mapping[str, Values], outputs: Sequence[str], share: Share, row_bytes: int, *,
+    padded: bool, parallel: bool,
 ) -> tf.data.Dataset:  # fmt: skip
-    """Rounds -> the batches of each replica: pairs of the values by name, and float32 weights `[batch]`."""
+    """Rounds -> the batches of each replica, as `load_arrays` gives them."""
     chunk = share.size * max(1, CHUNK_BYTES // (share.size * row_bytes))
 
     @as_written
@@ -223,7 +221,7 @@ def _cut(
         found = {name: one.take(prepared[name], row, place) for name, one in sources.items()}
         if padded:
             found = {name: _without(values, there) for name, values in found.items()}
-        return found, tf.cast(there, tf.float32)
+        return _paired(found, outputs, tf.cast(there, tf.float32) if padded else None)
 
     threads = tf.data.AUTOTUNE if parallel else None
     chunks = rounds.flat_map(to_chunks)
@@ -237,7 +235,12 @@ def _without(values: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
     return tf.cond(tf.reduce_all(there), lambda: values, lambda: tf.where(wide, values, tf.zeros([], values.dtype)))
 
 
-def _paired(found: dict[str, tf.Tensor], weights: tf.Tensor, outputs: Sequence[str], *, padded: bool) -> Any:
+def _paired(found: dict[str, tf.Tensor], outputs: Sequence[str], weights: tf.Tensor | None) -> Any:
+    """Inputs; with outputs a pair; with weights these last."""
     x = {name: values for name, values in found.items() if name not in outputs}
-    parts = [x, *([{name: found[name] for name in outputs}] if outputs else []), *([weights] if padded else [])]
+    parts: list[Any] = [x]
+    if outputs:
+        parts.append({name: found[name] for name in outputs})
+    if weights is not None:
+        parts.append(weights)
     return tuple(parts) if len(parts) > 1 else x
