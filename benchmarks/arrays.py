@@ -75,10 +75,13 @@ def rate(way: str, folder: Path, seconds: float) -> float:
     if way == "memcpy":
         source, target = np.zeros(64 << 20, np.uint8), np.zeros(64 << 20, np.uint8)
         source[:], target[:] = 1, 2  # the pages are there
-        places = np.random.default_rng(0).permutation((64 << 20) // size) * size
-        step = iter_forever(places)
-        return timed(lambda: [np.copyto(target[at : at + size], source[at : at + size]) for at in next(step)],
-                     size * len(places), seconds)  # fmt: skip
+        places = (np.random.default_rng(0).permutation((64 << 20) // size) * size).tolist()
+
+        def copy() -> None:
+            for at in places:
+                np.copyto(target[at : at + size], source[at : at + size])
+
+        return timed(copy, size * len(places), seconds)
     if way == "numpy.memmap":
         values = np.load(folder / "x.npy", mmap_mode="r")
         rng, kept = np.random.default_rng(0), np.empty((BATCH, WIDTH), "f4")
@@ -97,11 +100,6 @@ def rate(way: str, folder: Path, seconds: float) -> float:
         return total
 
     return timed(lambda: consume(tf.constant(50)).numpy(), 50 * size, seconds)
-
-
-def iter_forever(places: np.ndarray):
-    while True:
-        yield places.tolist()
 
 
 def timed(call, size: int, seconds: float) -> float:

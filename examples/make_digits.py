@@ -12,7 +12,7 @@ import numpy as np
 
 
 def digits() -> dict[str, np.ndarray]:
-    """1,797 images of handwritten digits, 8 by 8, from 0 to 16 (UCI, Alpaydin and Kaynak 1998), mixed by a fixed seed."""
+    """1,797 images of handwritten digits, 8 by 8, from 0 to 16 (UCI; Alpaydin and Kaynak 1998), mixed by a seed."""
     from sklearn.datasets import load_digits  # in the extra `bench`
 
     found = load_digits()

@@ -100,7 +100,9 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
         of_training = Problems()
         warnings += _training(job, manifest, of_training)
         (problems.lines if exact else warnings).extend(of_training.lines)
-    return Checked(job, files, read, source.remarks, found, manifest, complete, problems.lines, warnings, part and share)
+    return Checked(
+        job, files, read, source.remarks, found, manifest, complete, problems.lines, warnings, part and share
+    )
 
 
 def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:

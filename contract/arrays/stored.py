@@ -112,7 +112,9 @@ def open_npz(path: str) -> Iterator[tuple[zipfile.ZipFile, Any]]:
         try:
             with zipfile.ZipFile(source) as archive:
                 yield archive, source
-        except zipfile.BadZipFile as error:
+        except BadArray:
+            raise
+        except (zipfile.BadZipFile, ValueError) as error:  # Arrow's own, for places that are not in the file
             raise BadArray(f"is no .npz file: {error}") from None
         except (zlib.error, EOFError, NotImplementedError) as error:
             raise BadArray(f"cannot be unpacked: {error}") from None
@@ -120,7 +122,7 @@ def open_npz(path: str) -> Iterator[tuple[zipfile.ZipFile, Any]]:
 
 def _in_npz(file: FileStat, name: str, member: str | None) -> Stored:
     with open_npz(file.path) as (archive, source):
-        infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        infos = {one.filename.removesuffix(".npy"): one for one in archive.infolist() if one.filename.endswith(".npy")}
         chosen = _choose(list(infos), name, member)
         info = infos[chosen]
         if info.flag_bits & 1:

@@ -61,12 +61,18 @@ def load_arrays(
 
     Args:
       inputs: by name, the files of each array: a path, a glob or a list of them, local or gs://; of files of several
-        arrays a mapping, `{"files": "digits.npz", "array": "image"}`. Rows of several files come one after the other, in
-        the order of the files' names.
+        arrays a mapping, `{"files": "digits.npz", "array": "image"}`. Rows of several files come one after the
+        other, in the order of the files' names.
       outputs: likewise, what a model is to tell.
       batch_size: rows in a global batch, over all workers together.
       rows: the first row that is read, and the one after the last; left out, all. Two ranges make two splits.
-      shuffle, seed, epochs, start, remainder, lanes: as `load_dataset` has them.
+      shuffle: rows that are mixed at a time, drawn from `lanes` places of the arrays at once; 0 keeps the order.
+      seed: of the order; `tf.random.set_seed` has no influence.
+      epochs: how many; None reads without end.
+      start: the first epoch to read, and the first of its batches. What comes before is not read.
+      remainder: what happens to the last rows of an epoch, fewer than a batch. drop: they are left out (where rows are
+        shuffled, other ones in each epoch). pad: the batch is filled with zeros.
+      lanes: places that a batch is drawn from. A worker reads its share of them.
       distribution: whose rows of each global batch are read. The global batches do
         not depend on the number of workers. The rows of a worker with several
         replicas come as so many consecutive batches.

@@ -37,7 +37,9 @@ def test_files_are_in_the_folder_but_for_those_that_say_their_own(tmp_path):
 
 
 def test_a_job_is_the_same_when_it_is_written_and_read_again():
-    job = Job.model_validate(yaml.safe_load(JOB) | {"source": {"kind": "array", "inputs": {"x": "x.npy"}}, "train": None})
+    job = Job.model_validate(
+        yaml.safe_load(JOB) | {"source": {"kind": "array", "inputs": {"x": "x.npy"}}, "train": None}
+    )
     assert Job.model_validate(job.model_dump(mode="json", by_alias=True)) == job
 
 

@@ -1,5 +1,7 @@
 """Batches straight from files, against the arrays in memory and plain loops over them."""
 
+import itertools
+
 import h5py
 import numpy as np
 import pytest
@@ -50,6 +52,10 @@ def numbers(batches) -> list[list[int]]:
     return found
 
 
+def joined(batches: list[list[int]]) -> list[int]:
+    return list(itertools.chain.from_iterable(batches))
+
+
 def read(folder, x: object = "x.npy", **options):
     x = {**x, "files": str(folder / x["files"])} if isinstance(x, dict) else str(folder / x)
     return load_arrays({"x": x}, {"y": str(folder / "y.npy")}, **options)
@@ -83,7 +89,7 @@ def test_the_order_hangs_on_the_seed_alone_and_not_on_the_files(folder, x, range
     else:
         assert found == wanted
     for epoch in (found[: ROWS // 32], found[ROWS // 32 :]):
-        rows = sum(epoch, [])
+        rows = joined(epoch)
         assert len(set(rows)) == len(rows) == ROWS // 32 * 32
         assert rows != sorted(rows)
     assert found[0] != found[ROWS // 32]
@@ -109,7 +115,7 @@ def test_workers_share_each_global_batch(folder, workers, replicas):
     ]
     for step, batch in enumerate(whole):
         parts = [share[step * replicas + replica] for share in shares for replica in range(replicas)]
-        assert sum(parts, []) == batch
+        assert joined(parts) == batch
         assert {len(part) for part in parts} == {30 // workers // replicas}
 
 
@@ -118,9 +124,7 @@ def test_workers_share_each_global_batch(folder, workers, replicas):
 def test_what_is_padded_is_zero_and_has_no_weight(folder, workers, x):
     seen = []
     for worker in range(workers):
-        batches = read(
-            folder, x, batch_size=64, remainder="pad", distribution=beamfeed.Distribution(worker, workers)
-        )
+        batches = read(folder, x, batch_size=64, remainder="pad", distribution=beamfeed.Distribution(worker, workers))
         assert batches.cardinality() == -(-ROWS // 64)
         for inputs, outputs, weights in batches:
             assert len(weights) == 64 // workers
@@ -134,8 +138,8 @@ def test_what_is_padded_is_zero_and_has_no_weight(folder, workers, x):
 def test_some_rows_make_a_split(folder):
     train = numbers(read(folder, batch_size=10, rows=(0, 700), shuffle=50))
     evaluation = numbers(read(folder, "part-*.npy", batch_size=10, rows=(700, 1000)))
-    assert set(sum(train, [])) == set(range(700))
-    assert sum(evaluation, []) == list(range(700, 1000))
+    assert set(joined(train)) == set(range(700))
+    assert joined(evaluation) == list(range(700, 1000))
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values())
