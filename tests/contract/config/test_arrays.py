@@ -1,7 +1,6 @@
 """The section `source` of arrays, and its mistakes: one line with the place, the key and what is allowed."""
 
 import pytest
-import yaml
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
@@ -37,9 +36,8 @@ def test_files_are_in_the_folder_but_for_those_that_say_their_own(tmp_path):
 
 
 def test_a_job_is_the_same_when_it_is_written_and_read_again():
-    job = Job.model_validate(
-        yaml.safe_load(JOB) | {"source": {"kind": "array", "inputs": {"x": "x.npy"}}, "train": None}
-    )
+    source = {"kind": "array", "inputs": {"x": "x.npy"}}
+    job = Job.model_validate({"name": "t", "source": source, "output": {"path": "out"}})
     assert Job.model_validate(job.model_dump(mode="json", by_alias=True)) == job
 
 
@@ -47,7 +45,7 @@ def test_a_job_is_the_same_when_it_is_written_and_read_again():
     ("old", "new", "told"),
     [
         ("scale: standard", "scale: standart", "7: source.inputs.sums.scale: 'standart'"),
-        ("scale: standard", "scal: standard", "7: unknown key source.inputs.sums.scal; did you mean 'scale'?"),
+        ("scale: standard", "scal: standard", "7: source.inputs.sums.scal: unknown key; did you mean 'scale'?"),
         ("    image: image-*.npy\n", "    Image: image-*.npy\n", "Image"),
         ("    image: image-*.npy\n", "    row: image-*.npy\n", "'row' is the name of the rows' numbers"),
         ("    image: image-*.npy\n", "    digit: image-*.npy\n", "two arrays have the name 'digit'"),
@@ -58,7 +56,7 @@ def test_a_job_is_the_same_when_it_is_written_and_read_again():
         ("name: regress, target: centre", "name: classify, target: centre", "classify needs classes"),
         ("name: classify, target: digit", "name: regress, target: digit", "regress needs numbers"),
         ("name: classify, target: digit", "name: classify, target: digit, sample_weight: centre", "role weight: trust"),
-        ("output: {path: out}\n", "output: {path: out}\nlabel: {column: y}\n", "label: does not go with source.kind: array"),
+        ("output: {path: out}\n", "output: {path: out}\nlabel: {column: y}\n", "label: does not go with source.kind"),
         ("output: {path: out}\n", "output: {path: out}\nsplit: {by: asset}\n", "(allowed: row, rows, column)"),
         ("output: {path: out}\n", "output: {path: out, partition_by: [a]}\n", "output.partition_by: does not go with"),
         ("  task: {outputs: {digit: {name: classify, target: digit}, centre: {name: regress, target: centre}}}\n", "",

@@ -110,7 +110,7 @@ def test_splits_by_hash_hang_on_the_number_of_the_row_alone(schema):
 def test_splits_by_rows_and_by_an_array(schema):
     fold = np.array([0, 1, 2, 3, 1, 0], ">i2")
     found = schema("fold", {"x": np.zeros(6), "fold": fold}, inputs={"x": "x.npy"}, keys={"fold": "fold.npy"})
-    by_rows = Split(by="rows", train=3, eval=1)
+    by_rows = Split(by="rows", train=3, eval=2)
     cuts = cut_rows(6, by_rows)
     assert split_places(0, 6, found, by_rows, {}).tolist() == [
         NONE if row >= cuts[2] else (row >= cuts[0]) + (row >= cuts[1]) for row in range(6)
