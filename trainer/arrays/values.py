@@ -20,7 +20,7 @@ MOST_OPEN = 4  # blocks that are read at a time; from gs:// more, where each wai
 MOST_OPEN_REMOTE = 32
 # What tf.io.decode_raw cannot give, and what is taken for it.
 DECODED = {
-    tf.bool: tf.uint8, tf.uint32: tf.int32, tf.uint64: tf.int64, tf.complex64: tf.float32, tf.complex128: tf.float64,
+    tf.bool: tf.uint8, tf.float16: tf.uint16, tf.uint32: tf.int32, tf.uint64: tf.int64, tf.complex64: tf.float32, tf.complex128: tf.float64,
 }  # fmt: skip
 
 

@@ -96,7 +96,7 @@ def test_the_order_hangs_on_the_seed_alone_and_not_on_the_files(folder, x, range
     assert numbers(read(folder, x, batch_size=32, shuffle=100, seed=8))[0] != found[0]
 
 
-@pytest.mark.parametrize("start", [(0, 0), (0, 1), (0, 17), (0, 31), (1, 3), (0, 62)])
+@pytest.mark.parametrize("start", [(0, 17), (0, 31), (1, 3)])
 def test_reading_goes_on_at_any_batch(folder, start):
     options = {"batch_size": 32, "shuffle": 100}
     whole = numbers(read(folder, epochs=2, **options))
@@ -104,10 +104,9 @@ def test_reading_goes_on_at_any_batch(folder, start):
     assert numbers(read(folder, epochs=2 - epoch, start=start, **options)) == whole[epoch * 31 + step :]
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize(("workers", "replicas"), [(1, 2), (3, 1), (2, 2)])
 def test_workers_share_each_global_batch(folder, workers, replicas):
-    options = {"batch_size": 30, "shuffle": 100}
+    options = {"batch_size": 36, "shuffle": 100}
     whole = numbers(read(folder, **options))
     shares = [
         numbers(read(folder, distribution=beamfeed.Distribution(worker, workers, replicas), **options))
@@ -116,7 +115,7 @@ def test_workers_share_each_global_batch(folder, workers, replicas):
     for step, batch in enumerate(whole):
         parts = [share[step * replicas + replica] for share in shares for replica in range(replicas)]
         assert joined(parts) == batch
-        assert {len(part) for part in parts} == {30 // workers // replicas}
+        assert {len(part) for part in parts} == {36 // workers // replicas}
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -142,19 +141,22 @@ def test_some_rows_make_a_split(folder):
     assert joined(evaluation) == list(range(700, 1000))
 
 
-@pytest.mark.parametrize("dtype", DTYPES.values())
 @pytest.mark.parametrize("way", ["<", ">", "unaligned"])
-def test_every_dtype(tmp_path, dtype, way):
-    numbers = np.random.default_rng(0).integers(0, 200, (50, 3))
-    found = numbers % 2 == 0 if dtype == "bool" else numbers.astype(dtype)
-    if way == "unaligned":
-        np.savez(tmp_path / "x.npz", x=found)
-    else:
-        np.save(tmp_path / "x.npy", found.astype(np.dtype(dtype).newbyteorder(way)))
-    (path,) = tmp_path.iterdir()
-    for batch in load_arrays({"x": path}, batch_size=50).take(1):
-        assert batch["x"].dtype == tf.as_dtype(dtype)
-        np.testing.assert_array_equal(batch["x"].numpy(), found)
+def test_every_dtype(tmp_path, way):
+    """All of them in one go, as arrays of their own."""
+    rng, written, files = np.random.default_rng(0), {}, {}
+    for dtype in DTYPES.values():
+        numbers = rng.integers(0, 200, (50, 3))
+        written[dtype] = numbers % 2 == 0 if dtype == "bool" else numbers.astype(dtype)
+        files[dtype] = tmp_path / (f"{dtype}.npz" if way == "unaligned" else f"{dtype}.npy")
+        if way == "unaligned":
+            np.savez(files[dtype], x=written[dtype])
+        else:
+            np.save(files[dtype], written[dtype].astype(np.dtype(dtype).newbyteorder(way)))
+    for batch in load_arrays(files, batch_size=50).take(1):
+        for dtype, values_ in written.items():
+            assert batch[dtype].dtype == tf.as_dtype(dtype)
+            np.testing.assert_array_equal(batch[dtype].numpy(), values_)
 
 
 def test_a_file_on_a_disk_is_mapped_and_not_read(folder):
