@@ -67,7 +67,9 @@ def _with(found: ArrayReport, rows: ArrayRows, block: ArrayBlock, schema: ArrayS
         Reject(block.name, block.files, f"row {rows.first + at}", why, of_row=True)
         for at, why in sorted(rows.wrong.items())[: MOST_TOLD - len(found.wrong)]
     ]
-    counts = Counter({name: int((usable & (rows.places == place)).sum()) for place, name in enumerate(SPLITS)})
+    counts: Counter[str] = Counter()
+    for place, name in enumerate(SPLITS):
+        counts[name] = int((usable & (rows.places == place)).sum())
     right = ~rows.bad
     left_out = Counter(
         {
