@@ -19,6 +19,7 @@ from beamfeed.contract.config.sources.array import ArraySource
 from beamfeed.contract.dataset.batches import eval_steps, train_steps
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.arrays.values import Values, batch_bytes, cut_blocks, values_of
+from beamfeed.trainer.feed.cache import local_copies
 from beamfeed.trainer.feed.dataset import (
     CHUNK_BYTES,
     LAST,
@@ -34,7 +35,7 @@ from beamfeed.trainer.feed.dataset import (
 from beamfeed.trainer.feed.sampler import Index, Line, Order
 from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
 
-BLOCK_BYTES = 256 << 10  # of rows that follow each other, read as one where files are not mapped
+BLOCK_BYTES = 256 << 10  # of rows that follow each other
 
 Files = str | os.PathLike[str] | Sequence[str] | Mapping[str, Any]
 
@@ -56,8 +57,9 @@ def load_arrays(
 ) -> tf.data.Dataset:
     """The rows of arrays in batches, in an order that the arguments decide and nothing else.
 
-    Files are `.npy`, `.npz` that is not packed, and HDF5 whose arrays are not in chunks; local ones are mapped into
-    memory, of others ranges are read. None is read as a whole.
+    Files are `.npy`, `.npz` that is not packed, and HDF5 whose arrays are not in chunks. They are mapped into memory,
+    none is read as a whole. Those on gs:// are copied first, to a folder of this machine's temporary files (TMPDIR)
+    that its processes share.
 
     Args:
       inputs: by name, the files of each array: a path, a glob or a list of them, local or gs://; of files of several
@@ -118,8 +120,8 @@ def load_arrays(
         lanes=min(lanes, batch_size) if shuffle else distribution.workers if padded else 1,
         seed=seed if shuffle else None,
     )
-    sources = {array.name: values_of(array, blocks, parallel=parallel) for array in arrays}
-    firsts, most = tf.constant(blocks.first), int(blocks.rows.max())
+    sources = {array.name: values_of(array, blocks, _local_paths(array)) for array in arrays}
+    firsts, counts = (tf.constant(column) for column in blocks)
     if min(start) < 0 or (epochs is not None and start[1] > epochs * steps):
         raise ValueError(f"start is {start}, there are {steps} batches in each of {epochs or 'many'} epochs")
     first_epoch = start[0] + start[1] // steps
@@ -139,7 +141,8 @@ def load_arrays(
         there = block >= 0
         block = tf.maximum(block, 0)
         row = tf.gather(tf.gather(firsts, needed), block) + place
-        return {name: one.prepare(needed) for name, one in sources.items()}, row, block * most + place, there
+        place += tf.gather(tf.cumsum(tf.gather(counts, needed), exclusive=True), block)
+        return {name: one.prepare(needed) for name, one in sources.items()}, row, place, there
 
     rounds = tf.data.Dataset.range(first_epoch, last_epoch).flat_map(to_rounds)
     rounds = rounds.map(
@@ -187,6 +190,15 @@ def _find(inputs: Mapping[str, Files], outputs: Mapping[str, Files]) -> list[Nam
                     "write it with numpy.save (of a C-ordered array), or preprocess it"
                 )
     return arrays
+
+
+def _local_paths(array: NamedArray) -> list[str]:
+    """Where the files of an array are on this machine; those of a bucket are copied, once for all its processes."""
+    files = [part.stored.file for part in array.parts]
+    remote = [file for file in files if storage.is_remote(file.path)]
+    copies = local_copies(f"arrays {remote[0].path.rpartition('/')[0]}", remote, "none") if remote else []
+    copied = dict(zip((file.path for file in remote), copies, strict=True))
+    return [copied.get(file.path, file.path) for file in files]
 
 
 def _section(files: Files) -> Any:

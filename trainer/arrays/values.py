@@ -1,6 +1,7 @@
-"""Rows of an array by their numbers, in TensorFlow's graph: from a mapped file, or by ranges.
+"""Rows of an array by their numbers, in TensorFlow's graph, from files that are mapped into memory.
 
-Python is asked for nothing: a thread of tf.data that waits for its lock may wait for ever.
+Python is asked for nothing: a thread of tf.data that waits for its lock may wait for ever. Nor is any of TensorFlow's
+readers of files: they read all that is before a range, too.
 """
 
 import itertools
@@ -11,17 +12,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
-from beamfeed.contract import storage
 from beamfeed.contract.arrays.catalog import NamedArray
+from beamfeed.contract.arrays.npy import item_bytes
+from beamfeed.contract.arrays.stored import Stored
 
 ALIGNED = 64  # bytes; where values begin at a multiple of it, TensorFlow uses them in place
-MOST_MAPPED = 16  # files of an array: rows of each are gathered by themselves
-MOST_OPEN = 4  # blocks that are read at a time; from gs:// more, where each waits for an answer
-MOST_OPEN_REMOTE = 32
-# What tf.io.decode_raw cannot give, and what is taken for it.
-DECODED = {
-    tf.bool: tf.uint8, tf.float16: tf.uint16, tf.uint32: tf.int32, tf.uint64: tf.int64, tf.complex64: tf.float32, tf.complex128: tf.float64,
-}  # fmt: skip
+MOST_FILES = 16  # of an array in place: rows of each are gathered by themselves
+AT_A_TIME = 8  # blocks that are copied at a time
 
 
 class Blocks(NamedTuple):
@@ -43,33 +40,48 @@ class Values(Protocol):
         Args:
           prepared: of the round.
           rows: int64 `[n]`, their numbers.
-          places: int64 `[n]`, their places among the rows of the prepared blocks, each of which has as many as the
-            largest.
+          places: int64 `[n]`, their places among the rows of the prepared blocks, one block after the other.
         """
 
 
-def values_of(array: NamedArray, blocks: Blocks, *, parallel: bool) -> Values:
-    """The way to take rows of an array: in place where the files can be mapped, else by ranges."""
-    return Mapped(array) if can_map(array) else Ranged(array, blocks, parallel=parallel)
+def values_of(array: NamedArray, blocks: Blocks, paths: Sequence[str]) -> Values:
+    """The way to take rows of an array: in place where that can be, else by copying blocks first.
+
+    Args:
+      array: whose rows.
+      blocks: none of them is in two files of it.
+      paths: of its files on this machine, in order.
+    """
+    return InPlace(array, paths) if lies_in_place(array) else Copied(array, blocks, paths)
 
 
-def can_map(array: NamedArray) -> bool:
-    """Whether all files of an array can be used in place: on a disk, and as TensorFlow has values in memory."""
-    return len(array.parts) <= MOST_MAPPED and array.dtype != "bool" and all(
-        not storage.is_remote(part.stored.file.path)
-        and part.stored.offset is not None
+def lies_in_place(array: NamedArray) -> bool:
+    """Whether the files of an array hold its values as TensorFlow has them in memory."""
+    return len(array.parts) <= MOST_FILES and array.dtype != "bool" and all(
+        part.stored.offset is not None
         and part.stored.offset % ALIGNED == 0
         and not part.stored.descr.startswith(">")
         for part in array.parts
     )  # fmt: skip
 
 
-class Mapped:
-    """Rows of files that are mapped into memory: each is copied once, from the pages of the file into the batch."""
+def _mapped(stored: Stored, path: str) -> tf.Tensor:
+    """The bytes of a file up to the end of its values, uint8 `[bytes]`; none is read yet."""
+    assert stored.offset is not None
+    end = stored.offset + stored.rows * stored.row_bytes
+    return tf.raw_ops.ImmutableConst(dtype=tf.uint8, shape=[end], memory_region_name=path)
 
-    def __init__(self, array: NamedArray):
+
+class InPlace:
+    """Each row is copied once, from the pages of its file into the batch."""
+
+    def __init__(self, array: NamedArray, paths: Sequence[str]):
         self._firsts = [part.first for part in array.parts]
-        self._parts = [_mapped(array, place) for place in range(len(array.parts))]
+        self._parts = []
+        for part, path in zip(array.parts, paths, strict=True):
+            with tf.device("CPU:0"):
+                values = _mapped(part.stored, path)[part.stored.offset :]
+                self._parts.append(_decoded(values, array, part.stored))
 
     def prepare(self, blocks: tf.Tensor) -> tf.Tensor:
         return tf.zeros([], tf.int64)
@@ -86,80 +98,61 @@ class Mapped:
         return tf.ensure_shape(tf.dynamic_stitch(chosen, found), [None, *self._parts[0].shape[1:]])
 
 
-def _mapped(array: NamedArray, place: int) -> tf.Tensor:
-    """The values of a file of an array, `[rows, *shape]`, in place; no byte is read yet."""
-    stored = array.parts[place].stored
-    assert stored.offset is not None
-    dtype = tf.as_dtype(array.dtype)
-    end = stored.offset + stored.rows * stored.row_bytes
-    with tf.device("CPU:0"):
-        whole = tf.raw_ops.ImmutableConst(dtype=tf.uint8, shape=[end], memory_region_name=stored.file.path)
-        values = whole[stored.offset :]
-        if dtype.size > 1:
-            values = tf.bitcast(tf.reshape(values, [-1, dtype.size]), dtype)
-        elif dtype != tf.uint8:
-            values = tf.bitcast(values, dtype)
-        return tf.reshape(values, [stored.rows, *array.shape])
+class Copied:
+    """The blocks of a round are copied first, to where TensorFlow can use them, and then their rows into batches."""
 
-
-class Ranged:
-    """Rows of blocks that are read by one range each, local or gs://.
-
-    Args:
-      array: whose rows.
-      blocks: none of them is in two files of it.
-      parallel: whether several are read at a time.
-    """
-
-    def __init__(self, array: NamedArray, blocks: Blocks, *, parallel: bool):
+    def __init__(self, array: NamedArray, blocks: Blocks, paths: Sequence[str]):
+        stored = [part.stored for part in array.parts]
         firsts = np.array([part.first for part in array.parts])
         part = np.searchsorted(firsts, blocks.first, side="right") - 1
-        stored = [one.stored for one in array.parts]
-        row_bytes = stored[0].row_bytes
-        offsets = np.array([one.offset for one in stored])[part] + (blocks.first - firsts[part]) * row_bytes
-        sizes = np.array([one.file.size for one in stored])[part]
-        length = blocks.rows * row_bytes
-        self._paths = tf.constant([one.file.path for one in stored])
-        self._columns = [tf.constant(column, tf.int64) for column in (part, offsets, length, sizes - offsets - length)]
-        self._most = int(blocks.rows.max())
-        self._row_bytes, self._shape, self._dtype = row_bytes, array.shape, tf.as_dtype(array.dtype)
-        self._little = not stored[0].descr.startswith(">")
-        remote = storage.is_remote(stored[0].file.path)
-        self._open = MOST_OPEN_REMOTE if remote else MOST_OPEN
-        self._parallel = parallel
+        begins = np.array([one.offset for one in stored])[part] + (blocks.first - firsts[part]) * stored[0].row_bytes
+        self._columns = [
+            tf.constant(column, tf.int64) for column in (part, begins, begins + blocks.rows * stored[0].row_bytes)
+        ]
+        with tf.device("CPU:0"):
+            self._files = [_mapped(one, path) for one, path in zip(stored, paths, strict=True)]
+        self._array, self._stored = array, stored[0]
 
     def prepare(self, blocks: tf.Tensor) -> tf.Tensor:
-        """The values of the blocks, `[blocks * rows of the largest, *shape]`."""
+        """The rows of the blocks, `[rows, *shape]`."""
+        part, begin, end = (tf.gather(column, blocks) for column in self._columns)
+        count, width = tf.size(blocks), self._stored.row_bytes
+        found = tf.TensorArray(tf.uint8, size=count, element_shape=[None, width], infer_shape=False)
 
-        def read(part: tf.Tensor, offset: tf.Tensor, length: tf.Tensor, after: tf.Tensor) -> tf.data.Dataset:
-            path = tf.gather(self._paths, part)
-            return tf.data.FixedLengthRecordDataset(path, length, offset, after, buffer_size=length)
+        def copy(place: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+            def of(file: tf.Tensor) -> tf.Tensor:
+                return file[begin[place] : end[place]]
 
-        wanted = tuple(tf.gather(column, blocks) for column in self._columns)
-        found = tf.data.Dataset.from_tensor_slices(wanted).interleave(
-            read,
-            cycle_length=self._open,
-            num_parallel_calls=self._open if self._parallel else None,
-            deterministic=True if self._parallel else None,
+            if len(self._files) == 1:
+                values = of(self._files[0])
+            else:
+                values = tf.switch_case(
+                    tf.cast(part[place], tf.int32), [lambda file=file: of(file) for file in self._files]
+                )
+            return place + 1, found.write(place, tf.reshape(values, [-1, width]))
+
+        _, found = tf.while_loop(
+            lambda place, _: place < count, copy, (tf.constant(0), found), parallel_iterations=AT_A_TIME
         )
-        strings = found.batch(tf.size(blocks, tf.int64)).get_single_element()
-        return self._decode(strings)
-
-    def _decode(self, strings: tf.Tensor) -> tf.Tensor:
-        plain = DECODED.get(self._dtype, self._dtype)
-        decoded = tf.io.decode_raw(
-            strings, plain, little_endian=self._little, fixed_length=self._most * self._row_bytes
-        )
-        flat = tf.reshape(decoded, [-1])
-        if self._dtype == tf.bool:
-            flat = flat != 0
-        elif plain != self._dtype:
-            wide = self._dtype.size // plain.size
-            flat = tf.bitcast(tf.reshape(flat, [-1, wide]) if wide > 1 else flat, self._dtype)
-        return tf.reshape(flat, [-1, *self._shape])
+        return _decoded(tf.reshape(found.concat(), [-1]), self._array, self._stored)
 
     def take(self, prepared: tf.Tensor, rows: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
         return tf.gather(prepared, places)
+
+
+def _decoded(memory: tf.Tensor, array: NamedArray, stored: Stored) -> tf.Tensor:
+    """Bytes of some rows, uint8 `[bytes]` -> `[rows, *shape]`; a copy is made of bools and big-endian numbers alone."""
+    dtype = tf.as_dtype(array.dtype)
+    if stored.descr.startswith(">"):
+        size = item_bytes(stored.descr) // (2 if dtype.is_complex else 1)
+        memory = tf.reshape(tf.reverse(tf.reshape(memory, [-1, size]), [1]), [-1])
+    if dtype == tf.bool:
+        memory = memory != 0
+    elif dtype.size > 1:
+        memory = tf.bitcast(tf.reshape(memory, [-1, dtype.size]), dtype)
+    elif dtype != tf.uint8:
+        memory = tf.bitcast(memory, dtype)
+    return tf.reshape(memory, [-1, *array.shape])
 
 
 def cut_blocks(arrays: Sequence[NamedArray], first: int, end: int, size: int) -> Blocks:

@@ -62,7 +62,7 @@ def read(folder, x: object = "x.npy", **options):
 
 
 SHAPES = {
-    "mapped": "x.npy",
+    "one file": "x.npy",
     "several files": "part-*.npy",
     "npz": {"files": "both.npz", "array": "x"},
     "hdf5": "both.h5",
@@ -77,10 +77,10 @@ def test_rows_come_in_the_order_of_the_files(folder, x):
 
 
 @pytest.mark.parametrize("x", SHAPES.values(), ids=list(SHAPES))
-@pytest.mark.parametrize("ranged", [False, True])
-def test_the_order_hangs_on_the_seed_alone_and_not_on_the_files(folder, x, ranged, monkeypatch):
-    if ranged:
-        monkeypatch.setattr(values, "can_map", lambda array: False)
+@pytest.mark.parametrize("copied", [False, True])
+def test_the_order_hangs_on_the_seed_alone_and_not_on_the_files(folder, x, copied, monkeypatch):
+    if copied:
+        monkeypatch.setattr(values, "lies_in_place", lambda array: False)
     wanted = numbers(read(folder, batch_size=32, shuffle=100, epochs=2))
     # Blocks end where files do, so that the order of several files is another one; it has its own seed to go by.
     found = numbers(read(folder, x, batch_size=32, shuffle=100, epochs=2))
@@ -159,12 +159,12 @@ def test_every_dtype(tmp_path, way):
             np.testing.assert_array_equal(batch[dtype].numpy(), values_)
 
 
-def test_a_file_on_a_disk_is_mapped_and_not_read(folder):
+def test_a_file_on_a_disk_lies_in_place(folder):
     (array,) = load._find({"x": str(folder / "x.npy")}, {})
-    assert values.can_map(array)
+    assert values.lies_in_place(array)
     (other,) = load._find({"x": {"files": str(folder / "both.npz"), "array": "x"}}, {})
     offset = other.parts[0].stored.offset
-    assert values.can_map(other) == (offset % values.ALIGNED == 0)
+    assert values.lies_in_place(other) == (offset % values.ALIGNED == 0)
 
 
 def test_keras_takes_what_it_gives(folder):
