@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from beamfeed.contract.errors import JobFailed, UserError
     from beamfeed.launcher.api import RunResult, preprocess, run, train
     from beamfeed.launcher.job import load_job
+    from beamfeed.trainer.arrays.load import load_arrays
     from beamfeed.trainer.feed.dataset import Tuning, load_dataset
     from beamfeed.trainer.feed.sharding import Distribution
     from beamfeed.transforms.rejects import BadInput
@@ -44,6 +45,7 @@ __all__ = [
     "UserError",
     "Windows",
     "__version__",
+    "load_arrays",
     "load_dataset",
     "load_job",
     "preprocess",
@@ -67,6 +69,7 @@ _HOMES = {
     "Tuning": "trainer.feed.dataset",
     "UserError": "contract.errors",
     "Windows": "contract.config.prepare",
+    "load_arrays": "trainer.arrays.load",
     "load_dataset": "trainer.feed.dataset",
     "load_job": "launcher.job",
     "preprocess": "launcher.api",

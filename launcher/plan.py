@@ -75,7 +75,8 @@ def make_plan(
     files, empty = find_files(job)
     published, old = _find_replaceable(job)
     if empty and (PREPROCESS in names or published is None):
-        raise UserError(f"source.files: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
+        key = job.source.key_of(empty[0])
+        raise UserError(f"{key}: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
     # Training needs only the dataset: its input may have gone, or be on another machine.
     data = data_fingerprint(job, files) if files or published is None else published.fingerprint
     complete = read_complete(job.output.path, data)

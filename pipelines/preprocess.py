@@ -52,7 +52,8 @@ def list_source(job: Job) -> list[FileStat]:
     except OSError as error:
         raise UserError(f"source.files: {', '.join(job.source.patterns)}: {str(error).splitlines()[0]}") from None
     if empty:
-        raise UserError(f"source.files: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
+        key = job.source.key_of(empty[0])
+        raise UserError(f"{key}: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
     return files
 
 

@@ -16,6 +16,7 @@ from beamfeed.contract.config.output import OUTPUT_KEYS, Limits, Output
 from beamfeed.contract.config.prepare import Prepare, Windows
 from beamfeed.contract.config.section import OneOrMore, Section, Told
 from beamfeed.contract.config.sources import Source
+from beamfeed.contract.config.sources.base import Tells
 from beamfeed.contract.config.split import SPLIT_KEYS, Split
 from beamfeed.contract.config.task import Classify, Regress, Several, goals_of
 from beamfeed.contract.config.train import Train
@@ -87,18 +88,21 @@ class Job(Section):
         names = [label.name for label in self.label]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"label: two labels have the name {twice[0]!r}; give each its own, as in 'name: fault'")
-        if names and self.train is not None and "task" not in self.train.model_fields_set:
+        of_source = self.source.labels
+        if (names or of_source) and self.train is not None and "task" not in self.train.model_fields_set:
+            has = "a label" if names else "outputs"
             raise ValueError(
-                "train.task: is missing: the job has a label, so say whether to {name: classify}, {name: regress} "
-                "or {name: reconstruct}"
+                f"train.task: is missing: the job has {has}, so say whether to "
+                "{name: classify}, {name: regress} or {name: reconstruct}"
             )
-        if "label" in self.source.sections and self.train is not None:
+        if ("label" in self.source.sections or of_source) and self.train is not None:
             self._check_targets(self.train)
         return self
 
     def _check_targets(self, train: Train) -> None:
         """Where labels are the only targets, a task that does not fit them is told before anything is preprocessed."""
-        labels = {label.name: label for label in self.label}
+        of_job = [Tells(label.name, label.role, label.classes is not None) for label in self.label]
+        labels = {label.name: label for label in (*of_job, *self.source.labels)}
         for output, goal in goals_of(train.task).items():
             key = f"train.task.outputs.{output}" if isinstance(train.task, Several) else "train.task"
             for end, name, role in (
@@ -107,13 +111,13 @@ class Job(Section):
             ):
                 if name is None:
                     continue
-                fits = [label.name for label in self.label if label.role == role]
+                fits = [label.name for label in labels.values() if label.role == role]
                 if name not in fits:
                     told = f"the labels with role {role}: {', '.join(fits)}" if fits else f"no label has role {role}"
                     raise ValueError(f"{key}.{end}: there is no such label: {name!r}{near_miss(name, fits)} ({told})")
-            if isinstance(goal, Classify) and labels[goal.target].classes is None:
+            if isinstance(goal, Classify) and not labels[goal.target].has_classes:
                 raise ValueError(f"{key}: classify needs classes: give the label {goal.target!r} 'classes: auto'")
-            if isinstance(goal, Regress) and labels[goal.target].classes is not None:
+            if isinstance(goal, Regress) and labels[goal.target].has_classes:
                 raise ValueError(f"{key}: regress needs numbers, the label {goal.target!r} has classes")
 
     @model_validator(mode="after")

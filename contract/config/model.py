@@ -80,6 +80,23 @@ class TextModel(ModelSection):
     )
 
 
+class MultiInput(ModelSection):
+    """Each input by itself, images by convolutions, then all side by side through dense layers; an output a head."""
+
+    name: Literal["multi_input"] = Field(description="Says that it is this model.")
+    filters: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[32, 64],
+        description="Of inputs [height, width] or [height, width, channels]: filters of each convolution of 3 by 3, "
+        "after which the size is halved, as long as it can be. []: they are flattened, as other inputs are.",
+    )
+    units: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[128], description="Units of the layers over all inputs side by side."
+    )
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="Share of each layer's values that training leaves out by chance."
+    )
+
+
 class CustomModel(ModelSection):
     """A model of the user's own. Only the trainer imports its module."""
 
@@ -110,6 +127,8 @@ class CustomModel(ModelSection):
 
 
 # What makes it is in beamfeed/trainer/models/.
-MODELS: tuple[type[ModelSection], ...] = (RecurrentAutoencoder, Recurrent, Tabular, Linear, TextModel, CustomModel)
+MODELS: tuple[type[ModelSection], ...] = (
+    RecurrentAutoencoder, Recurrent, Tabular, Linear, TextModel, MultiInput, CustomModel,
+)  # fmt: skip
 
 Model = Annotated[ModelSection, OneOf("name", MODELS)]

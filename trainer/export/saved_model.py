@@ -16,6 +16,7 @@ from beamfeed.contract.config.prepare import Missing
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.windows import count_windows, first_row
 from beamfeed.trainer import models
+from beamfeed.trainer.export.arrays import ArrayServing, takes_arrays
 from beamfeed.trainer.export.columns import ColumnServing, takes_columns
 from beamfeed.trainer.tasks.base import Restore
 from beamfeed.trainer.tasks.objective import Objective
@@ -171,10 +172,12 @@ def save_serving(
     model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str,
     ranges: Sequence[tuple[int, float, float]] = (), unused: Set[str] = frozenset(),
 ) -> None:  # fmt: skip
-    """Writes a SavedModel with the signatures of `Serving`, or of `ColumnServing`; loading takes TensorFlow alone."""
-    module: Serving | ColumnServing = (
-        ColumnServing(model, objective, transform, unused)
-        if takes_columns(transform)
-        else Serving(model, objective, manifest, transform, missing, ranges)
-    )
+    """Writes a SavedModel: of arrays, of columns, or else of windows; loading takes TensorFlow alone."""
+    module: ArrayServing | ColumnServing | Serving
+    if takes_arrays(manifest, transform):
+        module = ArrayServing(model, objective, transform)
+    elif takes_columns(transform):
+        module = ColumnServing(model, objective, transform, unused)
+    else:
+        module = Serving(model, objective, manifest, transform, missing, ranges)
     tf.saved_model.save(module, folder, signatures=module.signatures())

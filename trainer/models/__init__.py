@@ -9,12 +9,14 @@ from beamfeed.contract.config.model import (
     CustomModel,
     Linear,
     ModelSection,
+    MultiInput,
     Recurrent,
     RecurrentAutoencoder,
     Tabular,
     TextModel,
 )
 from beamfeed.trainer.models.custom import build_custom, find_encoder
+from beamfeed.trainer.models.multi_input import build_multi_input
 from beamfeed.trainer.models.recurrent import build_recurrent
 from beamfeed.trainer.models.recurrent_autoencoder import build_recurrent_autoencoder
 from beamfeed.trainer.models.signature import Signature
@@ -28,6 +30,7 @@ BUILDERS: dict[type[ModelSection], Callable[[Any, Signature], keras.Model]] = {
     Tabular: build_tabular,
     Linear: build_linear,
     TextModel: build_text,
+    MultiInput: build_multi_input,
     CustomModel: build_custom,
 }
 

@@ -199,6 +199,16 @@ class Source(ABC, Generic[P, A, R]):
         kept = set(first_names(names, job.split, job.source.max_assets))
         return [stat for stat, name in zip(files, names, strict=True) if name in kept]
 
+    def part(self, most: int) -> "tuple[Source[P, A, R], float] | None":
+        """For a look at large files: the source of some of their rows, and which share of all rows these are.
+
+        By default None: who looks reads some of the files.
+
+        Args:
+          most: bytes of the files that are to be read.
+        """
+        return None
+
     @property
     def remarks(self) -> Sequence[str]:
         """What was found out of the files that the user did not say, a line each."""

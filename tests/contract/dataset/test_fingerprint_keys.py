@@ -35,6 +35,16 @@ label: {column: y, classes: [on, off]}
 split: {by: time, train_from: 2024-01-01, eval_from: 2024-02-01, test_from: 2024-03-01, gap: 1d}
 output: {path: out, rows_per_record: 8}
 """  # noqa: E501
+ARRAYS = """
+name: full
+source:
+  kind: array
+  inputs: {x: {files: x.npz, array: a}}
+  outputs: {y: y.npy}
+  weights: {w: w.npz}
+  keys: {k: k.npz}
+output: {path: out}
+"""
 PATH = "source.asset={from: path, pattern: '(?P<asset>x)(?P<site>y)'}"
 BY_COLUMN = "split={by: column, column: site, train: [a], eval: [b], test: [c]}"
 
@@ -143,6 +153,19 @@ OF_TABLES: list[tuple[str, str, str | None]] = [
     ("output.rows_per_record", "output.rows_per_record=1", None),
     ("output.partition_by", "output.partition_by=[k]", None),
 ]  # fmt: skip
+OF_ARRAYS: list[tuple[str, str, str | None]] = [
+    ("source.inputs.files", "source.inputs.x={files: z.npz, array: a}", None),
+    ("source.inputs.array", "source.inputs.x={files: x.npz, array: b}", None),
+    ("source.inputs.scale", "source.inputs.x={files: x.npz, array: a, scale: minmax}", None),
+    ("source.inputs.missing", "source.inputs.x={files: x.npz, array: a, missing: keep}", None),
+    ("source.outputs.files", "source.outputs.y=z.npy", None),
+    ("source.outputs.array", "source.outputs.y={files: y.npy, array: b}", None),
+    ("source.outputs.classes", "source.outputs.y={files: y.npy, classes: auto}", None),
+    ("source.weights.files", "source.weights.w=z.npz", None),
+    ("source.weights.array", "source.weights.w={files: w.npz, array: b}", None),
+    ("source.keys.files", "source.keys.k=z.npz", None),
+    ("source.keys.array", "source.keys.k={files: k.npz, array: b}", None),
+]
 # What changes no byte of them. A section stands for all of its keys.
 OTHER: list[tuple[str, str, str | None]] = [
     ("name", "name=other", None),
@@ -171,13 +194,22 @@ def test_what_changes_a_table_changes_the_fingerprint(key, change, before):
     assert identity(before, change, text=TABLE) != identity(before, text=TABLE)
 
 
+@pytest.mark.parametrize(("key", "change", "before"), OF_ARRAYS, ids=[row[0] for row in OF_ARRAYS])
+def test_what_changes_a_dataset_of_arrays_changes_the_fingerprint(key, change, before):
+    assert identity(before, change, text=ARRAYS) != identity(before, text=ARRAYS)
+
+
+def test_where_the_folder_of_the_arrays_is_does_not():
+    assert identity("source.files=elsewhere", text=ARRAYS) == identity(text=ARRAYS)
+
+
 @pytest.mark.parametrize(("key", "change", "before"), OTHER, ids=[row[0] for row in OTHER])
 def test_what_changes_no_byte_does_not(key, change, before):
     assert identity(before, change) == identity(before)
 
 
 def test_every_key_is_classified_and_once():
-    classified = [key for key, _, _ in (*DATA, *OF_TABLES, *OTHER)]
+    classified = [key for key, _, _ in (*DATA, *OF_TABLES, *OF_ARRAYS, *OTHER)]
     assert len(set(classified)) == len(classified)
     keys = set(keys_of(job_model()))
     unknown = sorted(key for key in keys if not any(key == one or key.startswith(f"{one}.") for one in classified))
