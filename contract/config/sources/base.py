@@ -48,6 +48,11 @@ class SourceSection(Section):
         """`files` as a list, whether it is one or not."""
         return (self.files,) if isinstance(self.files, str) else tuple(self.files)
 
+    @property
+    def beside(self) -> dict[str, str]:
+        """Files that are read beside `files`, such as a list of labels, by their keys: they count for what data are."""
+        return {}
+
     @classmethod
     def tell_suffixes(cls) -> str:
         """The suffixes for people."""
