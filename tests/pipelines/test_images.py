@@ -179,7 +179,10 @@ def test_raw_pixels_of_a_list_with_several_labels(tmp_path):
 
 @pytest.mark.parametrize(
     ("broken", "told"),
-    [(3, "of the rows were rejected, limits.max_rejected_fraction is 1.0%"), (24, "100.0% of the assets were rejected")],
+    [
+        (3, "of the rows were rejected, limits.max_rejected_fraction is 1.0%"),
+        (24, "100.0% of the assets were rejected"),
+    ],
 )
 def test_too_many_broken_images_end_the_job(tmp_path, capsys, broken, told):
     album = Album(tmp_path)

@@ -22,7 +22,7 @@ def test_folders_are_classes(album):
     assert job["split"] == {"by": "row", "train": 0.8, "eval": 0.1, "test": 0.1}
     assert "# Folders as classes: cats 60, dogs 60." in found.text
     assert (found.about, found.trains) == ("images: 120 files, label folder; it preprocesses alone", False)
-    album.job = job
+    album.job = job | {"output": {"path": str(album.output)}}
     assert album.preprocess() == 0
     assert [one["name"] for one in album.manifest["fields"]] == ["image", "path", "label"]
 

@@ -88,9 +88,8 @@ def cut_runs(images: Images, seed: int) -> Iterator[tuple[RunFacts, np.ndarray]]
     for place, split in enumerate(SPLITS):
         rows = np.flatnonzero(images.place == place)
         rows = rows[np.argsort(hashes[rows], kind="stable")]
-        ends = np.cumsum(weights[rows])
-        cuts = np.flatnonzero(np.diff((ends - weights[rows]) // RUN_BYTES, prepend=-1)) if len(rows) else []
-        for run in np.split(rows, cuts[1:]) if len(rows) else ():
+        starts = np.cumsum(weights[rows]) - weights[rows]
+        for run in np.split(rows, np.flatnonzero(np.diff(starts // RUN_BYTES)) + 1) if len(rows) else ():
             size = int(images.table["size"].take(pa.array(run)).to_numpy().clip(0).sum())
             left_out = dict(images.left_out) if first else {}
             yield RunFacts(split, len(run), size, left_out, tuple(sorted(images.values)) if first else ()), run
