@@ -34,7 +34,7 @@ def test_sizes_follow_from_the_shape(shape, dtype, width, size):
         ({"shape": (2,), "columns": ["a"]}, r"1 columns for the shape \[2\]"),
         ({"columns": ["a"]}, r"1 columns for the shape \[\]"),
         ({"name": "a b"}, "pattern"),
-        ({"dtype": "float64"}, "float32"),
+        ({"dtype": "float80"}, "float32"),
     ],
 )
 def test_what_cannot_be_is_refused(changes, message):
