@@ -6,6 +6,7 @@ Formats: JPEG (ITU-T T.81, annex B), PNG (W3C, third edition), GIF89a, BMP (Wind
 import re
 import struct
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -94,38 +95,37 @@ def _format(data: bytes) -> Format:
 
 
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # markers of a frame, which has the size
-_ALONE = frozenset({0x00, 0x01, *range(0xD0, 0xD9)})  # markers without a segment
+_START_OF_SCAN, _END, _APP1 = 0xDA, 0xD9, 0xE1
+# A marker with a segment behind it, or the end: no fill byte, and nothing that stands among the bits of pixels.
+_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
+
+
+def _segments(data: bytes) -> Iterator[tuple[int, int]]:
+    """The markers of a JPEG, each with the place behind it, up to the mark of its end or to that of the bytes."""
+    at = 2
+    while found := _MARKER.search(data, at):
+        at = found.end()
+        yield data[at - 1], at
+        if data[at - 1] == _END:
+            return
+        at += max(2, int.from_bytes(data[at : at + 2], "big"))
 
 
 def _jpeg(data: bytes) -> Header:
-    at, frame, tagged = 2, None, False
-    while True:
-        if data[at] != 0xFF:  # what stands between two segments is passed over, as decoders do
-            at = data.find(b"\xff", at)
-            if at < 0:
-                raise IndexError
-            continue
-        marker = data[at + 1]
-        if marker == 0xFF:
-            at += 1
-            continue
-        if marker in _ALONE:
-            at += 2
-            continue
-        if marker == 0xD9:
-            raise BadImage("header", "ends before its pixels")
-        (length,) = struct.unpack_from(">H", data, at + 2)
+    frame, tagged, scans, whole = None, False, 0, False
+    for marker, at in _segments(data):
         if marker in _FRAMES and frame is None:
-            frame = marker, *struct.unpack_from(">BHHB", data, at + 4)
-        tagged |= marker == 0xE1  # EXIF or XMP
-        if marker == 0xDA:
-            break
-        at += 2 + max(2, length)
+            frame = marker, *struct.unpack_from(">BHHB", data, at + 2)
+        tagged |= marker == _APP1  # EXIF or XMP
+        scans += marker == _START_OF_SCAN
+        whole = marker == _END
+    if not scans:
+        raise BadImage("header", "ends before its pixels")
     if frame is None:
         raise BadImage("header", "has no frame before its pixels")
     kind, precision, height, width, components = frame
-    # Baseline, extended or progressive, by Huffman. TensorFlow wants the mark at the end, which Pillow can do without.
-    plain = kind in (0xC0, 0xC1, 0xC2) and precision == 8 and components in (1, 3) and data.rfind(b"\xff\xd9", at) > 0
+    # Baseline, extended or progressive, by Huffman. TensorFlow reads on to the mark at the end; Pillow can do without.
+    plain = whole and kind in (0xC0, 0xC1, 0xC2) and precision == 8 and components in (1, 3)
     return Header("jpeg", width, height, plain, tagged)
 
 
