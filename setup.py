@@ -11,6 +11,7 @@ CORE = [
     "keras>=3.15,<4",
     "matplotlib>=3.10,<4",
     "numpy>=2,<3",
+    "pillow>=11,<13",
     "psutil>=6,<8",
     "pyarrow>=25,<26",
     "pydantic>=2.11,<3",

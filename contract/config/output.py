@@ -27,7 +27,7 @@ class Output(Section):
     )
     rows_per_record: Annotated[int, Field(ge=1, le=65_536)] | None = Field(
         default=None,
-        description="Of tables and arrays: rows that a record holds; left out, about 64 KB of them. Other readers "
+        description="Of tables, images and arrays: rows that a record holds; left out, about 64 KB of them. Other readers "
         "expect 1.",
     )
     compression: Literal["none", "gzip"] = Field(

@@ -216,6 +216,20 @@ class Source(ABC, Generic[P, A, R]):
 
     # From files to units, without their data.
 
+    def listed(self, files: Sequence[FileStat], scratch: str) -> Sequence[FileStat]:
+        """The files that are scanned, each by itself; by default those of the listing.
+
+        A kind of many small files may write what is known of runs of them into files of its own, and give these.
+
+        Args:
+          files: of the listing, or a sample of it.
+          scratch: a folder for files that the job needs until its end.
+
+        Raises:
+          UserError: if the job does not fit the files.
+        """
+        return files
+
     @abstractmethod
     def scan(self, file: FileStat, scratch: str) -> Iterable[P]:
         """The pieces of a file, one for each asset in it; reads no more than that needs.
@@ -314,7 +328,7 @@ class Source(ABC, Generic[P, A, R]):
         )
 
     @abstractmethod
-    def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple]":
+    def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple | None]":
         """Statistics, and the transform graph that they become.
 
         Args:
@@ -322,7 +336,7 @@ class Source(ABC, Generic[P, A, R]):
 
         Returns:
           a PCollection of one, the statistics of the training rows, and tensorflow-transform's (saved model folder,
-          metadata).
+          metadata); None where there is no graph.
         """
 
     # And once more to write it.
@@ -340,7 +354,7 @@ class Source(ABC, Generic[P, A, R]):
 
         Args:
           work: what to read.
-          transform: the folder of the transform graph.
+          transform: the folder of the transform graph; empty where there is none.
           statistics: of the training rows.
 
         Raises:

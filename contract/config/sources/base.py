@@ -73,6 +73,11 @@ class SourceSection(Section):
         """What can be learned, where the kind itself says it."""
         return []
 
+    @property
+    def beside(self) -> dict[str, str]:
+        """Files that are read beside `files`, such as a list of labels, by their keys: they count for what data are."""
+        return {}
+
     @classmethod
     def tell_suffixes(cls) -> str:
         """The suffixes for people."""

@@ -112,7 +112,8 @@ def test_a_list_may_be_written_as_its_only_member():
         ("train.task={outputs: {a: {name: regres}}}", "name 'regres' is not allowed; did you mean 'regress'?"),
         ("train.task={outputs: {A: {name: regress}}}", "train.task.outputs"),
         ("train.task={name: classify, class_weights: even}", "'even' is not allowed, it must be balanced or a mapping"),
-        ("source.kind=tables", "kind 'tables' is not allowed; did you mean 'table'? (allowed: timeseries, table)"),
+        ("source.kind=tables", "kind 'tables' is not allowed; did you mean 'table'? "
+                               "(allowed: timeseries, table, image)"),
         ("label={column: y, at: endd}", "label.at: 'endd' is not allowed; did you mean 'end'?"),
         ("label=[{column: y}, {column: y, at: endd}]", "label.1.at: 'endd' is not allowed; did you mean 'end'?"),
         ("label={columns: y}", "label.columns: unknown key; did you mean 'column'?"),
