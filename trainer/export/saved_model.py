@@ -17,6 +17,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.windows import count_windows, first_row
 from beamfeed.trainer import models
 from beamfeed.trainer.export.columns import ColumnServing, takes_columns
+from beamfeed.trainer.export.stored import StoredServing
 from beamfeed.trainer.tasks.base import Restore
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -171,10 +172,14 @@ def save_serving(
     model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str,
     ranges: Sequence[tuple[int, float, float]] = (), unused: Set[str] = frozenset(),
 ) -> None:  # fmt: skip
-    """Writes a SavedModel with the signatures of `Serving`, or of `ColumnServing`; loading takes TensorFlow alone."""
-    module: Serving | ColumnServing = (
-        ColumnServing(model, objective, transform, unused)
-        if takes_columns(transform)
-        else Serving(model, objective, manifest, transform, missing, ranges)
-    )
+    """Writes a SavedModel with the signatures of `Serving`, of `ColumnServing` where the dataset is of columns, or of
+    `StoredServing` where fields are decoded; loading takes TensorFlow alone.
+    """
+    module: Serving | ColumnServing | StoredServing
+    if objective.preparation is not None:
+        module = StoredServing(model, objective)
+    elif takes_columns(transform):
+        module = ColumnServing(model, objective, transform, unused)
+    else:
+        module = Serving(model, objective, manifest, transform, missing, ranges)
     tf.saved_model.save(module, folder, signatures=module.signatures())

@@ -85,3 +85,7 @@ class Regress(Task):
         error = float(np.abs(found - sample.wanted).mean())
         axes.set(title=f"{len(found):,} windows, mean error {error:.4g}", xlabel=f"true {self.goal.target}",
                  ylabel="predicted")  # fmt: skip
+
+    def say(self, sample: Sample) -> str:
+        """The true number and the predicted one."""
+        return f"is {float(sample.wanted[0]):.4g}, said {float(sample.found.reshape(-1)[0]):.4g}"
