@@ -54,10 +54,10 @@ class ImageInput(Section):
     channels: Literal[1, 3] | None = Field(
         default=None, description="1: grey. 3: colours, also of grey images, the default for encoded ones."
     )
-    fit: Literal["stretch", "crop", "pad"] = Field(
-        default="stretch",
-        description="Of an image with another ratio of its sides. crop: the middle of it. pad: all of it, with black "
-        "at two sides.",
+    fit: Literal["crop", "stretch", "pad"] = Field(
+        default="crop",
+        description="How an image with another ratio of sides gets to its size: its middle is cut out, it is "
+        "stretched, or black is put around it.",
     )
     cache: Literal["none", "decoded"] = Field(
         default="none",

@@ -64,13 +64,13 @@ def test_a_jpeg_is_decoded_as_small_as_it_may_be(ratio):
     smooth = np.asarray(Image.fromarray(stripes(2, 6, 8)).resize((160, 128), Image.Resampling.BICUBIC))
     file = encoded(smooth, "JPEG", quality=95)
     size = [128 // ratio, 160 // ratio]
-    found = decode([file], size=size)[0]
+    found = decode([file], size=size, fit="stretch")[0]
     np.testing.assert_array_equal(found, tf.io.decode_jpeg(file, 3, ratio=ratio))
     # One pixel more, and it is decoded twice as large and scaled down.
     if ratio > 1:
         more = [size[0] + 1, size[1]]
         from_larger = resized(tf.io.decode_jpeg(file, 3, ratio=ratio // 2), (*more, 3), "stretch")
-        np.testing.assert_array_equal(decode([file], size=more)[0], from_larger)
+        np.testing.assert_array_equal(decode([file], size=more, fit="stretch")[0], from_larger)
     reference = np.asarray(Image.fromarray(smooth).resize(size[::-1], Image.Resampling.BOX), int)
     assert np.abs(found - reference).mean() < 4
 
