@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 import tensorflow as tf
-from images import FIELDS, RAW, png, stripes
+from stripes import FIELDS, RAW, png, stripes
 from PIL import Image
 
 from beamfeed.contract.config.inputs.image import ImageInput

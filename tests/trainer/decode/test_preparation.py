@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from images import HEIGHT, WIDTH, image_job, write_images
+from stripes import HEIGHT, WIDTH, image_job, write_images
 
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.decode import preparation_of

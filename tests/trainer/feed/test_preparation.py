@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from images import write_images
+from stripes import write_images
 
 from beamfeed.contract.dataset.batches import train_steps
 from beamfeed.trainer.feed.dataset import Tuning, load_dataset
