@@ -57,9 +57,9 @@ def jpeg(number: int) -> bytes:
     image = np.zeros((SIDE, SIDE, 3), np.float32)
     for side, strength in ((4, 90), (16, 50), (64, 25), (SIDE, 6)):
         noise = random.normal(size=(side, side, 3)).astype(np.float32)
-        image += strength * np.stack(
-            [np.asarray(Image.fromarray(noise[:, :, c]).resize((SIDE, SIDE), Image.Resampling.BICUBIC)) for c in range(3)], 2
-        )
+        for channel in range(3):
+            layer = Image.fromarray(noise[:, :, channel]).resize((SIDE, SIDE), Image.Resampling.BICUBIC)
+            image[:, :, channel] += strength * np.asarray(layer)
     buffer = io.BytesIO()
     Image.fromarray(np.clip(image + 128, 0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=QUALITY)
     return buffer.getvalue()
@@ -231,7 +231,9 @@ def pillow(data: bytes, size: int, random: np.random.Generator) -> np.ndarray:
         values = values[:, ::-1]
     factor = random.uniform(1 - LIGHT, 1 + LIGHT)
     mean = values.mean((0, 1))
-    return np.clip(values * np.float32(factor) + (mean * (1 - factor) + random.uniform(-LIGHT, LIGHT)), 0, 1).astype("f4")
+    return np.clip(values * np.float32(factor) + (mean * (1 - factor) + random.uniform(-LIGHT, LIGHT)), 0, 1).astype(
+        "f4"
+    )
 
 
 def _grain(folder: str, sizes: Sizes, threads: int) -> Any:

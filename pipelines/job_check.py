@@ -13,8 +13,8 @@ from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.batches import check_split, fit_batch, tell_batch
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.goals import check_task
-from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.inputs import check_inputs
+from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_complete
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.sizes import size_text

@@ -35,7 +35,9 @@ def stripes(number: int, height: int = HEIGHT, width: int = WIDTH) -> np.ndarray
     random = np.random.default_rng([3, number])
     length = width if number % 2 else height
     wave = 90 * np.sin(np.arange(length) * random.uniform(1.0, 2.0) + random.uniform(0, 6))
-    image = 128 + (wave[None, :, None] if number % 2 else wave[:, None, None]) + random.normal(0, 12, (height, width, 3))
+    image = (
+        128 + (wave[None, :, None] if number % 2 else wave[:, None, None]) + random.normal(0, 12, (height, width, 3))
+    )
     return np.clip(image, 0, 255).astype(np.uint8)
 
 
@@ -84,6 +86,7 @@ def image_job(output: str, workdir: str, **train: object) -> TrainingJob:
             "name": "stripes",
             "source": {"kind": "table", "files": "*.csv"},
             "features": {"x": "pass"},
+            "label": {"column": "label", "classes": CLASSES},
             "output": {"path": output},
             "train": section,
         }

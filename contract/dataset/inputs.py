@@ -31,7 +31,8 @@ def check_inputs(inputs: Mapping[str, InputSection], manifest: Manifest) -> None
             raise UserError(f"{KEY}.{name}.augment.mixup: is for images alone, and a model also gets {others}")
     for name, field in known.items():
         if field.content and not is_encoded(field):
-            raise UserError(f"dataset {manifest.name}: the field {name!r} holds {field.content!r}, which nothing decodes")
+            what = f"the field {name!r} holds {field.content!r}"
+            raise UserError(f"dataset {manifest.name}: {what}, which nothing decodes")
         if is_encoded(field) and name not in inputs:
             raise UserError(
                 f"{KEY}.{name}: is missing: the field holds encoded images, so say how large a model gets them, "

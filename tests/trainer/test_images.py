@@ -123,7 +123,9 @@ def test_a_dataset_of_images_is_drawn(data, tmp_path, capsys):
 
 
 def run(command, **environ):
-    done = subprocess.run([sys.executable, "-m", *command], env={**os.environ, **environ}, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", *command], env={**os.environ, **environ}, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done
 

@@ -1,4 +1,4 @@
-"""What is made of stored values before a model gets them: decoding, and in training augmentation. One file a content."""
+"""What is made of stored values before a model gets them: decoding, and in training augmentation."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -111,7 +111,7 @@ def resized(images: tf.Tensor, shape: tuple[int, int, int], fit: str) -> tf.Tens
     """
     one = images.shape.rank == 3
     batch = images[None] if one else images
-    height, width, channels = shape
+    height, width, _ = shape
     if fit == "crop":
         batch = _middle(batch, height, width)
     inner = _inside(batch, height, width) if fit == "pad" else tf.constant([height, width])

@@ -1,8 +1,8 @@
-"""Mixup: two windows of a batch and what is wanted of them, mixed (Zhang et al. 2017, "mixup: beyond empirical risk
-minimization").
+"""Mixup: two windows of a batch and what is wanted of them, mixed.
 
-Rows 2k and 2k + 1 of a global batch are mixed with each other, each with a share of its own. Both are rows of one device
-where each has an even number of rows, so how a batch is divided does not matter. A window's own share is the larger one.
+After Zhang et al. 2017, "mixup: beyond empirical risk minimization". Rows 2k and 2k + 1 of a global batch are mixed
+with each other, each with a share of its own. Both are rows of one device where each has an even number of rows, so how
+a batch is divided does not matter. A window's own share is the larger one.
 """
 
 import numpy as np

@@ -172,8 +172,10 @@ def save_serving(
     model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str,
     ranges: Sequence[tuple[int, float, float]] = (), unused: Set[str] = frozenset(),
 ) -> None:  # fmt: skip
-    """Writes a SavedModel with the signatures of `Serving`, of `ColumnServing` where the dataset is of columns, or of
-    `StoredServing` where fields are decoded; loading takes TensorFlow alone.
+    """Writes a SavedModel, for which loading takes TensorFlow alone.
+
+    Its signatures are those of `Serving`, of `ColumnServing` where the dataset is of columns, or of `StoredServing`
+    where fields are decoded.
     """
     module: Serving | ColumnServing | StoredServing
     if objective.preparation is not None:

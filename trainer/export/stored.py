@@ -1,7 +1,7 @@
 """The SavedModel of a training run whose fields are decoded: it takes them as the dataset stores them.
 
-So an image is the bytes of its file. It is decoded as it was in training, by the same operations, and nothing is changed
-by chance.
+So an image is the bytes of its file. It is decoded as it was in training, by the same operations, and nothing is
+changed by chance.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class StoredServing(tf.Module):
         prepared = {
             name: tf.TensorSpec([None, *one.shape], tf.as_dtype(one.dtype), name) for name, one in inputs.items()
         }
-        stored = {name: one for name, one in prepared.items()}
+        stored = dict(prepared)
         for name, decoder in preparation.decoders.items() if preparation is not None else ():
             stored[name] = tf.TensorSpec(decoder.stored.shape, decoder.stored.dtype, name)
         return {

@@ -230,7 +230,9 @@ def load_dataset(
         parallel=tuning.parallel,
         skip_corrupt=skip_corrupt,
     )
-    kept = preparation if preparation is not None and preparation.keeps and until == "batches" else None
+    if until != "batches":
+        preparation = None
+    kept = preparation if preparation is not None and preparation.keeps else None
     in_memory = kept is not None or tuning.cache == "memory"
     source: RowSource = Memory(shards, index, order.blocks(), kept) if in_memory else shards
 
@@ -250,7 +252,7 @@ def load_dataset(
         rows, block = source.rows(blocks, block)
         place, there = locate_windows(rows, block, window)
         numbered = () if preparation is None else (
-            epoch * steps + number * order.round_steps + tf.where(resumed, skip, 0),
+            epoch * steps + number * order.round_steps + tf.where(resumed, tf.constant(skip, tf.int64), 0),
         )  # fmt: skip
         if remainder == "pad":
             columns, at = point_to_zeros(rows, places(rows, place, wanted), there, wanted)

@@ -68,9 +68,7 @@ class Feed:
     def train(self, epoch: int, step: int, lanes: int) -> Iterator[Any]:
         """Shuffled training batches without end, from this step of this epoch on; see `lanes_of`."""
         feed, preparation = self._job.train.feed, self._preparation and self._preparation.training
-        return self._open(
-            "train", preparation, shuffle=feed.shuffle, seed=feed.seed, lanes=lanes, start=(epoch, step)
-        )
+        return self._open("train", preparation, shuffle=feed.shuffle, seed=feed.seed, lanes=lanes, start=(epoch, step))
 
     def evaluate(
         self,

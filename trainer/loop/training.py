@@ -91,9 +91,7 @@ class Training:
                 train.optimizer, self.model.trainable_variables, train.devices.precision == "mixed_float16"
             )
         self.steps = train_steps(windows_in(manifest, "train"), train.feed.batch_size)  # of an epoch
-        self.feed = Feed(
-            job, manifest, cluster, self.objective.fields(), self.objective.preparation, start.kept
-        )
+        self.feed = Feed(job, manifest, cluster, self.objective.fields(), self.objective.preparation, start.kept)
         self._train = make_train_steps(
             cluster.strategy,
             self.model,

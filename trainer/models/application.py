@@ -24,7 +24,7 @@ SUFFIXES = (".weights.h5", ".h5")
 
 
 def build_application(section: Application, signature: Signature) -> keras.Model:
-    """The network without its last layer, what it was scaled for in front of it, and heads on the mean of what it finds.
+    """The network without its last layer, images scaled as it wants them, and heads on the mean of what it finds.
 
     Returns:
       A functional model, dict of inputs by name (a tensor where there is one) -> `[batch, units]` for each head.

@@ -29,9 +29,8 @@ def images_of(signature: Signature, model: str, least: int = 1) -> list[str]:
     for name in found:
         height, width, _ = signature.inputs[name].shape
         if min(height or 0, width or 0) < least:
-            raise UserError(
-                f"train.inputs.{name}.size: is [{height}, {width}], the model {model!r} needs at least {least} by {least}"
-            )
+            needed = f"the model {model!r} needs at least {least} by {least}"
+            raise UserError(f"train.inputs.{name}.size: is [{height}, {width}], {needed}")
     return found
 
 

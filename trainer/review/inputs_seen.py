@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.batches import windows_in
@@ -52,7 +53,9 @@ def training_inputs(job: TrainingJob, manifest: Manifest, objective: Objective) 
         manifest=manifest,
         preparation=preparation.training,
     )
-    fields = next(iter(batches.take(1)))
+    options = tf.data.Options()
+    options.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes
+    fields = next(iter(batches.with_options(options).take(1)))
     return Seen({name: fields[name].numpy() for name in names}, preparation.training.augments)
 
 

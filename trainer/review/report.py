@@ -35,7 +35,7 @@ class Chosen(NamedTuple):
     place: str
     loss: float
     samples: Mapping[str, Sample]
-    images: Mapping[str, np.ndarray] = {}  # noqa: RUF012 - nothing is ever put into it
+    images: Mapping[str, np.ndarray] = {}
 
 
 def draw_report(
@@ -49,8 +49,9 @@ def draw_report(
     chosen: Sequence[Chosen],
     seen: Seen = Seen({}),
 ) -> bytes:
-    """The report as a PNG: curves, what the outputs show, and errors; under them windows, for each output a row, and
-    for each input of images one.
+    """The report as a PNG: curves, what the outputs show, and errors; under them windows, a row for each output.
+
+    Inputs that are images have a row each.
 
     Args:
       title: above all.
@@ -83,9 +84,7 @@ def draw_report(
     images = list(chosen[0].images) if chosen else []
     below = len(singles) + len(images)
     rows = in_rows(len(panels))
-    figure = figures.figure(
-        PANEL[0] * max([*rows, *([len(chosen)] if below else [])]), PANEL[1] * (len(rows) + below)
-    )
+    figure = figures.figure(PANEL[0] * max([*rows, *([len(chosen)] if below else [])]), PANEL[1] * (len(rows) + below))
     figure.suptitle(title, fontsize="large")
     parts = list(figure.subfigures(len(rows) + below, 1, squeeze=False)[:, 0])
     left = iter(panels)

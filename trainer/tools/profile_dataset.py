@@ -280,11 +280,11 @@ def noise(profile: Profile) -> str | None:
 
 def _doing(stage: str) -> str:
     """The stage as a thing to do."""
-    return {"read": "reading", "CRC": "records and their checksums", "parse": "parsing", "frame": "framing"}.get(
-        stage, {"shuffle": "shuffling", "batch": "gathering batches", "decode": "decoding", "augment": "augmenting"}.get(
-            stage, "prefetching"
-        )
-    )
+    doing = {
+        "read": "reading", "CRC": "records and their checksums", "parse": "parsing", "frame": "framing",
+        "shuffle": "shuffling", "batch": "gathering batches", "decode": "decoding", "augment": "augmenting",
+    }  # fmt: skip
+    return doing.get(stage, "prefetching")
 
 
 def draw(profile: Profile) -> bytes:

@@ -2,5 +2,5 @@
 
 from beamfeed.contract.config.inputs.image import ImageInput
 
-# Of a field that the dataset holds encoded, or as raw numbers of a picture. What it does is in beamfeed/trainer/decode/.
+# Of a field that the dataset holds encoded, or as raw pixels. What it does is in beamfeed/trainer/decode/.
 InputSection = ImageInput

@@ -29,7 +29,7 @@ def check(fields, **inputs):
     ("fields", "inputs", "told"),
     [
         ([ENCODED], {}, "train.inputs.image: is missing: the field holds encoded images"),
-        ([ENCODED], {"image": {}}, "train.inputs.image.size: is missing, it must be height and width, such as [64, 64]"),
+        ([ENCODED], {"image": {}}, "train.inputs.image.size: is missing, it must be height and width, such as"),
         ([ENCODED], {"image": {"size": [8, 8]}, "imge": {"size": [8, 8]}},
          "train.inputs.imge: the dataset has no input 'imge'; did you mean 'image'? (its images: image)"),
         ([NUMBERS], {"numbers": {}}, "train.inputs.numbers: the field 'numbers' holds no images (it has no images)"),

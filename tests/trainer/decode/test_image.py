@@ -5,8 +5,8 @@ import io
 import numpy as np
 import pytest
 import tensorflow as tf
-from stripes import FIELDS, RAW, png, stripes
 from PIL import Image
+from stripes import FIELDS, RAW, png, stripes
 
 from beamfeed.contract.config.inputs.image import ImageInput
 from beamfeed.trainer.decode.image import EncodedImages, RawImages, resized
@@ -41,7 +41,7 @@ def test_files_of_one_batch_may_be_of_any_format_and_size():
     np.testing.assert_array_equal(found[2], LARGE)
     assert not found[3].any()  # what fills a batch up
     assert np.abs(found[4].astype(int) - LARGE).mean() < 3
-    assert np.abs(found[5].astype(int) - LARGE[:, :, :1]).mean() < 3
+    assert np.abs(found[5].astype(int) - LARGE[:, :, :1]).mean() < 6  # 256 colours
 
 
 def test_grey_and_colours():
@@ -55,7 +55,9 @@ def test_grey_and_colours():
     np.testing.assert_array_equal(decode(alpha, size=[90, 120])[0], LARGE)
     luma = LARGE @ np.array([0.299, 0.587, 0.114])
     for kind in ("PNG", "BMP", "WEBP"):
-        one = decode([encoded(LARGE, kind, **({"lossless": True} if kind == "WEBP" else {}))], size=[90, 120], channels=1)
+        one = decode(
+            [encoded(LARGE, kind, **({"lossless": True} if kind == "WEBP" else {}))], size=[90, 120], channels=1
+        )
         assert np.abs(one[0, :, :, 0] - luma).max() < 4
 
 

@@ -118,8 +118,8 @@ def test_the_loss_of_mixed_windows_is_that_of_mixed_targets(data):
     soft = share * own + (1 - share) * other
     assert ((soft > 0) & (soft < 1)).any()
     np.testing.assert_allclose(found, tf.nn.softmax_cross_entropy_with_logits(soft, logits), rtol=1e-5)
-    accuracy = objective.values({**objective.zero(), **{
-        name: one.numpy() for name, one in objective.measure(examples, {"classify": logits}).items()}}, BATCH)["accuracy"]
+    sums = {name: one.numpy() for name, one in objective.measure(examples, {"classify": logits}).items()}
+    accuracy = objective.values({**objective.zero(), **sums}, BATCH)["accuracy"]
     assert accuracy == pytest.approx(np.mean(logits.numpy().argmax(1) == batch["label"].numpy()))  # of the larger share
 
 

@@ -67,9 +67,7 @@ def test_they_do_not_hang_on_where_reading_begins(data):
 @pytest.mark.parametrize(("workers", "replicas"), [(2, 1), (3, 1), (1, 2), (2, 2), (6, 1)])
 def test_nor_on_the_number_of_workers(data, workers, replicas):
     whole = read(data, epochs=2)
-    parts = [
-        read(data, epochs=2, distribution=Distribution(worker, workers, replicas)) for worker in range(workers)
-    ]
+    parts = [read(data, epochs=2, distribution=Distribution(worker, workers, replicas)) for worker in range(workers)]
     for place, one in enumerate(whole):
         mine = [part[place * replicas + replica] for part in parts for replica in range(replicas)]
         for name in ("number", "path"):
