@@ -79,7 +79,8 @@ class Preparation:
             if name in found:
                 changed = self.augments and decoder.augments
                 found[name] = decoder.augment(found[name], draws) if changed else decoder.finish(found[name])
-        if (parameter := self._mixup) is None:
+        parameter = self._mixup
+        if parameter is None:
             return found
         share = draw_shares(parameter, draws)
         pairs = partners(tf.shape(share)[0])

@@ -171,7 +171,8 @@ class Objective:
         Of windows that are mixed, the losses of both are mixed: for cross-entropy, that is the loss of mixed targets.
         """
         each = self._of_outputs(outputs, examples.wanted, examples.weights)
-        if (mixed := examples.mixed) is not None:
+        mixed = examples.mixed
+        if mixed is not None:
             others = self._of_outputs(outputs, mixed.wanted, mixed.weights)
             each = {name: mixed.share * one + (1 - mixed.share) * others[name] for name, one in each.items()}
         parts = [
