@@ -55,6 +55,7 @@ def lines(job):
     return [{key: one[key] for key in ("step", "loss", "eval_loss", "accuracy", "eval_accuracy")} for one in found]
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_ends_with_the_same_bits(data, trained, tmp_path):
     job, _ = trained
     train(data, tmp_path, epochs=1)

@@ -322,9 +322,9 @@ def _cut(
     @as_written
     def to_windows(first: tf.Tensor, columns: Columns, at: Places, piece: tf.Tensor, *others: tf.Tensor) -> Any:
         here = {per: place[first : first + chunk] for per, place in at.items()}
-        windows, weights = gather(columns, here, piece, wanted), others
+        windows, weights = gather(columns, here, piece, wanted), list(others)
         if preparation is not None:
-            begin, *weights = others
+            begin = weights.pop(0)
             rows = first + tf.range(tf.size(next(iter(here.values())), tf.int64))
             numbers = (begin + rows // share.size) * share.batch_size + share.first + rows % share.size
             windows = preparation.finish(windows if is_decoded else preparation.decode(windows), numbers)

@@ -167,11 +167,11 @@ class Memory:
     """
 
     def __init__(self, shards: Shards, index: Index, blocks: np.ndarray, preparation: Preparation | None = None):
-        def parsed(blocks: tf.Tensor) -> Parsed:
+        def decoded(blocks: tf.Tensor) -> Parsed:
             found = shards.parsed(blocks)
             return found if preparation is None else found._replace(columns=preparation.decode(found.columns))
 
-        read = tf.function(parsed, input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
+        read = tf.function(decoded, input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
         pieces: dict[str, list[tf.Tensor]] = {}
         counts = []
         groups = np.flatnonzero(np.diff(np.cumsum(index.bytes[blocks]) // GROUP_BYTES, prepend=-1))

@@ -89,7 +89,7 @@ def draw_images(manifest: Manifest, split: str, records: Sequence[Values], field
 def _image(value: np.ndarray, field: Field) -> np.ndarray:
     """A stored value as uint8 `[height, width, channels]`."""
     if is_raw_image(field):
-        return value.reshape(field.shape)
+        return value.reshape([size or 1 for size in field.shape])
     image = tf.io.decode_image(value[0], expand_animations=False).numpy()
     return image if image.shape[2] in (1, 3) else image[:, :, : 1 if image.shape[2] == 2 else 3]
 
