@@ -13,6 +13,7 @@ from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.batches import check_split, fit_batch, tell_batch
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.goals import check_task
+from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_complete
 from beamfeed.contract.errors import UserError
@@ -122,6 +123,7 @@ def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
     with problems.told():
         manifest = manifest.select(job.train.feed.where)
         check_task(job.train.task, manifest)
+        check_inputs(job.train.inputs, manifest)
         fitted = fit_batch(job, manifest)
         assert fitted.train is not None
         check_split(manifest, "train", fitted.train.feed.batch_size, whole=True)

@@ -18,6 +18,7 @@ from beamfeed.contract.dataset.windows import count_windows, first_row
 from beamfeed.trainer import models
 from beamfeed.trainer.export.arrays import ArrayServing, takes_arrays
 from beamfeed.trainer.export.columns import ColumnServing, takes_columns
+from beamfeed.trainer.export.stored import StoredServing
 from beamfeed.trainer.tasks.base import Restore
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -172,9 +173,15 @@ def save_serving(
     model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str,
     ranges: Sequence[tuple[int, float, float]] = (), unused: Set[str] = frozenset(),
 ) -> None:  # fmt: skip
-    """Writes a SavedModel: of arrays, of columns, or else of windows; loading takes TensorFlow alone."""
-    module: ArrayServing | ColumnServing | Serving
-    if takes_arrays(manifest, transform):
+    """Writes a SavedModel, for which loading takes TensorFlow alone.
+
+    Its signatures are those of `Serving`; of `StoredServing` where fields are decoded; of `ArrayServing` or
+    `ColumnServing` where the dataset is of arrays or columns.
+    """
+    module: Serving | ColumnServing | ArrayServing | StoredServing
+    if objective.preparation is not None:
+        module = StoredServing(model, objective)
+    elif takes_arrays(manifest, transform):
         module = ArrayServing(model, objective, transform)
     elif takes_columns(transform):
         module = ColumnServing(model, objective, transform, unused)

@@ -6,7 +6,8 @@ A record holds rows that follow each other, such as a segment of an asset. The s
     records    the blocks are read, several at a time                                          (reader)
     rows       are parsed and checked, each field by itself                                    (parsing)
                and the places of the wanted windows found                                      (windowing)
-    windows    gathered from the rows, about two megabytes at a time, and cut into batches without copying
+    windows    gathered from the rows, about two megabytes at a time, prepared if that is asked for  (preparation)
+               and cut into batches without copying
 
 Windows are indices until the last step, so a round costs its rows and not its
 windows, and no step handles windows one by one. What a step of a training run reads
@@ -30,6 +31,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.trainer.feed.cache import local_copies
 from beamfeed.trainer.feed.fields import Wanted, choose_fields, data_fields, stored_bytes, window_bytes, windows_fitting
+from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.reader import Memory, RowSource, Shards
 from beamfeed.trainer.feed.sampler import Index, Line, Order
 from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
@@ -129,6 +131,7 @@ def load_dataset(
     tuning: Tuning = Tuning(),
     where: Mapping[str, Sequence[str]] | None = None,
     manifest: Manifest | None = None,
+    preparation: Preparation | None = None,
 ) -> tf.data.Dataset:
     """The windows of one split, in batches, in an order that the arguments decide and nothing else.
 
@@ -163,6 +166,7 @@ def load_dataset(
       tuning: how the graph is run.
       where: reads some partitions alone: by column, the values that are wanted. No shard of others is opened.
       manifest: of the dataset, if it has been read already.
+      preparation: changes the fields of a batch, such as what the job's `train.inputs` says.
 
     Returns:
       A dataset with known cardinality, of dicts by the name of the field: float32,
@@ -196,6 +200,8 @@ def load_dataset(
     wanted = choose_fields(manifest, fields)
     share = Share(batch_size, distribution)
     info = check_split(manifest, split, batch_size, whole=remainder == "drop")
+    if preparation is not None:
+        preparation.check(batch_size, distribution.devices)
     listed = _list_shards(manifest, path, split)
     index = Index.read(path, manifest, split)
     until = tuning.until if isinstance(tuning, CutOff) else "batches"
@@ -224,7 +230,11 @@ def load_dataset(
         parallel=tuning.parallel,
         skip_corrupt=skip_corrupt,
     )
-    source: RowSource = Memory(shards, index, order.blocks()) if tuning.cache == "memory" else shards
+    if until != "batches":
+        preparation = None
+    kept = preparation if preparation is not None and preparation.keeps else None
+    in_memory = kept is not None or tuning.cache == "memory"
+    source: RowSource = Memory(shards, index, order.blocks(), kept) if in_memory else shards
 
     @as_written
     def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:
@@ -241,10 +251,14 @@ def load_dataset(
             return shards.records(blocks) if until == "records" else shards.parsed(blocks)
         rows, block = source.rows(blocks, block)
         place, there = locate_windows(rows, block, window)
+        numbered = () if preparation is None else (
+            epoch * steps + number * order.round_steps + tf.where(resumed, tf.constant(skip, tf.int64), 0),
+        )  # fmt: skip
         if remainder == "pad":
             columns, at = point_to_zeros(rows, places(rows, place, wanted), there, wanted)
-            return columns, at, rows.piece, tf.cast(there, tf.float32)
-        return rows.columns, places(rows, replace_missing(place, there) if skip_corrupt else place, wanted), rows.piece
+            return columns, at, rows.piece, *numbered, tf.cast(there, tf.float32)
+        at = places(rows, replace_missing(place, there) if skip_corrupt else place, wanted)
+        return rows.columns, at, rows.piece, *numbered
 
     if min(start) < 0 or (epochs is not None and start[1] > epochs * steps):
         raise ValueError(f"start is {start}, there are {steps} batches in each of {epochs or 'many'} epochs")
@@ -260,7 +274,9 @@ def load_dataset(
     if until != "batches":
         return rounds
     window = window_bytes(info, wanted.fields, manifest.windows.length, int(index.bytes.sum()))
-    batches = _cut(rounds, share, wanted, window, tf.data.AUTOTUNE if tuning.parallel else None)
+    window += preparation.bytes if preparation is not None else 0
+    threads = tf.data.AUTOTUNE if tuning.parallel else None
+    batches = _cut(rounds, share, wanted, window, threads, preparation, is_decoded=kept is not None)
     size = tf.data.INFINITE_CARDINALITY if epochs is None else (epochs * steps - start[1]) * distribution.replicas
     batches = batches.apply(tf.data.experimental.assert_cardinality(size))
     if tuning.prefetch:
@@ -286,10 +302,14 @@ def _round_windows(manifest: Manifest, split: SplitName, index: Index, shuffle: 
     return windows * max(1, lanes // LANES) if shuffle else windows
 
 
-def _cut(rounds: tf.data.Dataset, share: Share, wanted: Wanted, window: int, threads: int | None) -> tf.data.Dataset:
+def _cut(
+    rounds: tf.data.Dataset, share: Share, wanted: Wanted, window: int, threads: int | None,
+    preparation: Preparation | None = None, is_decoded: bool = False,
+) -> tf.data.Dataset:  # fmt: skip
     """Rounds -> the batches of each replica, dicts by the name of the field, with weights where rounds have them.
 
-    A round's windows, of about so many bytes, are gathered in chunks of whole batches.
+    A round's windows, of about so many bytes, are gathered in chunks of whole batches, and prepared: rounds then say
+    which global batch is their first.
     """
     chunk = share.size * max(1, CHUNK_BYTES // (share.size * window))
 
@@ -300,9 +320,14 @@ def _cut(rounds: tf.data.Dataset, share: Share, wanted: Wanted, window: int, thr
         return first.map(lambda first: (first, columns, at, *others))
 
     @as_written
-    def to_windows(first: tf.Tensor, columns: Columns, at: Places, piece: tf.Tensor, *weights: tf.Tensor) -> Any:
+    def to_windows(first: tf.Tensor, columns: Columns, at: Places, piece: tf.Tensor, *others: tf.Tensor) -> Any:
         here = {per: place[first : first + chunk] for per, place in at.items()}
-        windows = gather(columns, here, piece, wanted)
+        windows, weights = gather(columns, here, piece, wanted), list(others)
+        if preparation is not None:
+            begin = weights.pop(0)
+            rows = first + tf.range(tf.size(next(iter(here.values())), tf.int64))
+            numbers = (begin + rows // share.size) * share.batch_size + share.first + rows % share.size
+            windows = preparation.finish(windows if is_decoded else preparation.decode(windows), numbers)
         return (windows, weights[0][first : first + chunk]) if weights else windows
 
     chunks = rounds.flat_map(to_chunks)

@@ -14,6 +14,8 @@ from beamfeed.trainer.feed.reader import open_shard
 
 LOOK_SECONDS = 60.0  # each worker looks for what is damaged; a large dataset takes hours to read
 _DIFFERS = re.compile(rf"{MISMATCH}(: field \w+)?")
+# TensorFlow's words for a file in a field that it cannot decode.
+_NOT_DECODED = re.compile(r"(Invalid [A-Z]\w+ data|Unknown \w+ file format)")
 _OTHER_TYPE = re.compile(r"Key: ([\w.]+),.*Data types don't match")  # TensorFlow's words
 
 
@@ -44,6 +46,8 @@ def find_mismatch(error: tf.errors.OpError) -> str | None:
     """How records differ from what the manifest says of them; None where the error is none of that."""
     if told := _DIFFERS.search(error.message):
         return told[0]
+    if told := _NOT_DECODED.search(error.message):
+        return f"a value in a shard cannot be decoded: {told[0]}"
     if told := _OTHER_TYPE.search(error.message):
         return f"in a shard the field {told[1]} is of another type than the manifest says"
     return None

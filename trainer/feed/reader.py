@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from beamfeed.trainer.feed.fields import Wanted
 from beamfeed.trainer.feed.parsing import MISMATCH, Parsed, parse
+from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.sampler import Index
 from beamfeed.trainer.feed.windowing import Rows, find_windows
 
@@ -162,10 +163,15 @@ class Memory:
       shards: that are read.
       index: of their blocks.
       blocks: int64 `[blocks]`, the numbers of those that are wanted.
+      preparation: decodes the values before they are kept.
     """
 
-    def __init__(self, shards: Shards, index: Index, blocks: np.ndarray):
-        read = tf.function(shards.parsed, input_signature=[tf.TensorSpec([None], tf.int64)])
+    def __init__(self, shards: Shards, index: Index, blocks: np.ndarray, preparation: Preparation | None = None):
+        def decoded(blocks: tf.Tensor) -> Parsed:
+            found = shards.parsed(blocks)
+            return found if preparation is None else found._replace(columns=preparation.decode(found.columns))
+
+        read = tf.function(decoded, input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
         pieces: dict[str, list[tf.Tensor]] = {}
         counts = []
         groups = np.flatnonzero(np.diff(np.cumsum(index.bytes[blocks]) // GROUP_BYTES, prepend=-1))

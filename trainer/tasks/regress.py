@@ -101,6 +101,10 @@ class Regress(Task):
         axes.set(title=f"{len(sample.wanted):,} windows, mean error {error:.4g}", xlabel=f"true {self.goal.target}",
                  ylabel="predicted")  # fmt: skip
 
+    def say(self, sample: Sample) -> str:
+        """The true number and the predicted one; of several numbers, the first."""
+        return f"is {float(np.ravel(sample.wanted)[0]):.4g}, said {float(np.ravel(sample.found)[0]):.4g}"
+
 
 def _wide(values: tf.Tensor) -> tf.Tensor:
     """`[batch]` -> `[batch, 1]`; `[batch, k]` as it is."""
