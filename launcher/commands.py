@@ -36,13 +36,14 @@ def init(args: argparse.Namespace) -> int:
 
 def adopt(args: argparse.Namespace) -> int:
     """Makes a dataset of TFRecords that are there, in a process of its own: it reads them with Beam."""
-    command = [sys.executable, "-m", PROGRAMS[ADOPT]]
+    folder = f"./{args.folder}" if args.folder.startswith("-") else args.folder
+    command = [sys.executable, "-m", PROGRAMS[ADOPT], folder]
     for name in ("target", "key", "input", "weight", "classes", "default", "shape", "split"):
         command += [f"--{name}={value}" for value in getattr(args, name)]
     for name in ("out", "name", "job"):
         command += [f"--{name}={value}"] if (value := getattr(args, name)) is not None else []
     command += [f"--{name}" for name in ("force", "quiet", "json") if getattr(args, name, False)]
-    process = Process((*command, *args.beam_options, "--", args.folder), {"TF_CPP_MIN_LOG_LEVEL": "2"})
+    process = Process((*command, *args.beam_options), {"TF_CPP_MIN_LOG_LEVEL": "2"})
     return run_together("adopt", [process])
 
 

@@ -8,8 +8,10 @@ Exit codes: 0 done, 1 no shard can be used, 2 a mistake of the user's.
 import argparse
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from beamfeed.contract import storage
@@ -126,21 +128,21 @@ def scan_all(
     if is_dataflow(options):
         raise UserError("--runner: DataflowRunner: adopt runs on this machine, or on Flink or Spark")
     pipeline = beam.Pipeline(runner, options=options)
-    found = (
-        pipeline
-        | "Shards" >> beam.Create(candidates.shards, reshuffle=True)
-        | "Scan" >> beam.ParDo(ScanShard(request.watched))
-    )
-    publish = Publish(request, candidates, described, fingerprint)
-    _ = (
-        pipeline
-        | "Once" >> beam.Create([None], reshuffle=False)
-        | "Publish" >> beam.ParDo(publish, beam.pvalue.AsList(found))
-    )
-    with log.listening(logging.WARNING):
-        result = pipeline.run()
-        with ending.undoing(result.cancel):
-            wait_for(result)
+    remove = partial(shutil.rmtree, pipeline.local_tempdir, ignore_errors=True)
+    try:
+        found = (
+            pipeline
+            | "Shards" >> beam.Create(candidates.shards, reshuffle=True)
+            | "Scan" >> beam.ParDo(ScanShard(request.watched))
+        )
+        publish = Publish(request, candidates, described, fingerprint)
+        _ = pipeline | "Once" >> beam.Create([None]) | "Publish" >> beam.ParDo(publish, beam.pvalue.AsList(found))
+        with ending.undoing(remove), log.listening(logging.WARNING):
+            result = pipeline.run()
+            with ending.undoing(result.cancel):
+                wait_for(result)
+    finally:
+        remove()
 
 
 def write_job(path: str, manifest: Manifest, out: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from beamfeed.contract.config.split import SPLITS
 from beamfeed.contract.errors import UserError, near_miss
+from beamfeed.contract.storage import is_remote
 
 NAMES = re.compile(r"[^a-zA-Z0-9_.-]+")  # what the name of a dataset cannot have
 AUTO = "auto"
@@ -35,8 +36,9 @@ def request_of(args: argparse.Namespace, known_as: str = "") -> dict[str, Any]:
     Raises:
       UserError: for the first option that cannot be understood.
     """
-    folder = os.path.expanduser(args.folder)
-    out = folder if args.out is None else os.path.expanduser(args.out)
+    folder = out = os.path.expanduser(args.folder)
+    if args.out is not None and (out := os.path.expanduser(args.out)) != folder:
+        folder = folder if is_remote(folder) else os.path.abspath(folder)  # the manifest names it
     roles = {"targets": args.target, "keys": args.key, "inputs": args.input, "weights": args.weight}
     taken: dict[str, str] = {}
     for role, names in roles.items():
@@ -134,5 +136,5 @@ def _name(given: str | None, known_as: str, folder: str) -> str:
         if NAMES.search(given) or not given[:1].isalnum():
             raise UserError(f"--name {given}: must be letters, digits, _ . and -, with a letter or a digit first")
         return given
-    own = known_as or os.path.basename(folder.rstrip("/") if "://" in folder else os.path.abspath(folder))
+    own = known_as or os.path.basename(folder.rstrip("/") if is_remote(folder) else os.path.abspath(folder))
     return NAMES.sub("_", own).lstrip("_.-") or "adopted"

@@ -70,9 +70,7 @@ class Job(Section):
             raise ValueError(f"{wrong[0]}: does not go with {of}")
         if self.split.by not in self.source.split_by:
             allowed = ", ".join(self.source.split_by)
-            raise ValueError(
-                f"split.by: {self.split.by} does not go with {of} (allowed: {allowed})"
-            )
+            raise ValueError(f"split.by: {self.split.by} does not go with {of} (allowed: {allowed})")
         return self
 
     @model_validator(mode="after")

@@ -104,10 +104,14 @@ def test_what_needs_a_source_is_refused(lake, more, told):
 
 
 def test_where_there_is_no_dataset(lake):
-    with pytest.raises(UserError, match="no dataset in lake, and job.yaml has no source to preprocess; 'beamfeed adopt'"):
+    with pytest.raises(
+        UserError, match="no dataset in lake, and job.yaml has no source to preprocess; 'beamfeed adopt'"
+    ):
         make_plan("job.yaml", names=(TRAIN,))
     assert adopt.main(["lake", "--target", "label", "--classes", "label=auto", "--quiet"]) == 0
     changed = lake / "lake-validation.tfrecord-00000-of-00001"
     changed.write_bytes(changed.read_bytes()[:-1])
-    with pytest.raises(UserError, match=f"lake/{changed.name} changed, or is gone, since the folder was adopted; adopt"):
+    with pytest.raises(
+        UserError, match=f"lake/{changed.name} changed, or is gone, since the folder was adopted; adopt"
+    ):
         make_plan("job.yaml", names=(TRAIN,))

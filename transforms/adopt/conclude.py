@@ -162,9 +162,7 @@ def _dealt(paths: Sequence[str], request: Request, described: Described) -> tupl
         lines = [f"split {split!r} of tensorflow-datasets is none of {', '.join(SPLITS)}: left out" for split in others]
         dealt = Dealt(found, f"splits: those of tensorflow-datasets ({names})")
     if "train" not in dealt.splits.values():
-        raise UserError(
-            "no file is in the split train (" + dealt.how + "); --split train=GLOB says which ones are"
-        )
+        raise UserError("no file is in the split train (" + dealt.how + "); --split train=GLOB says which ones are")
     return dealt, lines
 
 
@@ -251,4 +249,3 @@ def _stats(features: Features, fields: Sequence[Field], rows: int) -> dict[str, 
             "max": high,
         }
     return {"features": found}
-

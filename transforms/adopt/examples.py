@@ -5,8 +5,8 @@ handles a value.
 """
 
 import math
-from collections.abc import Mapping, Sequence
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.dataset.fields import Listed
 from beamfeed.transforms.statistics.moments import Moments
 
-STEPS = "\x00steps"  # the column of the feature lists; no feature is called so
+STEPS = "##beamfeed.steps##"  # the column of the feature lists; no feature is called so
 MOST_VALUES = 100_000  # different ones of a target that are counted
 IMAGES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a")  # how files of images begin
 IMAGE = "image"

@@ -138,9 +138,7 @@ def _shape(
         if asked is not None:
             told = f"{seen.shortest}" if fixed else f"from {seen.shortest} to {seen.longest}"
             some = "" if seen.records == rows else f", and {rows - seen.records:,} records have none"
-            raise UserError(
-                f"--shape {called}={_shown(asked)}: does not fit: its lists hold {told} values{some}"
-            )
+            raise UserError(f"--shape {called}={_shown(asked)}: does not fit: its lists hold {told} values{some}")
     if fixed:
         return (() if seen.longest == 1 else (seen.longest,)), "rows"
     return (None,), "list"
@@ -219,5 +217,3 @@ def _remarks(field: Field, seen: Seen, rows: int) -> list[str]:
     if not seen.finite:
         lines.append(f"feature {field.in_records!r}: has values that are not finite")
     return lines
-
-

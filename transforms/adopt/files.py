@@ -89,9 +89,7 @@ def named_split(path: str, splits: Mapping[str, SplitName] = WORDS) -> SplitName
 
 def partition_of(path: str) -> str:
     """The folders `key=value` of a path, but for one that names the split: `country=DE`."""
-    return "/".join(
-        part for part in path.split("/")[:-1] if PARTITION.fullmatch(part) and named_split(part) is None
-    )
+    return "/".join(part for part in path.split("/")[:-1] if PARTITION.fullmatch(part) and named_split(part) is None)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 import yaml
 
-from beamfeed.contract.config.load import parse_as
 from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.load import parse_as
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import UserError
@@ -29,7 +29,9 @@ def job_text(manifest: Manifest, out: str, workdir: str, name: str) -> str:
         raise UserError("--job: a model needs something to tell; give --target NAME, of one of the features")
     if not inputs:
         raise UserError("--job: no feature is an input of a model; give --input NAME")
-    goals = {field.name: {"name": "classify" if field.classes else "regress", "target": field.name} for field in targets}
+    goals = {
+        field.name: {"name": "classify" if field.classes else "regress", "target": field.name} for field in targets
+    }
     task = next(iter(goals.values())) if len(goals) == 1 else {"outputs": goals}
     model, remark = _model(inputs)
     windows = manifest.splits["train"].windows

@@ -120,7 +120,9 @@ def _read_json(folder: str, name: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _walk(feature: Any, path: str, outer: Shape, labels: Callable[[str], tuple[str, ...]]) -> Iterator[tuple[str, Hint]]:
+def _walk(
+    feature: Any, path: str, outer: Shape, labels: Callable[[str], tuple[str, ...]]
+) -> Iterator[tuple[str, Hint]]:
     """The features that records have, each with its hint; `outer` is the shape of the sequences around one."""
     if "featuresDict" in feature:
         for name, inner in feature["featuresDict"]["features"].items():

@@ -97,9 +97,7 @@ def test_images_and_what_is_told_of_them():
     found, _ = fields_of([example({"image/encoded": foreign.JPEG, "a": "x"})], inputs=("a",))
     assert (found["image_encoded"].content, found["image_encoded"].role) == ("image", "input")
     assert (found["a"].content, found["a"].role) == ("", "input")
-    raw, _ = fields_of(
-        [example({"pixels": bytes(range(6))})], {"pixels": Hint((2, 3), raw="uint8", role="input")}
-    )
+    raw, _ = fields_of([example({"pixels": bytes(range(6))})], {"pixels": Hint((2, 3), raw="uint8", role="input")})
     assert (raw["pixels"].dtype, raw["pixels"].shape, raw["pixels"].is_raw) == ("uint8", (2, 3), True)
 
 

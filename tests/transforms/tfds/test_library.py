@@ -34,9 +34,7 @@ def builder(tfds, tmp_path_factory):
                     "image": tfds.features.Image(shape=(None, None, 3), encoding_format="png"),
                     "label": tfds.features.ClassLabel(names=["daisy", "rose", "tulip"]),
                     "grid": tfds.features.Tensor(shape=(2, 3), dtype=np.float32),
-                    "raw": tfds.features.Tensor(
-                        shape=(2, 2), dtype=np.uint8, encoding=tfds.features.Encoding.BYTES
-                    ),
+                    "raw": tfds.features.Tensor(shape=(2, 2), dtype=np.uint8, encoding=tfds.features.Encoding.BYTES),
                     "objects": tfds.features.Sequence(
                         {"bbox": tfds.features.BBoxFeature(), "kind": tfds.features.ClassLabel(num_classes=4)}
                     ),
@@ -54,16 +52,19 @@ def builder(tfds, tmp_path_factory):
         def _rows(self, start, end):
             for number in range(start, end):
                 boxes = number % 3
-                yield number, {
-                    "image": pixels[number],
-                    "label": number % 3,
-                    "grid": np.arange(6, dtype=np.float32).reshape(2, 3) + number,
-                    "raw": pixels[number, :2, :2, 0],
-                    "objects": [
-                        {"bbox": tfds.features.BBox(0.0, 0.1, 0.5, 1.0), "kind": box} for box in range(boxes)
-                    ],
-                    "title": f"flower {number}",
-                }
+                yield (
+                    number,
+                    {
+                        "image": pixels[number],
+                        "label": number % 3,
+                        "grid": np.arange(6, dtype=np.float32).reshape(2, 3) + number,
+                        "raw": pixels[number, :2, :2, 0],
+                        "objects": [
+                            {"bbox": tfds.features.BBox(0.0, 0.1, 0.5, 1.0), "kind": box} for box in range(boxes)
+                        ],
+                        "title": f"flower {number}",
+                    },
+                )
 
     found = Tiny(data_dir=str(tmp_path_factory.mktemp("tfds")))
     found.download_and_prepare()
@@ -128,7 +129,9 @@ output: {{path: {folder}/data, rows_per_record: 1, shards: 2}}
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     folder = tmp_path_factory.mktemp("table")
-    rows = [f"{number}.5,{'a b c'[: 1 + number % 5]},row-{number},{('no', 'yes')[number % 2]}\n" for number in range(60)]
+    rows = [
+        f"{number}.5,{'a b c'[: 1 + number % 5]},row-{number},{('no', 'yes')[number % 2]}\n" for number in range(60)
+    ]
     (folder / "rows.csv").write_text("x,words,name,y\n" + "".join(rows))
     (folder / "job.yaml").write_text(JOB.format(folder=folder))
     assert preprocess(["--job", str(folder / "job.yaml"), ONE_THREAD]) == 0

@@ -12,7 +12,10 @@ OF = "tensorflow_datasets.core.features"
 
 def tensor(dtype, *size, encoding="none"):
     shape = {"dimensions": [str(one) for one in size]} if size else {}
-    return {"pythonClassName": f"{OF}.tensor_feature.Tensor", "tensor": {"dtype": dtype, "encoding": encoding, "shape": shape}}
+    return {
+        "pythonClassName": f"{OF}.tensor_feature.Tensor",
+        "tensor": {"dtype": dtype, "encoding": encoding, "shape": shape},
+    }
 
 
 FEATURES = {
@@ -47,7 +50,11 @@ INFO = {
     "name": "flowers",
     "version": "1.0.0",
     "splits": [
-        {"name": "train", "shardLengths": ["3", "2"], "filepathTemplate": "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"},
+        {
+            "name": "train",
+            "shardLengths": ["3", "2"],
+            "filepathTemplate": "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
+        },
         {"name": "unsupervised", "shardLengths": ["1"]},
     ],
     "supervisedKeys": {"tuple": {"items": [{"featureKey": "image"}, {"featureKey": "label"}]}},
