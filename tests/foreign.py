@@ -10,7 +10,9 @@ import tensorflow as tf
 
 
 def feature(value: Any) -> tf.train.Feature:
-    """A feature with the values of a list, or one value."""
+    """A feature with the values of a list, or one value; an empty list is of whole numbers."""
+    if isinstance(value, tf.train.Feature):
+        return value
     values = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
     if values and isinstance(values[0], (bytes, str)):
         listed = [one.encode() if isinstance(one, str) else one for one in values]
@@ -52,6 +54,7 @@ def read(paths: Sequence[Path], compression: str = "") -> Iterator[dict[str, lis
             yield {name: list(getattr(one, one.WhichOneof("kind")).value) for name, one in found.items()}
 
 
+NO_FLOATS = tf.train.Feature(float_list=tf.train.FloatList())
 JPEG = tf.io.encode_jpeg(tf.zeros([4, 5, 3], tf.uint8)).numpy()
 PNG = tf.io.encode_png(tf.zeros([4, 5, 1], tf.uint8)).numpy()
 

@@ -53,8 +53,8 @@ def publish(
         write_blocks(layout.blocks(name), index_table([blocks for _, _, blocks in shards[name]]))
     storage.write_text(layout.stats, json.dumps(stats, indent=1) + "\n")
     storage.write_text(layout.schema, schema_text(manifest.fields))
-    for name, text in tfds_files(manifest).items():
-        storage.write_text(storage.join(layout.root, name), text)
+    for file, text in tfds_files(manifest).items():
+        storage.write_text(storage.join(layout.root, file), text)
     if rejects:
         storage.write_text(layout.rejects, to_jsonl(rejects))
     write_manifest(layout.output, manifest)

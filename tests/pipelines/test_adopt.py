@@ -210,19 +210,20 @@ def test_sequence_examples(tmp_path):
     assert inspect([str(top), "--verify", "--windows", "2"]) == 0
 
 
-def test_features_that_some_records_lack_and_records_without_any(tmp_path):
-    rows = [{"a": 1.0, "b": [1, 2]}, {"b": []}, {}, {"a": 2.0, "b": [3]}, {"a": [], "b": [4]}]
+def test_features_that_some_records_lack_and_records_of_no_byte(tmp_path):
+    rows = [{"a": 1.0, "b": [1, 2]}, {"b": []}, {}, {"a": 2.0, "b": [3]}, {"a": foreign.NO_FLOATS, "b": [4]}]
+    records = [example(row) for row in rows]
     top = tmp_path / "odd"
-    foreign.write(top / "x-train.tfrecord", [example(row) for row in rows])
+    foreign.write(top / "x-train.tfrecord", [*records[:2], b"", *records[2:], b""])
     assert adopt.main([str(top), "--default", "a=-1", ONE_THREAD, "--quiet"]) == 0
-    (batch,) = beamfeed.load_dataset(top, "train", batch_size=4)
-    assert batch["a"].numpy().tolist() == [1.0, -1.0, 2.0, -1.0]
-    assert batch["b"].to_list() == [[1, 2], [], [3], [4]]
-    assert "records without any feature: 1; they are no rows" in read_manifest(top).notes
-    (padded, weights), *_ = beamfeed.load_dataset(top, "train", batch_size=6, remainder="pad")
-    assert padded["a"].numpy().tolist() == [1.0, -1.0, 2.0, -1.0, 0.0, 0.0]
-    assert weights.numpy().tolist() == [1, 1, 1, 1, 0, 0]
-    assert inspect([str(top), "--verify", "--windows", "4"]) == 0
+    (batch,) = beamfeed.load_dataset(top, "train", batch_size=5)
+    assert batch["a"].numpy().tolist() == [1.0, -1.0, -1.0, 2.0, -1.0]
+    assert batch["b"].to_list() == [[1, 2], [], [], [3], [4]]
+    assert "records of no byte: 2; they are no rows" in read_manifest(top).notes
+    (padded, weights), *_ = beamfeed.load_dataset(top, "train", batch_size=7, remainder="pad")
+    assert padded["a"].numpy().tolist() == [1.0, -1.0, -1.0, 2.0, -1.0, 0.0, 0.0]
+    assert weights.numpy().tolist() == [1, 1, 1, 1, 1, 0, 0]
+    assert inspect([str(top), "--verify", "--windows", "5"]) == 0
 
 
 def test_a_shard_of_another_type_is_set_aside(tmp_path, capfd):
@@ -232,6 +233,22 @@ def test_a_shard_of_another_type_is_set_aside(tmp_path, capfd):
     assert adopt.main([str(top), ONE_THREAD]) == 0
     told = capfd.readouterr().out
     assert f"set aside: {top}/train-0.tfrecord: file: feature 'a' holds int64, in most records float32" in told
+
+
+def test_empty_lists_of_another_type(tmp_path, capfd):
+    """TensorFlow's parser fails on an empty list of another type as on a full one."""
+    top = tmp_path / "empty"
+    foreign.write(top / "train-0.tfrecord", [example({"a": [], "b": 1}), example({"a": 1.0, "b": 2})])
+    foreign.write(top / "train-1.tfrecord", [example({"a": 2.0, "b": 3}), example({"a": foreign.NO_FLOATS, "b": 4})])
+    assert adopt.main([str(top), ONE_THREAD]) == 0
+    assert "feature 'a' has empty lists of int64, in most records it holds float32" in capfd.readouterr().out
+    (batch,) = beamfeed.load_dataset(top, "train", batch_size=2)
+    assert (batch["a"].to_list(), batch["b"].numpy().tolist()) == ([[2.0], []], [3, 4])
+    (top / "train-1.tfrecord").unlink()
+    assert adopt.main([str(top), ONE_THREAD, "--quiet"]) == 0
+    (batch,) = beamfeed.load_dataset(top, "train", batch_size=2)
+    assert (set(batch), batch["b"].numpy().tolist()) == ({"b"}, [1, 2])
+    assert any("it is no field" in note for note in read_manifest(top).notes)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def _is_whole(found: Found, field: Field, count: tf.Tensor) -> tf.Tensor:
 
 def _values(found: Found, field: Field, there: tf.Tensor) -> tf.Tensor:
     if field.default is not None:
-        filled = found[field.name].to_tensor(field.default, [None, field.width])
+        filled = found[field.name].to_tensor(field.default, shape=[None, field.width])
         return tf.boolean_mask(filled, there > 0)
     values = found[field.name].flat_values
     if not field.is_raw:

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -67,18 +67,18 @@ def conclude(
     results = list(found)
     rejects = [one for one in results if isinstance(one, Reject)]
     scans = sorted((one for one in results if isinstance(one, Scan)), key=lambda one: one.file.path)
-    scans, odd = _of_one_type(scans)
+    scans, odd, unreadable = _of_one_type(scans)
     rejects = sorted([*rejects, *odd], key=lambda one: one.file)
     scans = [scan for scan in scans if scan.rows]
     if not scans:
         why = f": {rejects[0].file}: {rejects[0].place}: {rejects[0].reason}" if rejects else ""
         raise JobFailed(f"{request.folder}: none of {len(results):,} files can be used{why}")
     compression = _one_compression(scans)
-    features = reduce(add_features, (scan.features for scan in scans), {})
+    features = _together(scans)
     check_names(request, [name.name for name in features])
     dealt, left_out = _dealt([relative(scan.file.path, request.folder) for scan in scans], request, described)
     used = [scan for scan in scans if relative(scan.file.path, request.folder) in dealt.splits]
-    features = reduce(add_features, (scan.features for scan in used), {})
+    features = _together(used)
     rows = sum(scan.rows for scan in used)
     fields, notes = make_fields(features, rows, request, described.hints)
     if not fields:
@@ -90,6 +90,7 @@ def conclude(
     notes = [
         dealt.how,
         *left_out,
+        *unreadable,
         *notes,
         *_of_files(candidates, results, scans, used),
         *_differing(used, described, request.folder),
@@ -103,7 +104,7 @@ def conclude(
         fields=fields,
         windows=SINGLE,
         records="windows",
-        compression=compression,  # type: ignore[arg-type]
+        compression=compression,
         counts=Counts(
             files=len(results),
             assets=len(results),
@@ -118,24 +119,48 @@ def conclude(
     return Adoption(made, rejects, blocks, _stats(features, fields, rows))
 
 
-def _of_one_type(scans: Sequence[Scan]) -> tuple[list[Scan], list[Reject]]:
-    """The shards in which features have the type that they have in most records, and the others as rejects."""
+def _of_one_type(scans: Sequence[Scan]) -> tuple[list[Scan], list[Reject], list[str]]:
+    """The shards in which features have the type that they have in most records, and the others as rejects.
+
+    A list of another type that holds nothing counts, too: TensorFlow reads none of both together. A feature of which
+    every shard has such lists is left out, and a note says so.
+    """
     records: dict[Name, Counter[str]] = defaultdict(Counter)
     for scan in scans:
         for name, seen in scan.features.items():
             if seen.listed is not None:
                 records[name][seen.listed] += seen.records
     most = {name: max(sorted(counts), key=lambda one: counts[one]) for name, counts in records.items()}
+    hopeless = {
+        name for name, kind in most.items() if all(scan.features.get(name, Seen()).empty - {kind} for scan in scans)
+    }
     kept, odd = [], []
     for scan in scans:
-        wrong = [name for name, seen in scan.features.items() if seen.listed not in (None, most.get(name))]
-        if not wrong:
-            kept.append(scan)
-            continue
-        name = min(wrong)
-        told = f"feature {name.name!r} holds {scan.features[name].listed}, in most records {most[name]}"
-        odd.append(Reject(None, scan.file.path, "file", told))
-    return kept, odd
+        features = {name: seen for name, seen in scan.features.items() if name not in hopeless}
+        wrong = [_odd(name, seen, most[name]) for name, seen in sorted(features.items()) if name in most]
+        if told := next(filter(None, wrong), None):
+            odd.append(Reject(None, scan.file.path, "file", told))
+        else:
+            kept.append(replace(scan, features=features))
+    lines = [
+        f"feature {name.name!r}: holds {most[name]}, beside empty lists of another type in every file; it is no field"
+        for name in sorted(hopeless)
+    ]
+    return kept, odd, lines
+
+
+def _odd(name: Name, seen: Seen, most: str) -> str | None:
+    """How a feature differs from what it is in most records, if it does."""
+    if seen.listed not in (None, most):
+        return f"feature {name.name!r} holds {seen.listed}, in most records {most}"
+    if others := sorted(seen.empty - {most}):
+        return f"feature {name.name!r} has empty lists of {others[0]}, in most records it holds {most}"
+    return None
+
+
+def _together(scans: Sequence[Scan]) -> Features:
+    nothing: Features = {}
+    return reduce(add_features, (scan.features for scan in scans), nothing)
 
 
 def _one_compression(scans: Sequence[Scan]) -> str:
@@ -216,7 +241,7 @@ def _of_files(
     if candidates.others:
         lines.append(f"files that hold no TFRecords: {candidates.others:,}")
     if empty:
-        lines.append(f"records without any feature: {empty:,}; they are no rows")
+        lines.append(f"records of no byte: {empty:,}; they are no rows")
     return lines
 
 

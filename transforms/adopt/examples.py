@@ -5,7 +5,7 @@ handles a value.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.dataset.fields import Listed
+from beamfeed.transforms.adopt.wire import empty_lists, has_steps, may_have_empty
 from beamfeed.transforms.statistics.moments import Moments
 
 STEPS = "##beamfeed.steps##"  # the column of the feature lists; no feature is called so
@@ -48,6 +49,7 @@ class Seen:
       low, high: of numbers; of strings, bytes.
       finite: whether all numbers are.
       content: what all strings are, by how they begin.
+      empty: types that lists have which hold nothing; TensorFlow reads them as no other.
       moments, counts: of the values, where they are watched; `counts` of whole numbers, None where there are too many.
     """
 
@@ -61,12 +63,14 @@ class Seen:
     high: float | None = None
     finite: bool = True
     content: str = ""
+    empty: frozenset[Listed] = frozenset()
     moments: Moments | None = None
     counts: Mapping[int, int] | None = field(default_factory=dict)
 
     def __add__(self, other: "Seen") -> "Seen":
+        empty = self.empty | other.empty
         if not self.records or not other.records:
-            return self if self.records else other
+            return replace(self if self.records else other, empty=empty)
         if self.listed != other.listed:
             raise Mixed(f"has {self.listed} in some records and {other.listed} in others")
         counts = None if self.counts is None or other.counts is None else Counter(self.counts) + Counter(other.counts)
@@ -81,6 +85,7 @@ class Seen:
             high=_least(self.high, other.high, max),
             finite=self.finite and other.finite,
             content=self.content if self.content == other.content else "",
+            empty=empty,
             moments=self.moments + other.moments if self.moments and other.moments else None,
             counts=counts if counts is None or len(counts) <= MOST_VALUES else None,
         )
@@ -127,6 +132,12 @@ def look_at(records: Sequence[bytes], watched: frozenset[str] = frozenset()) -> 
             found.update(_feature_lists(column))
         else:
             found[Name(name)] = _context(column, name in watched)
+    kinds: dict[str, set[Listed]] = defaultdict(set)
+    for record in filter(may_have_empty, records):
+        for feature, kind in empty_lists(record):
+            kinds[feature].add(kind)
+    for feature, empty in kinds.items():
+        found[Name(feature)] = replace(found[Name(feature)], empty=frozenset(empty))
     return found
 
 
@@ -137,21 +148,6 @@ def _decoder(sequences: bool) -> Any:
     if sequences:
         return sequence_example_coder.SequenceExamplesToRecordBatchDecoder(STEPS)
     return example_coder.ExamplesToRecordBatchDecoder()
-
-
-def has_steps(record: bytes) -> bool:
-    """Whether a serialized record has feature lists: field 2 of a SequenceExample, of which an Example has none."""
-    at, end = 0, len(record)
-    while at < end and record[at] == 0x0A:  # field 1: the features of both
-        at, size, shift = at + 1, 0, 0
-        while at < end:
-            byte = record[at]
-            size |= (byte & 0x7F) << shift
-            at, shift = at + 1, shift + 7
-            if byte < 0x80:
-                break
-        at += size
-    return at < end and record[at] == 0x12
 
 
 def _context(column: pa.Array, is_watched: bool) -> Seen:

@@ -88,7 +88,7 @@ def _field(name: Name, called: str, seen: Seen, rows: int, request: Request, hin
     shape, stored = _shape(name, called, seen, rows, request, hint, default is not None)
     told = {"feature": "" if name.name == called else name.name, "stored": stored}
     if hint.raw and seen.listed == "bytes" and seen.low == seen.high == math.prod(hint.sizes) * hint.bytes:
-        return Field(name=called, dtype=hint.raw, shape=hint.sizes, role=role, **told)  # type: ignore[arg-type]
+        return Field(name=called, dtype=hint.raw, shape=hint.sizes, role=role, **told)
     field = Field(
         name=called,
         dtype=seen.listed,
@@ -98,7 +98,7 @@ def _field(name: Name, called: str, seen: Seen, rows: int, request: Request, hin
         classes=_classes(name.name, called, seen, request, hint) if role == "target" else [],
         content=(hint.content or seen.content) if seen.listed == "bytes" and role == "input" else "",
         default=None if default is None else _typed(default, seen, called),
-        **told,  # type: ignore[arg-type]
+        **told,
     )
     if role in ("target", "weight"):
         _check_target(field, seen, rows)
@@ -171,7 +171,8 @@ def _classes(name: str, called: str, seen: Seen, request: Request, hint: Hint) -
         return [str(number) for number in range(high + 1)]
     if low < 0 or high >= len(names):
         raise UserError(
-            f"{option}: {len(names)} names are for the numbers 0 to {len(names) - 1}; its values are from {low} to {high}"
+            f"{option}: {len(names)} names are for the numbers 0 to {len(names) - 1}; "
+            f"its values are from {low} to {high}"
         )
     return names
 

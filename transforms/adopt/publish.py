@@ -1,4 +1,4 @@
-"""Writes what belongs to an adopted folder beside its shards, or elsewhere: index, statistics, rejects; manifest last."""
+"""Writes what belongs to an adopted folder beside its shards, or elsewhere; the manifest last."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -52,9 +52,9 @@ def publish(adoption: Adoption, out: str) -> Manifest:
     if adoption.rejects:
         storage.write_text(layout.rejects, to_jsonl(adoption.rejects))
     write_manifest(out, made)
-    for name in storage.list_folder(out):
-        if name.startswith(DATA_PREFIX) and name not in (made.data, made.previous):
-            storage.remove_tree(storage.join(out, name))
+    for there in storage.list_folder(out):
+        if there.startswith(DATA_PREFIX) and there not in (made.data, made.previous):
+            storage.remove_tree(storage.join(out, there))
     return made
 
 

@@ -1,6 +1,7 @@
 """What an adoption came to, as text."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from beamfeed.contract import storage
@@ -47,6 +48,6 @@ def _told(field: Any) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -6,7 +6,6 @@ file for each feature. Features that are nested have `/` in their names.
 """
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -155,7 +154,7 @@ def _tensor(tensor: Any, outer: Shape) -> Hint:
 
 def _known(shape: Shape) -> Shape | None:
     """The shape, if a field can have it."""
-    return shape if None not in shape[1:] and math.prod(size or 1 for size in shape) else None
+    return None if None in shape[1:] or 0 in shape else shape
 
 
 def _classes(label: Any, names: tuple[str, ...]) -> tuple[str, ...]:

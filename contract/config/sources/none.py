@@ -14,4 +14,4 @@ class NoSource(SourceSection):
     suffixes: ClassVar[tuple[str, ...]] = ()
 
     kind: Literal["none"] = Field(default="none", description="That there is no source.")
-    files: list[FilePath] = Field(default=[], description="None.")  # type: ignore[assignment]
+    files: list[FilePath] = Field(default=[], description="None.")

@@ -5,9 +5,11 @@ import math
 import foreign
 import numpy as np
 import pytest
+import tensorflow as tf
 from foreign import example, sequence_example
 
-from beamfeed.transforms.adopt.examples import Mixed, Name, Seen, add_features, has_steps, look_at
+from beamfeed.transforms.adopt.examples import Mixed, Name, Seen, add_features, look_at
+from beamfeed.transforms.adopt.wire import empty_lists, has_steps, may_have_empty
 
 
 def test_types_lengths_and_extremes_are_those_of_a_plain_loop():
@@ -41,7 +43,7 @@ def test_empty_lists_say_nothing_of_their_type():
     found = look_at([example({"a": []}), example({"b": 1.5}), example({"a": [7]})])
     assert (found[Name("a")].listed, found[Name("a")].records) == ("int64", 1)
     alone = look_at([example({"a": [], "b": 1.0})])
-    assert alone[Name("a")] == Seen()
+    assert alone[Name("a")] == Seen(empty=frozenset(["int64"]))
     assert add_features(alone, found)[Name("a")].listed == "int64"
 
 
@@ -81,7 +83,7 @@ def test_several_types_are_told_with_the_feature():
 
 
 def test_what_is_no_example():
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         look_at([b"this is no protobuf at all"])
 
 
@@ -97,3 +99,13 @@ def test_batches_add_up():
     for at in range(0, 90, 13):
         found = add_features(found, look_at(rows[at : at + 13]))
     assert found == whole
+
+
+def test_empty_lists_are_found_in_the_bytes():
+    kinds = {"f": tf.train.Feature(float_list=tf.train.FloatList()), "b": tf.train.Feature(bytes_list={}), "i": []}
+    none = {"full": [1, 2], "nothing": tf.train.Feature(), "text": b"\x12\x02\x1a\x00"}
+    for record in (example({**kinds, **none}), sequence_example({**kinds, **none}, {"s": [[]]})):
+        assert may_have_empty(record)
+        assert dict(empty_lists(record)) == {"f": "float32", "b": "bytes", "i": "int64"}
+    assert not may_have_empty(example({"full": [1, 2]}))
+    assert list(empty_lists(example(none))) == []

@@ -119,7 +119,10 @@ def test_the_library_still_reads_the_folder(adopted, builder, tfds):
 JOB = """\
 name: small-table
 source: {{kind: table, files: {folder}/*.csv}}
-features: {{x: {{type: numeric, scale: none}}, words: {{type: text, length: ragged}}, name: {{type: pass, as: text, role: key}}}}
+features:
+  x: {{type: numeric, scale: none}}
+  words: {{type: text, length: ragged}}
+  name: {{type: pass, as: text, role: key}}
 label: {{column: y, classes: ["no", "yes"]}}
 split: {{train: 0.6, eval: 0.2, test: 0.2}}
 output: {{path: {folder}/data, rows_per_record: 1, shards: 2}}
