@@ -29,10 +29,8 @@ def job_text(manifest: Manifest, out: str, workdir: str, name: str) -> str:
         raise UserError("--job: a model needs something to tell; give --target NAME, of one of the features")
     if not inputs:
         raise UserError("--job: no feature is an input of a model; give --input NAME")
-    goals = {
-        field.name: {"name": "classify" if field.classes else "regress", "target": field.name} for field in targets
-    }
-    task = next(iter(goals.values())) if len(goals) == 1 else {"outputs": goals}
+    goals = [{"name": "classify" if field.classes else "regress", "target": field.name} for field in targets]
+    task = goals[0] if len(goals) == 1 else {"outputs": dict(zip(_outputs(targets), goals, strict=True))}
     model, remark = _model(inputs)
     windows = manifest.splits["train"].windows
     batch = BATCH if windows >= BATCH else 1 << max(0, windows.bit_length() - 1)
@@ -51,6 +49,13 @@ def job_text(manifest: Manifest, out: str, workdir: str, name: str) -> str:
     text = "\n".join(lines) + "\n"
     parse_as(TrainingJob, text, name=name)  # what is written must be a job file
     return text
+
+
+def _outputs(targets: list[Field]) -> list[str]:
+    """A name for the output of each target: small letters, digits and _, with a letter first."""
+    names = [field.name.lower().lstrip("_0123456789") for field in targets]
+    fine = all(names) and len(set(names)) == len(names)
+    return names if fine else [f"output_{number}" for number, _ in enumerate(names)]
 
 
 def _model(inputs: list[Field]) -> tuple[dict[str, object], list[str]]:

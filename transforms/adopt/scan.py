@@ -19,6 +19,7 @@ from beamfeed.transforms.rejects import BadInput, Reject
 
 SINGLE = Windows(length=1)  # a record is a row, and a row is a window
 AHEAD_BYTES = 1 << 20  # of a compressed file, which is unpacked in small pieces
+BEGIN_BYTES = 64 << 10  # that tell what a file is
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def find_compression(path: str) -> str | None:
       OSError: if it cannot be read.
     """
     with storage.open_input(path) as file:
-        begin = bytes(file.read(AHEAD_BYTES))
+        begin = bytes(file.read(BEGIN_BYTES))
     if not begin.startswith(GZIP):
         return "none" if is_tfrecord(begin) else None
     try:

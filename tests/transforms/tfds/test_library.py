@@ -5,11 +5,14 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
+from datasets import write_dataset
 
 import beamfeed
+from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import read_manifest
 from beamfeed.pipelines import adopt
 from beamfeed.pipelines.preprocess import main as preprocess
+from beamfeed.transforms.tfds.write import tfds_files
 
 pytestmark = pytest.mark.slow
 ONE_THREAD = "--direct_num_workers=1"
@@ -155,6 +158,39 @@ def test_the_library_reads_a_table_of_one_row_a_record(table, tfds):
             np.testing.assert_array_equal(batch["numbers"][0], row["numbers"])
             np.testing.assert_array_equal(batch["words"][0], row["words"])
             assert int(batch["label"][0]) == row["label"]
+
+
+def test_the_library_reads_images_raw_numbers_and_windows(tmp_path, tfds):
+    fields = [
+        Field(name="photo", dtype="bytes", role="input", content="image"),
+        Field(name="pixels", dtype="uint8", shape=(2, 3), role="key"),
+        Field(name="half", dtype="float16", shape=(2,), role="key"),
+        Field(name="boxes", dtype="float32", shape=(None, 2), role="key"),
+        Field(name="label", dtype="int64", role="target", classes=["a", "b"]),
+    ]
+    rng = np.random.default_rng(3)
+    rows = [
+        {
+            "photo": [tf.io.encode_png(rng.integers(0, 256, (4, 5, 3), np.uint8)).numpy()],
+            "pixels": [rng.integers(0, 256, (2, 3), np.uint8)],
+            "half": [rng.normal(size=2).astype("f2")],
+            "boxes": [rng.normal(size=(number % 3, 2)).astype("f4")],
+            "label": [number % 2],
+        }
+        for number in range(7)
+    ]
+    manifest = write_dataset(str(tmp_path), fields, {"train": [rows[:4], rows[4:]]})
+    for name, text in tfds_files(manifest).items():
+        (tmp_path / manifest.data / name).write_text(text)
+    builder = tfds.builder_from_directory(os.fspath(tmp_path / manifest.data))
+    config = tfds.ReadConfig(interleave_cycle_length=1)  # a shard after the other
+    found = list(tfds.as_numpy(builder.as_dataset(split="train", read_config=config)))
+    assert len(found) == 7
+    for row, one in zip(rows, found, strict=True):
+        np.testing.assert_array_equal(tf.io.decode_png(row["photo"][0]), one["photo"])
+        for name in ("pixels", "half", "boxes", "label"):
+            np.testing.assert_array_equal(row[name][0], one[name])
+            assert np.asarray(one[name]).dtype == np.asarray(row[name][0]).dtype
 
 
 def test_slices_of_the_library(table, tfds):
