@@ -56,7 +56,7 @@ MLFLOW = ["mlflow-skinny>=3.1,<4"]
 # CUDA, for training on GPUs.
 GPU = ["tensorflow[and-cuda]>=2.21,<2.22"]
 # What the slow tests run against.
-SLOW = ["mlflow>=3.1,<4"]
+SLOW = ["mlflow>=3.1,<4", "tensorflow-datasets>=4.9.9,<5"]
 
 HERE = Path(__file__).parent
 URL = "https://github.com/beamfeed/beamfeed"

@@ -17,6 +17,7 @@ from beamfeed.contract.config.prepare import Prepare, Windows
 from beamfeed.contract.config.section import OneOrMore, Section, Told
 from beamfeed.contract.config.sources import Source
 from beamfeed.contract.config.sources.base import Tells
+from beamfeed.contract.config.sources.none import NoSource
 from beamfeed.contract.config.split import SPLIT_KEYS, Split
 from beamfeed.contract.config.task import Classify, Regress, Several, goals_of
 from beamfeed.contract.config.train import Train
@@ -54,10 +55,11 @@ class Job(Section):
     @model_validator(mode="after")
     def _sections_fit_the_source(self) -> "Job":
         used = self.source.sections
+        of = "a job without a source" if isinstance(self.source, NoSource) else f"source.kind: {self.source.kind}"
         for name in ("prepare", "windows", "label", "features"):
             given = name in self.model_fields_set and getattr(self, name) not in ({}, [])
             if given and name not in used:
-                raise ValueError(f"{name}: does not go with source.kind: {self.source.kind}")
+                raise ValueError(f"{name}: does not go with {of}")
             if used.get(name) and not given:
                 raise ValueError(f"{name}: is missing")
         if "by" not in self.split.model_fields_set and self.split.by not in self.source.split_by:
@@ -66,12 +68,10 @@ class Job(Section):
         wrong = [f"split.{key}" for key in SPLIT_KEYS if key not in source.split_keys and getattr(self.split, key)]
         wrong += [f"output.{key}" for key in OUTPUT_KEYS if key not in source.output_keys and getattr(self.output, key)]
         if wrong:
-            raise ValueError(f"{wrong[0]}: does not go with source.kind: {source.kind}")
+            raise ValueError(f"{wrong[0]}: does not go with {of}")
         if self.split.by not in self.source.split_by:
             allowed = ", ".join(self.source.split_by)
-            raise ValueError(
-                f"split.by: {self.split.by} does not go with source.kind: {self.source.kind} (allowed: {allowed})"
-            )
+            raise ValueError(f"split.by: {self.split.by} does not go with {of} (allowed: {allowed})")
         return self
 
     @model_validator(mode="after")
@@ -141,6 +141,7 @@ def _folder(path: str) -> str:
 
 
 class TrainingJob(Job):
-    """A job with a section `train`: what the trainer needs."""
+    """A job with a section `train`: what the trainer needs. The dataset may be there without a source."""
 
+    source: Source = Field(default_factory=NoSource, description="May be left out where a dataset is trained on.")
     train: Train

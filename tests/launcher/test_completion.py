@@ -8,7 +8,7 @@ import pytest
 from beamfeed.launcher.cli import build_parser
 from beamfeed.launcher.completion import SHELLS, completion_script
 
-COMMANDS = {"init", "run", "preprocess", "train", "cancel", "inspect", "profile", "schema", "completion"}
+COMMANDS = {"adopt", "init", "run", "preprocess", "train", "cancel", "inspect", "profile", "schema", "completion"}
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +82,7 @@ def test_every_argument_that_is_a_path_is_completed_as_one(scripts):
         "SHELL",
         "COMMAND",
         "KEY=VALUE",
+        "NAME=VALUE",
         "N",
         "NAME",
         "A-B",

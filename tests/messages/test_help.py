@@ -20,7 +20,11 @@ PROGRAMS = [
 ]
 OF_BEAM = ["beamfeed.pipelines.preprocess", "beamfeed.pipelines.dataflow_template"]
 HIDDEN = ["--prune", "--progress-dir"]  # says its new name; the launcher's
-LAUNCHED = ["beamfeed.pipelines.check", "beamfeed.pipelines.suggest_job"]  # of them `beamfeed` has the help
+LAUNCHED = [
+    "beamfeed.pipelines.adopt",
+    "beamfeed.pipelines.check",
+    "beamfeed.pipelines.suggest_job",
+]  # of them `beamfeed` has the help
 
 
 def commands() -> dict[str, Parser]:

@@ -24,7 +24,6 @@ import tensorflow as tf
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
-from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.batches import check_split, eval_steps, train_steps
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
@@ -337,10 +336,14 @@ def _cut(
 
 def _list_shards(manifest: Manifest, path: str, split: SplitName) -> list[FileStat]:
     """The shards of a split, in the manifest's order."""
-    folder = manifest.data_layout(path).split(split)
-    found = {stat.path: stat for stat in storage.match(folder, (layout.SHARD_SUFFIX,))}
-    shards = manifest.shard_paths(path, split)
-    for shard in shards:
-        if shard not in found:
-            raise UserError(f"{shard}: the manifest lists this shard, but it is missing; preprocess again")
-    return [found[shard] for shard in shards]
+    found = manifest.list_shards(path, split)
+    paths = manifest.shard_paths(path, split)
+    for name, shard in zip(paths, manifest.splits[split].shards, strict=True):
+        if name not in found:
+            raise UserError(f"{name}: the manifest lists this shard, but it is missing; {manifest.remedy}")
+        if manifest.adopted is not None and found[name].size != shard.bytes:  # somebody else may write there
+            raise UserError(
+                f"{name}: changed since it was adopted: it has {found[name].size:,} bytes, "
+                f"the manifest says {shard.bytes:,}; {manifest.remedy}"
+            )
+    return [found[name] for name in paths]

@@ -104,7 +104,7 @@ class Feed:
         if (count != windows and not self._job.train.feed.skip_corrupt) or count == 0:
             raise UserError(
                 f"{self._job.output.path}: the split {split} held {count:.0f} windows, the manifest says {windows}; "
-                "preprocess again"
+                f"{self._manifest.remedy}"
             )
         if not math.isfinite(loss):
             raise JobFailed(f"the loss on the split {split} is {loss}; look for extreme values in the data")

@@ -16,7 +16,7 @@ LOOK_SECONDS = 60.0  # each worker looks for what is damaged; a large dataset ta
 _DIFFERS = re.compile(rf"{MISMATCH}(: field \w+)?")
 # TensorFlow's words for a file in a field that it cannot decode.
 _NOT_DECODED = re.compile(r"(Invalid [A-Z]\w+ data|Unknown \w+ file format)")
-_OTHER_TYPE = re.compile(r"Key: ([\w.]+),.*Data types don't match")  # TensorFlow's words
+_OTHER_TYPE = re.compile(r"Key: ([^,]+),.*Data types don't match")  # TensorFlow's words
 
 
 @contextmanager
@@ -30,12 +30,12 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
         yield
     except tf.errors.DataLossError:
         path, reason = find_damage(manifest, output) or (output, "a shard, which 'beamfeed inspect --verify' names")
-        raise UserError(f"{path}: damaged: {reason}; preprocess again, or set train.feed.skip_corrupt=true") from None
+        raise UserError(f"{path}: damaged: {reason}; {manifest.remedy}, or set train.feed.skip_corrupt=true") from None
     except tf.errors.InvalidArgumentError as error:
         told = find_mismatch(error)
         if told is None:
             raise
-        raise UserError(f"{output}: {told}; preprocess again") from None
+        raise UserError(f"{output}: {told}; {manifest.remedy}") from None
     except tf.errors.NotFoundError as error:
         if output not in error.message:
             raise
