@@ -2,9 +2,9 @@
 
     python benchmarks/torch_door.py --assets 64 --rows 31250 --json out/bench/torch_door.json
 
-Both read the same windows from the page cache, shuffled, as batches of tensors; a turn is a process of its own, and a figure the
-median of the turns. The reader of records reads one window each, checks its checksum, parses the Example with protobuf's C code,
-mixes windows in a buffer, and stacks batches: what PyTorch's users write, or get from a package.
+Both read the same windows from the page cache, shuffled, as batches of tensors; a turn is a process of its own, and a
+figure the median of the turns. The reader of records reads one window each, checks its checksum, parses the Example by
+protobuf's C code, mixes windows in a buffer, and stacks batches: what PyTorch's users write, or get from a package.
 """
 
 import argparse
