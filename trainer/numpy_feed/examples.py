@@ -94,7 +94,7 @@ def _walk_together(records: Records, features: Features) -> tuple[dict[str, Piec
         at, _ = size_to(expect(at, bytes([KINDS[dtype]])), entry)
         if dtype != "bytes":
             filled = at < entry
-            before = same
+            before = same.copy()
             after, _ = size_to(expect(at, b"\x0a"), entry)
             same = np.where(filled, same, before)
             at = np.where(filled, after, at)

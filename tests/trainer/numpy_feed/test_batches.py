@@ -18,7 +18,7 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.sharding import Distribution
-from beamfeed.trainer.numpy_feed import columns, shards
+from beamfeed.trainer.numpy_feed import columns, examples, shards
 from beamfeed.trainer.numpy_feed.batches import BatchReader
 from beamfeed.trainer.numpy_feed.windows import Varying
 from beamfeed.transforms.records.example_encoder import encode_examples
@@ -53,24 +53,29 @@ def to_values(found, field: Field):
     return np.array(found, field.dtype).reshape(len(found), *field.shape)
 
 
-@pytest.fixture(params=[SERIES, SINGLE], ids=["series", "single"], scope="module")
-def windows(request):
-    return request.param
+WRITERS = ("protobuf's", "our own", "compressed")
 
 
-@pytest.fixture(params=["protobuf's", "our own", "compressed"], scope="module")
-def output(request, windows, tmp_path_factory):
-    """A dataset of all kinds of fields, whose records are in an order of protobuf's, or in ours."""
-    folder = tmp_path_factory.mktemp("data")
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param != "protobuf's":
-            our_own.windows = windows
-            patch.setattr(datasets, "encode", our_own)
-        compression = "gzip" if request.param == "compressed" else "none"
-        write_dataset(
-            str(folder), FIELDS, {"train": make_records(FIELDS, ROWS, windows)}, windows, compression=compression
-        )
-    return str(folder)
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A dataset of all kinds of fields for each kind of windows: its records as protobuf writes them, and as we do."""
+    found = {}
+    for windows, writer in itertools.product((SERIES, SINGLE), WRITERS):
+        folder = str(tmp_path_factory.mktemp("data"))
+        with pytest.MonkeyPatch.context() as patch:
+            if writer != "protobuf's":
+                our_own.windows = windows
+                patch.setattr(datasets, "encode", our_own)
+            compression = "gzip" if writer == "compressed" else "none"
+            records = make_records(FIELDS, ROWS, windows)
+            write_dataset(folder, FIELDS, {"train": records}, windows, compression=compression)
+        found[windows.length, writer] = folder
+    return found
+
+
+@pytest.fixture(params=[SERIES.length, SINGLE.length], ids=["series", "single"])
+def output(request, written):
+    return written[request.param, "our own"]
 
 
 def read(output, first=0, stride=1, **options):
@@ -116,38 +121,72 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_batches_are_those_of_load_dataset(output, options):
-    expected = load(output, **options)
-    found = read(output, **options)
-    assert len(found) == len(expected) > 1
+FEW = ("padded", "from a step on")  # of rows that are windows themselves, in the tests that are run each time
+CASES = [
+    pytest.param(
+        windows.length, name, marks=() if windows is SERIES or name in FEW else pytest.mark.slow, id=f"{told}-{name}"
+    )
+    for windows, told in ((SERIES, "series"), (SINGLE, "single"))
+    for name in OPTIONS
+]
+
+
+@pytest.mark.parametrize(("length", "name"), CASES)
+def test_batches_are_those_of_load_dataset(written, length, name):
+    options = OPTIONS[name]
+    expected = load(written[length, "our own"], **options)
+    assert len(expected) > 1
+    for writer in WRITERS:
+        for batch, other in zip(read(written[length, writer], **options), expected, strict=True):
+            same(batch, other)
+
+
+def equal(found, expected) -> None:
+    """Compares batches with others of ours."""
     for batch, other in zip(found, expected, strict=True):
+        for name, value in other.fields.items():
+            one, two = (x if isinstance(x, Varying) else (x,) for x in (batch.fields[name], value))
+            for part, wanted in zip(one, two, strict=True):
+                np.testing.assert_array_equal(part, wanted)
+
+
+def test_workers_read_their_rows(output):
+    names = ["values", "label", "who", "mask"]
+    options = {"shuffle": 20, "epochs": 2, "batch_size": 7, "fields": names}
+    parts = [read(output, **options, distribution=Distribution(worker, 3)) for worker in range(3)]
+    for batch, *turn in zip(read(output, **options), *parts, strict=True):
+        assert [len(part.fields["label"]) for part in turn] == [2, 2, 3]
+        for name in names:
+            together = [one for part in turn for one in list(part.fields[name])]
+            np.testing.assert_array_equal(together, list(batch.fields[name]))
+
+
+def test_padded_parts_of_workers_are_those_of_load_dataset(written):
+    options = {"batch_size": 7, "remainder": "pad", "distribution": Distribution(1, 3)}
+    output = written[SERIES.length, "our own"]
+    for batch, other in zip(read(output, **options), load(output, **options), strict=True):
         same(batch, other)
 
 
-@pytest.mark.parametrize("options", [{"shuffle": 20, "epochs": 2}, {"remainder": "pad"}], ids=["shuffled", "padded"])
-def test_workers_read_their_rows(output, options):
-    for worker in range(3):
-        options = {**options, "batch_size": 7, "distribution": Distribution(worker, 3)}
-        for batch, other in zip(read(output, **options), load(output, **options), strict=True):
-            same(batch, other)
+def test_our_own_records_are_walked_together(written, monkeypatch):
+    monkeypatch.setattr(examples, "_take_apart", None)
+    for length in (SERIES.length, SINGLE.length):
+        assert read(written[length, "our own"])
+        with pytest.raises(TypeError):
+            read(written[length, "protobuf's"])
 
 
 def test_readers_that_share_batches_have_each_once(output, monkeypatch):
     monkeypatch.setattr("beamfeed.trainer.feed.rounds.LEAST_BYTES", 0)  # so that there are several rounds
     options = {"shuffle": 8, "epochs": 2}
-    expected = load(output, **options)
     parts = [read(output, first=reader, stride=3, **options) for reader in range(3)]
-    found = [batch for turn in itertools.zip_longest(*parts) for batch in turn if batch is not None]
-    for batch, other in zip(found, expected, strict=True):
-        same(batch, other)
+    equal([batch for turn in itertools.zip_longest(*parts) for batch in turn if batch], read(output, **options))
 
 
 def test_the_next_epochs_come_where_there_is_no_end(output):
     endless = BatchReader(output, "train", **{**DEFAULTS, "shuffle": 20, "epochs": None})
-    expected = load(output, shuffle=20, epochs=3)
-    for batch, other in zip(itertools.islice(endless.read(), len(expected)), expected, strict=True):
-        same(batch, other)
+    expected = read(output, shuffle=20, epochs=3)
+    equal(itertools.islice(endless.read(), len(expected)), expected)
     with pytest.raises(TypeError, match="no end"):
         len(endless)
 
@@ -159,16 +198,16 @@ def test_the_number_of_batches_is_known(output):
 
 @pytest.mark.parametrize("together", [1, 10**6])
 def test_strings_are_found_together_and_one_by_one(output, together, monkeypatch):
+    expected = read(output)
     monkeypatch.setattr(columns, "TOGETHER", together)
-    for batch, other in zip(read(output), load(output), strict=True):
-        same(batch, other)
+    equal(read(output), expected)
 
 
 @pytest.mark.parametrize("step", [0.0, 1e9])
 def test_records_are_found_together_and_one_by_one(output, step, monkeypatch):
+    expected = read(output)
     monkeypatch.setattr(shards, "STEP", step)
-    for batch, other in zip(read(output), load(output), strict=True):
-        same(batch, other)
+    equal(read(output), expected)
 
 
 def test_a_damaged_byte_is_told_with_its_place(tmp_path):
@@ -230,4 +269,4 @@ def test_neither_tensorflow_nor_beam_is_loaded(output):
         "print(len(list(reader.read())), [m for m in ('tensorflow', 'apache_beam', 'keras') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == (f"{len(load(output))} []\n", "")
+    assert (done.stdout, done.stderr) == (f"{len(read(output, shuffle=20))} []\n", "")
