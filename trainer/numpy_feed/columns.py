@@ -163,7 +163,7 @@ def find_strings(buffer: np.ndarray, contents: Pieces) -> tuple[Pieces, np.ndarr
         at[active] = last
         active = active[last < contents.end[active]]
     for one in active.tolist():
-        edges = np.array(list(_strings(memoryview(buffer), int(at[one]), int(contents.end[one]))), np.int64)
+        edges = np.array(list(_strings(buffer.data, int(at[one]), int(contents.end[one]))), np.int64)
         of.append(np.full(len(edges), one))
         first.append(edges[:, 0])
         end.append(edges[:, 1])

@@ -99,7 +99,8 @@ class Order:
         """The order of each lane's piece of a round, by its lane and size; those of one size are drawn together."""
         if self.seed is None:
             return {lane: np.arange(size) for lane, size in lanes}
-        key, found = fold_in(self._key(epoch), number + 1), {}
+        key = fold_in(self._key(epoch), number + 1)
+        found: dict[int, np.ndarray] = {}
         for size in {size for _, size in lanes}:
             same = [lane for lane, one in lanes if one == size]
             found |= dict(zip(same, shuffled(fold_in(key, np.array(same), bits=32), size), strict=True))

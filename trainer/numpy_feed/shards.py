@@ -68,7 +68,7 @@ class ShardReader:
             raise UserError(f"{path}: damaged: {damaged.reason} at byte {byte}; preprocess again") from None
 
     def _fill(self, buffer: np.ndarray, blocks: np.ndarray, first: np.ndarray) -> None:
-        memory = memoryview(buffer)
+        memory = buffer.data
         by_shard: dict[int, list[tuple[int, int, int]]] = {}
         for block, place in zip(blocks.tolist(), first.tolist(), strict=True):
             shard, offset, size = (
@@ -144,7 +144,7 @@ def _by_steps(buffer: np.ndarray, blocks: Pieces, counts: np.ndarray) -> Pieces:
 
 def _by_loop(buffer: np.ndarray, blocks: Pieces, counts: np.ndarray) -> Pieces:
     """A record at a time: for few blocks of many records."""
-    memory, first, last = memoryview(buffer), [], []
+    memory, first, last = buffer.data, [], []
     for at, end, count in zip(blocks.first.tolist(), blocks.end.tolist(), counts.tolist(), strict=True):
         for _ in range(count):
             length = int.from_bytes(memory[at : at + 8], "little")

@@ -103,7 +103,7 @@ def _strings(buffer: np.ndarray, strings: Pieces, at: np.ndarray, shape: tuple[i
     if len(strings.first):
         inside = there.reshape(-1, *[1] * (places.ndim - 1))
         first, size = strings.first[places], np.where(inside, strings.sizes[places], 0)
-        memory = memoryview(buffer)
+        memory = buffer.data
         edges = zip(first.ravel().tolist(), (first + size).ravel().tolist(), strict=True)
         found: Strings = [memory[one:end].tobytes() for one, end in edges]
     else:

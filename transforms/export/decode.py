@@ -94,7 +94,7 @@ def _from_memory(strings: Any, field: Field) -> np.ndarray:
     first = np.frombuffer(offsets, np.int64 if pa.types.is_large_binary(strings.type) else np.int32)[strings.offset]
     memory = np.frombuffer(data or b"", np.uint8)[first : first + len(strings) * (field.bytes or 0)]
     dtype = np.dtype(field.dtype)
-    return memory.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(-1, *field.shape)  # type: ignore[arg-type]
+    return memory.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(-1, *field.shape)
 
 
 def read_blocks(

@@ -108,7 +108,7 @@ def _take(values: Values, one: ItemField, at: np.ndarray) -> Values:
         return Ragged(_take_entries(values.values, entries, field.width), lengths)
     found = _take_entries(values, at, field.width)
     if isinstance(found, np.ndarray) and one.time is not None:
-        return found.reshape(-1, one.time, *field.shape)  # type: ignore[arg-type]
+        return found.reshape(-1, one.time, *field.shape)
     return found
 
 
