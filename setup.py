@@ -53,6 +53,8 @@ DOCS = [
 
 # What `train.writers: [mlflow]` needs.
 MLFLOW = ["mlflow-skinny>=3.1,<4"]
+# What `beamfeed.torch_dataset` needs.
+TORCH = ["torch>=2.4"]
 # CUDA, for training on GPUs.
 GPU = ["tensorflow[and-cuda]>=2.21,<2.22"]
 # What the slow tests run against.
@@ -98,6 +100,14 @@ setup(
     package_dir={"beamfeed": "beamfeed", **PACKAGES},
     package_data={"beamfeed": ["py.typed"]},
     install_requires=CORE,
-    extras_require={"gpu": GPU, "mlflow": MLFLOW, "dev": DEV, "bench": BENCH, "docs": DOCS, "slow": SLOW},
+    extras_require={
+        "gpu": GPU,
+        "mlflow": MLFLOW,
+        "dev": DEV,
+        "bench": BENCH,
+        "docs": DOCS,
+        "slow": SLOW,
+        "torch": TORCH,
+    },
     entry_points={"console_scripts": ["beamfeed=beamfeed.launcher.cli:main"]},
 )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from beamfeed.trainer.arrays.load import load_arrays
     from beamfeed.trainer.feed.dataset import Tuning, load_dataset
     from beamfeed.trainer.feed.sharding import Distribution
+    from beamfeed.trainer.numpy_feed.torch_dataset import torch_dataset
     from beamfeed.transforms.rejects import BadInput
     from beamfeed.transforms.steps import EncodeWindows, ReadTimeseries, SeriesBlock
 
@@ -51,6 +52,7 @@ __all__ = [
     "preprocess",
     "read_manifest",
     "run",
+    "torch_dataset",
     "train",
 ]
 
@@ -75,6 +77,7 @@ _HOMES = {
     "preprocess": "launcher.api",
     "read_manifest": "contract.dataset.manifest",
     "run": "launcher.api",
+    "torch_dataset": "trainer.numpy_feed.torch_dataset",
     "train": "launcher.api",
 }
 

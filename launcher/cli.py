@@ -17,6 +17,8 @@ from beamfeed.launcher.completion import SHELLS
 from beamfeed.launcher.stage import ADOPT, PREPROCESS, TRAIN
 
 INTERRUPTED = 130
+FORMATS = ("parquet", "webdataset", "array_record", "numpy")  # of `beamfeed export`
+SPLITS = ("train", "eval", "test")
 BEFORE = "beamfeed: "  # each message on stderr
 
 
@@ -54,7 +56,8 @@ def parse_args(argv: Sequence[str]) -> argparse.Namespace:
     args, unknown = parser.parse_known_args(own)
     if unknown:
         args.parser.refuse(unknown, args.command)
-    if beam_options and not {PREPROCESS, ADOPT} & set(getattr(args, "stages", ())):
+    takes_beam = {PREPROCESS, ADOPT} & set(getattr(args, "stages", ())) or getattr(args, "takes_beam", False)
+    if beam_options and not takes_beam:
         parser.error(f"options after -- are for Beam, which {args.command} does not run")
     if getattr(args, "once", None) and not (args.restart or args.from_step):
         args.parser.error(f"--once {args.once}: goes with --restart or --from-step, whose start it names")
@@ -155,6 +158,7 @@ def build_parser() -> Parser:
     feed.add_argument("--seconds", type=seconds, metavar="S", help="of each of about 22 measurements (2)")
     feed.add_argument("--out", metavar="DIR", help="write profile.png and profile.json into this folder")
 
+    _export_command(commands)
     _command(
         commands,
         "schema",
@@ -164,6 +168,34 @@ def build_parser() -> Parser:
     )
     _completion_command(commands, parser)
     return parser
+
+
+def _export_command(commands: Any) -> None:
+    out = _command(
+        commands,
+        "export",
+        "export",
+        "write a dataset in a format of other programs; options for Beam follow --",
+        "beamfeed export out/data --to parquet --out out/parquet",
+    )
+    out.set_defaults(takes_beam=True)
+    out.add_argument("dataset", metavar="DATASET|JOB", help="the folder that holds manifest.json, or the job file")
+    out.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as in beamfeed run; of a JOB")
+    out.add_argument("--to", required=True, choices=FORMATS, metavar="FORMAT", help=", ".join(FORMATS))
+    out.add_argument("--out", required=True, metavar="DIR", help="the folder to write, local or gs://")
+    out.add_argument(
+        "--what", choices=("windows", "rows"), metavar="WHAT", help="windows (the default), or the rows of records"
+    )
+    out.add_argument(
+        "--split",
+        action="append",
+        default=[],
+        choices=SPLITS,
+        metavar="SPLIT",
+        help="this split alone: train, eval or test; may be repeated",
+    )
+    out.add_argument("--fields", metavar="NAMES", help="these fields alone, such as label,values")
+    out.add_argument("--force", action="store_true", help="replace another export that is there")
 
 
 def _completion_command(commands: Any, parser: Parser) -> None:

@@ -219,6 +219,17 @@ def profile(args: argparse.Namespace) -> int:
     return run_together("profile", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
 
+def export(args: argparse.Namespace) -> int:
+    """Exports a dataset, in a process of its own: it needs Beam."""
+    dataset, _ = find_dataset(args.dataset, args.set)
+    command = [sys.executable, "-m", "beamfeed.pipelines.export_dataset", f"--to={args.to}", f"--out={args.out}"]
+    command += [f"--{name}={value}" for name in ("what", "fields") if (value := getattr(args, name)) is not None]
+    command += [f"--split={split}" for split in args.split]
+    command += [f"--{name}" for name in ("force", "json") if getattr(args, name)]
+    beam = ["--", *args.beam_options] if args.beam_options else []
+    return run_together("export", [Process((*command, dataset, *beam), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
+
+
 def schema(args: argparse.Namespace) -> int:
     """Prints the JSON Schema of a job file."""
     print(json.dumps(job_schema(), indent=None if args.json else 2))

@@ -156,7 +156,7 @@ def preprocess(
     if local:
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on
     log.folders = () if storage.is_remote(layout.temporary) else (layout.temporary,)
-    with _pipeline(runner, options, ending) as pipeline, _tidied(layout) if local else nullcontext():
+    with open_pipeline(runner, options, ending) as pipeline, _tidied(layout) if local else nullcontext():
         listed = source.listed(files, layout.scratch)
         progress.total("scan", len(listed))
         write_listing(layout, listed)
@@ -179,7 +179,7 @@ def preprocess(
 
 
 @contextmanager
-def _pipeline(runner: Any, options: Any, ending: Ending) -> Iterator[Any]:
+def open_pipeline(runner: Any, options: Any, ending: Ending) -> Iterator[Any]:
     """A pipeline. Its folder for temporary files is removed also where it comes to no run."""
     import apache_beam as beam
 

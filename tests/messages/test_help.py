@@ -12,6 +12,7 @@ from beamfeed.contract.arguments import Parser
 from beamfeed.launcher import cli
 
 PROGRAMS = [
+    "beamfeed.pipelines.export_dataset",
     "beamfeed.trainer.main",
     "beamfeed.trainer.tools.find_rate",
     "beamfeed.trainer.tools.inspect_dataset",

@@ -29,9 +29,10 @@ from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.trainer.feed.cache import local_copies
-from beamfeed.trainer.feed.fields import Wanted, choose_fields, data_fields, stored_bytes, window_bytes, windows_fitting
+from beamfeed.trainer.feed.fields import Wanted, choose_fields, window_bytes
 from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.reader import Memory, RowSource, Shards
+from beamfeed.trainer.feed.rounds import round_windows
 from beamfeed.trainer.feed.sampler import Index, Line, Order
 from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
 from beamfeed.trainer.feed.windowing import (
@@ -45,7 +46,6 @@ from beamfeed.trainer.feed.windowing import (
 )
 
 LAST = np.iinfo(np.int64).max
-LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20  # of rows in a round; some rounds are in memory at a time
 REMOTE_FACTOR = 8  # times as many blocks are read at a time from gs://, where each waits for an answer
 CHUNK_BYTES = 2 << 20  # of windows gathered at a time: calls for small batches would cost more than the copying
 PREFETCH_BYTES = 8 << 20  # of batches made ready, but at least two; tf.data's own choice grows to hundreds of MB
@@ -209,7 +209,7 @@ def load_dataset(
         index,
         share,
         steps,
-        round_steps=_round_windows(manifest, split, index, shuffle, min(lanes, batch_size)) // batch_size or 1,
+        round_steps=round_windows(manifest, split, index, shuffle, min(lanes, batch_size)) // batch_size or 1,
         lanes=min(lanes, batch_size) if shuffle else distribution.workers if remainder == "pad" else 1,
         seed=seed if shuffle else None,
     )
@@ -286,19 +286,6 @@ def load_dataset(
     options.deterministic = True
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return batches.with_options(options)
-
-
-def _round_windows(manifest: Manifest, split: SplitName, index: Index, shuffle: int, lanes: int) -> int:
-    """How many windows are mixed at a time; the same whatever fields are wanted.
-
-    More of them with more lanes: what a lane gives to a round would else be little more than the blocks at its ends,
-    which are read again for the next.
-    """
-    info, fields, size = manifest.splits[split], data_fields(manifest), int(index.bytes.sum())
-    stored = stored_bytes(info, fields, size)
-    least = max(shuffle * window_bytes(info, fields, manifest.windows.length, size), LEAST_BYTES)
-    windows = min(max(shuffle, windows_fitting(info, stored, least)), windows_fitting(info, stored, MOST_BYTES))
-    return windows * max(1, lanes // LANES) if shuffle else windows
 
 
 def _cut(
