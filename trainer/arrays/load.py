@@ -23,8 +23,6 @@ from beamfeed.trainer.feed.cache import local_copies
 from beamfeed.trainer.feed.dataset import (
     CHUNK_BYTES,
     LAST,
-    LEAST_BYTES,
-    MOST_BYTES,
     PREFETCH_BATCHES,
     PREFETCH_BYTES,
     Remainder,
@@ -32,6 +30,7 @@ from beamfeed.trainer.feed.dataset import (
     at_least,
     one_of,
 )
+from beamfeed.trainer.feed.rounds import LEAST_BYTES, MOST_BYTES
 from beamfeed.trainer.feed.sampler import Index, Line, Order
 from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
 
