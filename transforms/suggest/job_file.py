@@ -51,18 +51,19 @@ def suggest(folder: str, name: str = "job.yaml") -> Suggestion:
 
 
 def _of_images(found: ImageFolder, places: Places, folder: str, name: str) -> Suggestion:
+    command = f"beamfeed {'run' if found.trains else 'preprocess'} {name}"
     text = (
-        f"# A first job file for {folder}, written by `beamfeed init`.\n#\n#   beamfeed preprocess {name}\n#\n"
-        "# It runs as it is. What it says was guessed from names of files; read it through, and change what you know\n"
-        "# better. `beamfeed schema` describes every key.\n"
+        f"# A first job file for {folder}, written by `beamfeed init`.\n#\n#   {command}\n#\n"
+        "# It runs as it is. What it says was guessed from names of files, and the sizes of some; read it through,\n"
+        "# and change what you know better. `beamfeed schema` describes every key.\n"
     )
     text += "\n" + "\n".join(
         render([part]) for part in [Key("name", places.name), *draft_images(found, folder, places)]
     )
     parse_job(text, name=name)
     count, label = len(found.files), "label folder" if found.labelled else "no label found"
-    about = f"images: {count:,} file{'s' if count > 1 else ''}, {label}; it preprocesses alone"
-    return Suggestion(text, about, trains=False)
+    alone = "" if found.trains else "; it preprocesses alone"
+    return Suggestion(text, f"images: {count:,} file{'s' if count > 1 else ''}, {label}{alone}", found.trains)
 
 
 def _look(sample: Sample) -> tuple[Sample, Series | Table]:
