@@ -38,6 +38,7 @@ from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
 from beamfeed.trainer.feed.windowing import (
     Columns,
     Places,
+    add_zeros,
     gather,
     locate_windows,
     places,
@@ -233,7 +234,7 @@ def load_dataset(
         preparation = None
     kept = preparation if preparation is not None and preparation.keeps else None
     in_memory = kept is not None or tuning.cache == "memory"
-    source: RowSource = Memory(shards, index, order.blocks(), kept) if in_memory else shards
+    source: RowSource = Memory(shards, index, order.blocks(), kept, padded=remainder == "pad") if in_memory else shards
 
     @as_written
     def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:
@@ -254,8 +255,9 @@ def load_dataset(
             epoch * steps + number * order.round_steps + tf.where(resumed, tf.constant(skip, tf.int64), 0),
         )  # fmt: skip
         if remainder == "pad":
-            columns, at = point_to_zeros(rows, places(rows, place, wanted), there, wanted)
-            return columns, at, rows.piece, *numbered, tf.cast(there, tf.float32)
+            rows = rows if rows.zeros else add_zeros(rows, wanted)
+            at = point_to_zeros(rows, places(rows, place, wanted), there, wanted)
+            return rows.columns, at, rows.piece, *numbered, tf.cast(there, tf.float32)
         at = places(rows, replace_missing(place, there) if skip_corrupt else place, wanted)
         return rows.columns, at, rows.piece, *numbered
 

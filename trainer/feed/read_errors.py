@@ -14,8 +14,9 @@ from beamfeed.trainer.feed.reader import open_shard
 
 LOOK_SECONDS = 60.0  # each worker looks for what is damaged; a large dataset takes hours to read
 _DIFFERS = re.compile(rf"{MISMATCH}(: field \w+)?")
-# TensorFlow's words for a file in a field that it cannot decode.
-_NOT_DECODED = re.compile(r"(Invalid [A-Z]\w+ data|Unknown \w+ file format)")
+# TensorFlow's messages end with the operation that failed; those that decode the files in a field.
+_NOT_DECODED = re.compile(r"\{\{node [^}]*\b(?:Decode[A-Z]\w*|ExtractJpegShape)(?:_\d+)?\}\}")
+_BEFORE = re.compile(r"^.*Iterator::[\w:\[\]]+: ")  # the reason
 _OTHER_TYPE = re.compile(r"Key: ([^,]+),.*Data types don't match")  # TensorFlow's words
 
 
@@ -32,6 +33,10 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
         path, reason = find_damage(manifest, output) or (output, "a shard, which 'beamfeed inspect --verify' names")
         raise UserError(f"{path}: damaged: {reason}; {manifest.remedy}, or set train.feed.skip_corrupt=true") from None
     except tf.errors.InvalidArgumentError as error:
+        if _NOT_DECODED.search(error.message):
+            why = _BEFORE.sub("", error.message.splitlines()[0])
+            told = f"a record holds a file that cannot be decoded: {why}; write the shards anew without it"
+            raise UserError(f"{output}: {told}") from None
         told = find_mismatch(error)
         if told is None:
             raise
@@ -46,8 +51,6 @@ def find_mismatch(error: tf.errors.OpError) -> str | None:
     """How records differ from what the manifest says of them; None where the error is none of that."""
     if told := _DIFFERS.search(error.message):
         return told[0]
-    if told := _NOT_DECODED.search(error.message):
-        return f"a value in a shard cannot be decoded: {told[0]}"
     if told := _OTHER_TYPE.search(error.message):
         return f"in a shard the field {told[1]} is of another type than the manifest says"
     return None
