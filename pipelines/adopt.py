@@ -28,6 +28,7 @@ from beamfeed.pipelines.adopt_options import add_options, request_of
 from beamfeed.pipelines.preprocess import run_program
 
 BEFORE = "beamfeed: "  # each message on stderr
+ADOPTING = lock.Use("--out", "adopting into")
 
 
 def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
@@ -55,7 +56,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     with usage_as_mistake():
         options = PipelineOptions(beam_options)
     check_options(beam_options, passes_on=name_runner(options))
-    described = describe(args.folder) or Described()
+    described = describe(os.path.expanduser(args.folder)) or Described()
     request = Request(**request_of(args, described.name))
     if args.job is not None and not (request.targets or described.has_target):
         raise UserError("--job: a model needs something to tell; give --target NAME, of one of the features")
@@ -87,7 +88,7 @@ def adopt(request: Any, described: Any, options: Any, ending: Ending, log: Failu
     complete = read_complete(request.out, fingerprint)
     if complete is not None:
         return complete, False
-    with lock.hold(lock_path(request.out), ending.end) as held, ending.undoing(held.give_back):
+    with lock.hold(lock_path(request.out), ending.end, ADOPTING) as held, ending.undoing(held.give_back):
         scan_all(request, candidates, described, fingerprint, options, ending, log)
     manifest = read_manifest(request.out)
     if manifest.fingerprint != fingerprint:

@@ -131,6 +131,16 @@ def test_any_number_of_workers_gives_the_same(adopted, folder, tmp_path):
     assert found_in(out, "test", batch_size=8) == found_in(adopted, "test", batch_size=8)
 
 
+def test_the_current_folder(folder, tmp_path, monkeypatch):
+    shutil.copytree(folder, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    assert adopt.main([".", *LABEL, ONE_THREAD, "--quiet"]) == 0
+    assert read_manifest(".").name == "here"
+    rows = list(foreign.read(sorted((folder / "test").rglob("part-*"))))
+    assert found_in(".", "test", batch_size=8) == expected(rows)
+    assert inspect([".", "--verify", "--windows", "1"]) == 0
+
+
 def test_a_broken_shard_is_set_aside_by_name(folder, tmp_path, capfd):
     top = tmp_path / "flowers"
     shutil.copytree(folder, top)
