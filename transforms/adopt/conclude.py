@@ -47,8 +47,9 @@ class Adoption:
 
 
 def fingerprint_of(request: Request, files: Iterable[FileStat]) -> str:
-    """The identity of an adopted folder, 64 hex digits: of its files, wherever they lie, and what was asked for."""
+    """The identity of an adopted folder, 64 hex digits: of its files, and of what was asked for."""
     asked = {key: value for key, value in asdict(request).items() if key not in ("folder", "out")}
+    asked["shards"] = "" if request.out == request.folder else request.folder  # as the manifest names it
     digest = hashlib.sha256(json.dumps({"adopt": REVISION, **asked}, sort_keys=True).encode())
     for stat in files:
         digest.update(f"\n{relative(stat.path, request.folder)}\t{stat.size}\t{stat.mtime}".encode())
