@@ -223,7 +223,8 @@ def _target(field: Field, scans: Sequence[Scan]) -> Target:
     whole = sum(seen, Seen())
     if field.classes:
         counts = whole.counts or {}
-        return Target(counts=[counts.get(number, 0) for number in range(len(field.classes))])
+        keys = field.classes if field.spelled else range(len(field.classes))
+        return Target(counts=[counts.get(key, 0) for key in keys])
     if whole.moments is None or not whole.moments.count[0]:
         return Target()
     mean, std = whole.moments.mean(), whole.moments.std()
@@ -265,7 +266,7 @@ def _stats(features: Features, fields: Sequence[Field], rows: int) -> dict[str, 
     for field in fields:
         seen = features[Name(field.in_records, field.stored == "steps")]
         lengths = {"shortest": seen.shortest, "longest": seen.longest}
-        low, high = (None, None) if field.dtype == "bytes" or field.is_raw else (seen.low, seen.high)
+        low, high = (None, None) if field.listed == "bytes" else (seen.low, seen.high)
         found[field.name] = {
             "feature": field.in_records,
             "records": seen.records,

@@ -50,7 +50,8 @@ class Seen:
       finite: whether all numbers are.
       content: what all strings are, by how they begin.
       empty: types that lists have which hold nothing; TensorFlow reads them as no other.
-      moments, counts: of the values, where they are watched; `counts` of whole numbers, None where there are too many.
+      moments: of numbers that are watched.
+      counts: of whole numbers and of texts that are watched; None where there are too many different ones, or no texts.
     """
 
     listed: Listed | None = None
@@ -65,7 +66,7 @@ class Seen:
     content: str = ""
     empty: frozenset[Listed] = frozenset()
     moments: Moments | None = None
-    counts: Mapping[int, int] | None = field(default_factory=dict)
+    counts: Mapping[int | str, int] | None = field(default_factory=dict)
 
     def __add__(self, other: "Seen") -> "Seen":
         empty = self.empty | other.empty
@@ -195,7 +196,21 @@ def _seen(lengths: np.ndarray, values: pa.Array, is_watched: bool) -> Seen:
     sizes = pc.min_max(pc.binary_length(values)).as_py()
     begins = [pc.starts_with(values, magic) for magic in IMAGES]
     is_image = pc.all(pc.or_(pc.or_(begins[0], begins[1]), pc.or_(begins[2], begins[3]))).as_py()
-    return replace(seen, listed="bytes", low=sizes["min"], high=sizes["max"], content=IMAGE if is_image else "")
+    counts: Mapping[int | str, int] | None = _texts(values) if is_watched else {}
+    return replace(
+        seen, counts=counts, listed="bytes", low=sizes["min"], high=sizes["max"], content=IMAGE if is_image else ""
+    )
+
+
+def _texts(values: pa.Array) -> dict[int | str, int] | None:
+    """How often each text comes; None where some are no text, or there are too many."""
+    found = pc.value_counts(values)
+    names, times = found.field("values").to_pylist(), found.field("counts").to_pylist()
+    try:
+        texts = [name.decode() for name in names]
+    except UnicodeDecodeError:
+        return None
+    return dict(zip(texts, times, strict=True)) if len(texts) <= MOST_VALUES else None
 
 
 def _of_numbers(seen: Seen, values: pa.Array, is_watched: bool) -> Seen:
@@ -207,7 +222,7 @@ def _of_numbers(seen: Seen, values: pa.Array, is_watched: bool) -> Seen:
     seen = replace(seen, listed="int64" if whole else "float32", low=low, high=high, finite=bool(finite.all()))
     if not is_watched:
         return seen
-    counts: Mapping[int, int] | None = None
+    counts: Mapping[int | str, int] | None = None
     if whole:
         different, times = np.unique(numbers, return_counts=True)
         counts = dict(zip(different.tolist(), times.tolist(), strict=True)) if len(different) <= MOST_VALUES else None
