@@ -46,9 +46,10 @@ class Adoption:
     stats: dict[str, Any]
 
 
-def fingerprint_of(request: Request, files: Iterable[FileStat]) -> str:
+def fingerprint_of(request: Request, files: Iterable[FileStat], described: Described) -> str:
     """The identity of an adopted folder, 64 hex digits: of its files, and of what was asked for."""
     asked = {key: value for key, value in asdict(request).items() if key not in ("folder", "out")}
+    asked["described"] = asdict(described)
     asked["shards"] = "" if request.out == request.folder else request.folder  # as the manifest names it
     digest = hashlib.sha256(json.dumps({"adopt": REVISION, **asked}, sort_keys=True).encode())
     for stat in files:

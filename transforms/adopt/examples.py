@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,13 +129,15 @@ def look_at(records: Sequence[bytes], watched: frozenset[str] = frozenset()) -> 
         told = (str(error).splitlines() or [""])[0]
         raise (Mixed if "type" in told.lower() else ValueError)(told) from None
     found: Features = {}
+    lacks = np.zeros(len(records), bool)  # which records have nothing of some feature
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if name == STEPS:
             found.update(_feature_lists(column))
         else:
             found[Name(name)] = _context(column, name in watched)
+            lacks |= _lengths(column) == 0
     kinds: dict[str, set[Listed]] = defaultdict(set)
-    for record in filter(may_have_empty, records):
+    for record in filter(may_have_empty, compress(records, lacks)):
         for feature, kind in empty_lists(record):
             kinds[feature].add(kind)
     for feature, empty in kinds.items():
@@ -152,10 +155,15 @@ def _decoder(sequences: bool) -> Any:
 
 
 def _context(column: pa.Array, is_watched: bool) -> Seen:
+    return _seen(_lengths(column), column.flatten(), is_watched) if _is_list(column.type) else Seen()
+
+
+def _lengths(column: pa.Array) -> np.ndarray:
+    """How many entries each list has, int64; 0 where there is none."""
     if not _is_list(column.type):
-        return Seen()
-    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return _seen(lengths, column.flatten(), is_watched)
+        return np.zeros(len(column), np.int64)
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    return lengths.astype(np.int64)
 
 
 def _feature_lists(column: pa.StructArray) -> Features:
@@ -164,12 +172,12 @@ def _feature_lists(column: pa.StructArray) -> Features:
         if not _is_list(lists.type):
             found[Name(name, True)] = Seen()
             continue
-        steps = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        steps = _lengths(lists)
         inner = lists.flatten()
         if not _is_list(inner.type):  # no step has a value
             found[Name(name, True)] = Seen()
             continue
-        widths = pc.list_value_length(inner).fill_null(0).to_numpy(zero_copy_only=False)
+        widths = _lengths(inner)
         seen = _seen(steps, inner.flatten(), False)
         if seen.records:
             seen = replace(seen, widths=(int(widths.min()), int(widths.max())))

@@ -99,9 +99,11 @@ def test_the_fingerprint_is_of_the_files_and_of_what_was_asked_for(tmp_path):
     path = write(tmp_path, "train.tfrecord", {"x": 1.0})
     files = [storage.stat(str(path))]
     request = Request(str(tmp_path), str(tmp_path), "lake")
-    first = fingerprint_of(request, files)
-    assert fingerprint_of(request, files) == first
-    assert fingerprint_of(Request(str(tmp_path), "elsewhere", "lake"), files) != first
-    assert fingerprint_of(Request(str(tmp_path), str(tmp_path), "lake", keys=("x",)), files) != first
+    nothing = Described()
+    first = fingerprint_of(request, files, nothing)
+    assert fingerprint_of(request, files, nothing) == first
+    assert fingerprint_of(Request(str(tmp_path), "elsewhere", "lake"), files, nothing) != first
+    assert fingerprint_of(Request(str(tmp_path), str(tmp_path), "lake", keys=("x",)), files, nothing) != first
+    assert fingerprint_of(request, files, Described(hints={"x": Hint((1,))})) != first
     write(tmp_path, "train.tfrecord", {"x": 1.0}, {"x": 1.0})
-    assert fingerprint_of(request, [storage.stat(str(path))]) != first
+    assert fingerprint_of(request, [storage.stat(str(path))], nothing) != first
