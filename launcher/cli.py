@@ -242,7 +242,7 @@ def _adopt_command(commands: Any) -> None:
     for name, told in roles.items():
         take.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=f"{told}; may be repeated")
     values = {
-        "classes": "the numbers of a target stand for classes: auto, or their names, label=cat,dog",
+        "classes": "the numbers or texts of a target are classes: auto, or their names, label=cat,dog",
         "default": "stands for the value that some records lack: age=0",
         "shape": "of a value: image=28,28, or boxes=any,4",
         "split": "the files of a split: train=*/2023/*, or a fraction of the files, eval=0.1; else by their names",

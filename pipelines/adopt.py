@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.layout import lock_path
@@ -22,12 +22,18 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
-from beamfeed.contract.storage import lock
+from beamfeed.contract.storage import FileStat, lock
 from beamfeed.contract.verbosity import note
 from beamfeed.pipelines.adopt_options import add_options, request_of
 from beamfeed.pipelines.preprocess import run_program
 
+if TYPE_CHECKING:  # they load Beam
+    from beamfeed.transforms.adopt.files import Candidates
+    from beamfeed.transforms.adopt.request import Request
+    from beamfeed.transforms.tfds.read import Described
+
 BEFORE = "beamfeed: "  # each message on stderr
+ADOPTING = lock.Use("--out", "adopting into")
 
 
 def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
@@ -55,7 +61,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     with usage_as_mistake():
         options = PipelineOptions(beam_options)
     check_options(beam_options, passes_on=name_runner(options))
-    described = describe(args.folder) or Described()
+    described = describe(os.path.expanduser(args.folder)) or Described()
     request = Request(**request_of(args, described.name))
     if args.job is not None and not (request.targets or described.has_target):
         raise UserError("--job: a model needs something to tell; give --target NAME, of one of the features")
@@ -73,7 +79,9 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
         print(f"next: beamfeed {'train ' + args.job if args.job else 'inspect ' + request.out}")
 
 
-def adopt(request: Any, described: Any, options: Any, ending: Ending, log: FailureLog) -> tuple[Manifest, bool]:
+def adopt(
+    request: "Request", described: "Described", options: Any, ending: Ending, log: FailureLog
+) -> tuple[Manifest, bool]:
     """The manifest of a folder, and whether it was written now."""
     from beamfeed.contract.dataset.manifest import read_complete
     from beamfeed.transforms.adopt.conclude import fingerprint_of
@@ -83,11 +91,11 @@ def adopt(request: Any, described: Any, options: Any, ending: Ending, log: Failu
     find_adopted(request.out)
     candidates = list_shards(request.folder)
     check_first(request, candidates.shards)
-    fingerprint = fingerprint_of(request, candidates.shards)
+    fingerprint = fingerprint_of(request, candidates.shards, described)
     complete = read_complete(request.out, fingerprint)
     if complete is not None:
         return complete, False
-    with lock.hold(lock_path(request.out), ending.end) as held, ending.undoing(held.give_back):
+    with lock.hold(lock_path(request.out), ending.end, ADOPTING) as held, ending.undoing(held.give_back):
         scan_all(request, candidates, described, fingerprint, options, ending, log)
     manifest = read_manifest(request.out)
     if manifest.fingerprint != fingerprint:
@@ -95,11 +103,11 @@ def adopt(request: Any, described: Any, options: Any, ending: Ending, log: Failu
     return manifest, True
 
 
-def check_first(request: Any, shards: Any) -> None:
-    """Refuses names of features that a few records do not have, before all are read, unless they have no such name.
+def check_first(request: "Request", shards: Sequence[FileStat]) -> None:
+    """Refuses a name that is spelled wrong before all records are read.
 
     Raises:
-      UserError: with the near miss.
+      UserError: if the first records have no such feature, but one that is called nearly so.
     """
     from beamfeed.contract.errors import near_miss
     from beamfeed.transforms.adopt.fields import plain
@@ -115,8 +123,9 @@ def check_first(request: Any, shards: Any) -> None:
 
 
 def scan_all(
-    request: Any, candidates: Any, described: Any, fingerprint: str, options: Any, ending: Ending, log: FailureLog
-) -> None:
+    request: "Request", candidates: "Candidates", described: "Described", fingerprint: str, options: Any,
+    ending: Ending, log: FailureLog,
+) -> None:  # fmt: skip
     """Reads all shards, a shard for each unit of work, and publishes."""
     import apache_beam as beam
 

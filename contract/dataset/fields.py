@@ -64,6 +64,9 @@ class Field(BaseModel):
         "length without a feature for the lengths: list: the whole list is the value; steps: it is a feature list of "
         "a SequenceExample, an entry for each step.",
     )
+    spelled: bool = Key(
+        default=False, description="Of a target with classes: records hold the names of the classes, not the numbers."
+    )
     default: int | float | str | None = Key(
         default=None, description="Stands for each number or string of a value that a record of one row lacks."
     )
@@ -78,6 +81,8 @@ class Field(BaseModel):
             raise ValueError(f"{self.name}: {self.dtype} of any length; only {', '.join(LISTED)} may be")
         if self.stored != "rows" and not self.is_ragged:
             raise ValueError(f"{self.name}: stored as {self.stored}, which goes with values of any length")
+        if self.spelled and not (self.classes and self.dtype == "int64"):
+            raise ValueError(f"{self.name}: spelled, which goes with classes and int64")
         if self.default is not None and (self.is_ragged or self.is_raw):
             raise ValueError(f"{self.name}: a default goes with values of one shape, of {', '.join(LISTED)}")
         return self
@@ -95,7 +100,7 @@ class Field(BaseModel):
     @property
     def listed(self) -> Listed:
         """What its feature lists."""
-        return "bytes" if self.is_raw else cast(Listed, self.dtype)
+        return "bytes" if self.is_raw or self.spelled else cast(Listed, self.dtype)
 
     @property
     def listed_width(self) -> int:

@@ -153,9 +153,9 @@ class Manifest(_Strict):
         ]
 
     def list_shards(self, output: str, split: SplitName) -> dict[str, storage.FileStat]:
-        """What lies where the split's shards are, by path."""
+        """What lies where the split's shards are, by path; its index too, if it lies there."""
         if self.adopted is None:
-            found = storage.match(self.data_layout(output).split(split), (layout.SHARD_SUFFIX,))
+            found = storage.match(self.data_layout(output).split(split), (layout.SHARD_SUFFIX, layout.BLOCKS))
         else:
             found = storage.match(self.adopted or output, ("",))
         return {stat.path: stat for stat in found}
@@ -345,6 +345,8 @@ def read_complete(output: str, fingerprint: str) -> Manifest | None:
             continue
         found = {path: stat.size for path, stat in manifest.list_shards(output, split).items()}
         sizes = [found.get(path) for path in manifest.shard_paths(output, split)]
-        if sizes != [shard.bytes for shard in info.shards] or not storage.exists(names.blocks(split)):
+        index = names.blocks(split)
+        has_index = index in found or (manifest.adopted is not None and storage.exists(index))
+        if sizes != [shard.bytes for shard in info.shards] or not has_index:
             return None
     return manifest

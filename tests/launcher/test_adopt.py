@@ -1,6 +1,7 @@
 """`beamfeed adopt` as a user calls it, and jobs without a source."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import foreign
 import pytest
 import yaml
 from foreign import example
+from unprivileged import drop_privileges
 
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
@@ -36,9 +38,9 @@ def lake(tmp_path, monkeypatch):
     return tmp_path / "lake"
 
 
-def beamfeed(*args):
+def beamfeed(*args, **options):
     command = [sys.executable, "-m", "beamfeed.launcher.cli", *args]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
 
 
 @pytest.mark.slow
@@ -62,6 +64,19 @@ def test_from_a_folder_to_a_model(lake, tmp_path):
     assert "OK: 2 shards" in shown.stdout
     measured = beamfeed("profile", "lake", "--seconds", "0.05", "--batch", "16")
     assert measured.returncode == 0, measured.stderr
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_read_only(lake, tmp_path):
+    os.chmod(lake, 0o555)
+    done = beamfeed("adopt", "lake", preexec_fn=drop_privileges)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "beamfeed: --out: lake cannot be written: Permission denied\n"
+    done = beamfeed("adopt", "lake", "--out", "described", "--quiet", preexec_fn=drop_privileges)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    os.rename(tmp_path / "described", tmp_path / "moved")
+    shown = beamfeed("inspect", "moved", "--verify")
+    assert "OK: 2 shards" in shown.stdout
 
 
 @pytest.mark.slow

@@ -131,6 +131,16 @@ def test_any_number_of_workers_gives_the_same(adopted, folder, tmp_path):
     assert found_in(out, "test", batch_size=8) == found_in(adopted, "test", batch_size=8)
 
 
+def test_the_current_folder(folder, tmp_path, monkeypatch):
+    shutil.copytree(folder, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    assert adopt.main([".", *LABEL, ONE_THREAD, "--quiet"]) == 0
+    assert read_manifest(".").name == "here"
+    rows = list(foreign.read(sorted((folder / "test").rglob("part-*"))))
+    assert found_in(".", "test", batch_size=8) == expected(rows)
+    assert inspect([".", "--verify", "--windows", "1"]) == 0
+
+
 def test_a_broken_shard_is_set_aside_by_name(folder, tmp_path, capfd):
     top = tmp_path / "flowers"
     shutil.copytree(folder, top)
@@ -233,6 +243,31 @@ def test_a_shard_of_another_type_is_set_aside(tmp_path, capfd):
     assert adopt.main([str(top), ONE_THREAD]) == 0
     told = capfd.readouterr().out
     assert f"set aside: {top}/train-0.tfrecord: file: feature 'a' holds int64, in most records float32" in told
+
+
+def test_classes_that_are_texts_become_numbers(tmp_path, capfd):
+    top, names = tmp_path / "trees", ["oak", "ash", "Ulme \u00fc", "elm"]
+    plain = [names[number * 7 % 4] for number in range(40)]
+    records = [example({"x": float(number), "tree": name}) for number, name in enumerate(plain)]
+    foreign.write(top / "train-0.tfrecord", [*records, example({"x": -1.0})])
+    options = ["--target", "tree", "--classes", "tree=auto", "--default", "tree=oak", ONE_THREAD, "--quiet"]
+    assert adopt.main([str(top), *options]) == 0
+    manifest = read_manifest(top)
+    classes = manifest.field("tree").classes
+    assert classes == sorted(names)
+    assert manifest.splits["train"].targets["tree"].counts == [10, 10, 10, 10]
+    (batch,) = beamfeed.load_dataset(top, "train", batch_size=41)
+    assert [classes[number] for number in batch["tree"].numpy()] == [*plain, "oak"]
+    assert inspect([str(top), "--verify", "--windows", "1"]) == 0
+    assert "(oak)" in capfd.readouterr().out
+    foreign.write(top / "train-0.tfrecord", [example({"x": 1.0, "tree": "elk"})] * 41)
+    shards = [
+        manifest.splits["train"].shards[0].model_copy(update={"bytes": (top / "train-0.tfrecord").stat().st_size})
+    ]
+    info = manifest.splits["train"].model_copy(update={"shards": shards})
+    changed = manifest.model_copy(update={"splits": {"train": info}})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="differ from the manifest: field tree"):
+        list(beamfeed.load_dataset(top, "train", batch_size=41, manifest=changed))
 
 
 def test_empty_lists_of_another_type(tmp_path, capfd):

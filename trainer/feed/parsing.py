@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
@@ -10,6 +11,7 @@ from beamfeed.trainer.feed.fields import Wanted
 
 MISMATCH = "the windows in the shards differ from the manifest"
 LISTED: dict[Listed, tf.DType] = {"float32": tf.float32, "int64": tf.int64, "bytes": tf.string}
+HASHES = 2**62  # of names of classes; two of one hash would be refused by what is compared after it
 NOT_DECODED = {tf.uint32: tf.int32, tf.uint64: tf.int64}  # by tf.io.decode_raw, and what has the same size
 
 
@@ -107,15 +109,35 @@ def _is_whole(found: Found, field: Field, count: tf.Tensor) -> tf.Tensor:
 
 
 def _values(found: Found, field: Field, there: tf.Tensor) -> tf.Tensor:
+    values = found[field.name].flat_values
     if field.default is not None:
         filled = found[field.name].to_tensor(field.default, shape=[None, field.width])
-        return tf.boolean_mask(filled, there > 0)
-    values = found[field.name].flat_values
+        values = tf.reshape(tf.boolean_mask(filled, there > 0), [-1])
+    if field.spelled:
+        return class_numbers(values, field)
     if not field.is_raw:
         return values
     dtype = tf.as_dtype(field.dtype)
     decoded = tf.io.decode_raw(values, NOT_DECODED.get(dtype, dtype))
     return tf.bitcast(decoded, dtype) if dtype in NOT_DECODED else decoded
+
+
+def class_numbers(names: tf.Tensor, field: Field) -> tf.Tensor:
+    """The numbers of classes, int64 `[values]`, by their names, strings `[values]`: looked up by a hash.
+
+    Raises:
+      tf.errors.InvalidArgumentError: with MISMATCH and the name of the field, if there is no such class.
+    """
+    classes = np.array([name.encode() for name in field.classes], object)
+    with tf.init_scope():  # now, not in the graph
+        hashes = tf.strings.to_hash_bucket_fast(classes, HASHES).numpy()
+    order = np.argsort(hashes)
+    place = tf.searchsorted(hashes[order], tf.strings.to_hash_bucket_fast(names, HASHES), out_type=tf.int64)
+    place = tf.minimum(place, len(classes) - 1)
+    known = tf.reduce_all(tf.gather(tf.constant(classes[order].tolist()), place) == names)
+    check = tf.debugging.Assert(known, [f"{MISMATCH}: field {field.name}"])
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.gather(tf.constant(order, tf.int64), place)
 
 
 def _lengths(found: Found, field: Field, there: tf.Tensor) -> tf.Tensor:

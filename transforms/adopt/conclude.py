@@ -46,9 +46,11 @@ class Adoption:
     stats: dict[str, Any]
 
 
-def fingerprint_of(request: Request, files: Iterable[FileStat]) -> str:
-    """The identity of an adopted folder, 64 hex digits: of its files, wherever they lie, and what was asked for."""
+def fingerprint_of(request: Request, files: Iterable[FileStat], described: Described) -> str:
+    """The identity of an adopted folder, 64 hex digits: of its files, and of what was asked for."""
     asked = {key: value for key, value in asdict(request).items() if key not in ("folder", "out")}
+    asked["described"] = asdict(described)
+    asked["shards"] = "" if request.out == request.folder else request.folder  # as the manifest names it
     digest = hashlib.sha256(json.dumps({"adopt": REVISION, **asked}, sort_keys=True).encode())
     for stat in files:
         digest.update(f"\n{relative(stat.path, request.folder)}\t{stat.size}\t{stat.mtime}".encode())
@@ -222,7 +224,8 @@ def _target(field: Field, scans: Sequence[Scan]) -> Target:
     whole = sum(seen, Seen())
     if field.classes:
         counts = whole.counts or {}
-        return Target(counts=[counts.get(number, 0) for number in range(len(field.classes))])
+        keys = field.classes if field.spelled else range(len(field.classes))
+        return Target(counts=[counts.get(key, 0) for key in keys])
     if whole.moments is None or not whole.moments.count[0]:
         return Target()
     mean, std = whole.moments.mean(), whole.moments.std()
@@ -264,7 +267,7 @@ def _stats(features: Features, fields: Sequence[Field], rows: int) -> dict[str, 
     for field in fields:
         seen = features[Name(field.in_records, field.stored == "steps")]
         lengths = {"shortest": seen.shortest, "longest": seen.longest}
-        low, high = (None, None) if field.dtype == "bytes" or field.is_raw else (seen.low, seen.high)
+        low, high = (None, None) if field.listed == "bytes" else (seen.low, seen.high)
         found[field.name] = {
             "feature": field.in_records,
             "records": seen.records,

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +51,8 @@ class Seen:
       finite: whether all numbers are.
       content: what all strings are, by how they begin.
       empty: types that lists have which hold nothing; TensorFlow reads them as no other.
-      moments, counts: of the values, where they are watched; `counts` of whole numbers, None where there are too many.
+      moments: of numbers that are watched.
+      counts: of whole numbers and of texts that are watched; None where there are too many different ones, or no texts.
     """
 
     listed: Listed | None = None
@@ -65,7 +67,7 @@ class Seen:
     content: str = ""
     empty: frozenset[Listed] = frozenset()
     moments: Moments | None = None
-    counts: Mapping[int, int] | None = field(default_factory=dict)
+    counts: Mapping[int | str, int] | None = field(default_factory=dict)
 
     def __add__(self, other: "Seen") -> "Seen":
         empty = self.empty | other.empty
@@ -127,13 +129,15 @@ def look_at(records: Sequence[bytes], watched: frozenset[str] = frozenset()) -> 
         told = (str(error).splitlines() or [""])[0]
         raise (Mixed if "type" in told.lower() else ValueError)(told) from None
     found: Features = {}
+    lacks = np.zeros(len(records), bool)  # which records have nothing of some feature
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if name == STEPS:
             found.update(_feature_lists(column))
         else:
             found[Name(name)] = _context(column, name in watched)
+            lacks |= _lengths(column) == 0
     kinds: dict[str, set[Listed]] = defaultdict(set)
-    for record in filter(may_have_empty, records):
+    for record in filter(may_have_empty, compress(records, lacks)):
         for feature, kind in empty_lists(record):
             kinds[feature].add(kind)
     for feature, empty in kinds.items():
@@ -151,10 +155,15 @@ def _decoder(sequences: bool) -> Any:
 
 
 def _context(column: pa.Array, is_watched: bool) -> Seen:
+    return _seen(_lengths(column), column.flatten(), is_watched) if _is_list(column.type) else Seen()
+
+
+def _lengths(column: pa.Array) -> np.ndarray:
+    """How many entries each list has, int64; 0 where there is none."""
     if not _is_list(column.type):
-        return Seen()
-    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return _seen(lengths, column.flatten(), is_watched)
+        return np.zeros(len(column), np.int64)
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    return lengths.astype(np.int64)
 
 
 def _feature_lists(column: pa.StructArray) -> Features:
@@ -163,12 +172,12 @@ def _feature_lists(column: pa.StructArray) -> Features:
         if not _is_list(lists.type):
             found[Name(name, True)] = Seen()
             continue
-        steps = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        steps = _lengths(lists)
         inner = lists.flatten()
         if not _is_list(inner.type):  # no step has a value
             found[Name(name, True)] = Seen()
             continue
-        widths = pc.list_value_length(inner).fill_null(0).to_numpy(zero_copy_only=False)
+        widths = _lengths(inner)
         seen = _seen(steps, inner.flatten(), False)
         if seen.records:
             seen = replace(seen, widths=(int(widths.min()), int(widths.max())))
@@ -195,7 +204,21 @@ def _seen(lengths: np.ndarray, values: pa.Array, is_watched: bool) -> Seen:
     sizes = pc.min_max(pc.binary_length(values)).as_py()
     begins = [pc.starts_with(values, magic) for magic in IMAGES]
     is_image = pc.all(pc.or_(pc.or_(begins[0], begins[1]), pc.or_(begins[2], begins[3]))).as_py()
-    return replace(seen, listed="bytes", low=sizes["min"], high=sizes["max"], content=IMAGE if is_image else "")
+    counts: Mapping[int | str, int] | None = _texts(values) if is_watched else {}
+    return replace(
+        seen, counts=counts, listed="bytes", low=sizes["min"], high=sizes["max"], content=IMAGE if is_image else ""
+    )
+
+
+def _texts(values: pa.Array) -> dict[int | str, int] | None:
+    """How often each text comes; None where some are no text, or there are too many."""
+    found = pc.value_counts(values)
+    names, times = found.field("values").to_pylist(), found.field("counts").to_pylist()
+    try:
+        texts = [name.decode() for name in names]
+    except UnicodeDecodeError:
+        return None
+    return dict(zip(texts, times, strict=True)) if len(texts) <= MOST_VALUES else None
 
 
 def _of_numbers(seen: Seen, values: pa.Array, is_watched: bool) -> Seen:
@@ -207,7 +230,7 @@ def _of_numbers(seen: Seen, values: pa.Array, is_watched: bool) -> Seen:
     seen = replace(seen, listed="int64" if whole else "float32", low=low, high=high, finite=bool(finite.all()))
     if not is_watched:
         return seen
-    counts: Mapping[int, int] | None = None
+    counts: Mapping[int | str, int] | None = None
     if whole:
         different, times = np.unique(numbers, return_counts=True)
         counts = dict(zip(different.tolist(), times.tolist(), strict=True)) if len(different) <= MOST_VALUES else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from beamfeed.contract.dataset.fields import Field, Role
 from beamfeed.contract.errors import UserError, near_miss
-from beamfeed.transforms.adopt.examples import Name, Seen
+from beamfeed.transforms.adopt.examples import MOST_VALUES, Name, Seen
 from beamfeed.transforms.adopt.request import Request, Value
 from beamfeed.transforms.tfds.read import Hint
 
@@ -89,13 +89,16 @@ def _field(name: Name, called: str, seen: Seen, rows: int, request: Request, hin
     told = {"feature": "" if name.name == called else name.name, "stored": stored}
     if hint.raw and seen.listed == "bytes" and seen.low == seen.high == math.prod(hint.sizes) * hint.bytes:
         return Field(name=called, dtype=hint.raw, shape=hint.sizes, role=role, **told)
+    classes = _classes(name.name, called, seen, request, hint) if role == "target" else []
+    spelled = bool(classes) and seen.listed == "bytes"
     field = Field(
         name=called,
-        dtype=seen.listed,
+        dtype="int64" if spelled else seen.listed,
         shape=shape,
         role=role,
         sizes=_sizes(seen, role),
-        classes=_classes(name.name, called, seen, request, hint) if role == "target" else [],
+        classes=classes,
+        spelled=spelled,
         content=(hint.content or seen.content) if seen.listed == "bytes" and role == "input" else "",
         default=None if default is None else _typed(default, seen, called),
         **told,
@@ -161,8 +164,10 @@ def _classes(name: str, called: str, seen: Seen, request: Request, hint: Hint) -
     if asked is None and not hint.classes:
         return []
     option = f"--classes {called}"
+    if seen.listed == "bytes":
+        return _spelled(option, seen, asked or hint.classes)
     if seen.listed != "int64":
-        raise UserError(f"{option}: the records hold {seen.listed}; classes are whole numbers (int64)")
+        raise UserError(f"{option}: the records hold {seen.listed}; classes are whole numbers (int64), or texts")
     low, high = int(seen.low or 0), int(seen.high or 0)
     names = list(asked) if asked else list(hint.classes)
     if not names:
@@ -177,11 +182,24 @@ def _classes(name: str, called: str, seen: Seen, request: Request, hint: Hint) -
     return names
 
 
+def _spelled(option: str, seen: Seen, names: Sequence[str]) -> list[str]:
+    """The classes of a target of texts: those that are given, or its texts in the order of the alphabet."""
+    if seen.counts is None:
+        raise UserError(f"{option}: its strings are no texts in UTF-8, or more than {MOST_VALUES:,} different ones")
+    texts = sorted(map(str, seen.counts))
+    if names and (unknown := [text for text in texts if text not in names]):
+        raise UserError(f"{option}: records hold {unknown[0]!r}{near_miss(unknown[0], names)}, which is none of them")
+    return list(names) or texts
+
+
 def _check_target(field: Field, seen: Seen, rows: int) -> None:
     """Raises UserError if a target or weight has not one number in each record."""
     option = f"--{field.role} {field.name}"
     if field.dtype == "bytes":
-        raise UserError(f"{option}: holds strings; a {field.role} is a number, or the number of a class")
+        raise UserError(
+            f"{option}: holds strings; a {field.role} is a number"
+            + (f"; --classes {field.name}=auto makes classes of them" if field.role == "target" else "")
+        )
     if field.shape == (1,) or field.shape == ():
         return
     if field.is_ragged and seen.longest == 1 and seen.records < rows:

@@ -8,6 +8,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.dataset.manifest import Manifest
 
 MOST = 10  # rejects that are told
+LINES = 40  # fields
 
 
 def rejected(manifest: Manifest, out: str) -> list[dict[str, Any]]:
@@ -24,8 +25,9 @@ def describe_adoption(manifest: Manifest, out: str) -> list[str]:
     for field in manifest.fields:
         shape = "[" + ", ".join("any" if size is None else str(size) for size in field.shape) + "]"
         rows.append((field.name, field.dtype, shape, field.role, _told(field)))
+    hidden = [f"... {len(rows) - 1 - LINES} more fields"] if len(rows) - 1 > LINES else []
     lines = [f"{out}: {manifest.name}, {manifest.counts.rows_read:,} rows in {manifest.counts.files:,} files", ""]
-    lines += [*_table(rows), ""]
+    lines += [*_table(rows[: LINES + 1]), *hidden, ""]
     heads = [("split", "rows", "files", "bytes")]
     heads += [
         (name, f"{info.windows:,}", f"{len(info.shards):,}", f"{info.bytes:,}")

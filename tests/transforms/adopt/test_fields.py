@@ -82,10 +82,22 @@ def test_classes():
         fields_of(records, targets=("y",), classes={"y": ("a", "b")})
     with pytest.raises(UserError, match="the records hold float32; classes are whole numbers"):
         fields_of(records, targets=("f",), classes={"f": ()})
-    with pytest.raises(UserError, match="--target s: holds strings"):
+    with pytest.raises(UserError, match="--target s: holds strings; a target is a number; --classes s=auto makes"):
         fields_of(records, targets=("s",))
     with pytest.raises(UserError, match="classes are counted from 0 on"):
         fields_of([example({"y": -1})], targets=("y",), classes={"y": ()})
+
+
+def test_classes_that_are_texts():
+    records = [example({"y": value}) for value in ("oak", "ash", "oak")]
+    found, _ = fields_of(records, targets=("y",), classes={"y": ()})
+    assert (found["y"].dtype, found["y"].spelled, found["y"].classes) == ("int64", True, ["ash", "oak"])
+    found, _ = fields_of(records, targets=("y",), classes={"y": ("oak", "ash", "elm")})
+    assert found["y"].classes == ["oak", "ash", "elm"]
+    with pytest.raises(UserError, match="--classes y: records hold 'ash', which is none of them"):
+        fields_of(records, targets=("y",), classes={"y": ("oak", "elm")})
+    with pytest.raises(UserError, match="its strings are no texts in UTF-8"):
+        fields_of([example({"y": b"\xff"})], targets=("y",), classes={"y": ()})
 
 
 def test_a_target_is_one_number():
