@@ -211,6 +211,30 @@ def test_a_file_that_changes_while_the_job_runs_ends_it(tmp_path, capsys, monkey
     assert "cats/003.jpg changed while the job ran" in capsys.readouterr().err
 
 
+def test_a_value_of_the_split_that_no_image_has_ends_the_job(tmp_path, capsys):
+    album = Album(tmp_path)
+    for part in ("train", "test"):
+        for place in range(6):
+            album.write(f"{part}/{'ab'[place % 2]}/{place}.jpg", picture(8, 8, seed=place))
+    album.job["split"] = {"by": "column", "column": "top_folder", "train": ["train"], "test": ["tset"]}
+    assert album.preprocess() == 2
+    told = "split.test: 'tset' is not a value of top_folder; did you mean 'test'? (it has: test, train)"
+    assert told in capsys.readouterr().err
+    album.job["split"]["test"] = []
+    assert album.preprocess() == 0
+    assert len(album.all_rows()) == 6
+    (note,) = album.manifest["notes"]
+    assert note.startswith("images in no split, left out: 6 in 1 asset")
+
+
+def test_a_link_to_nowhere_is_set_aside(tmp_path):
+    album = Album(tmp_path)
+    album.fill(12)
+    (album.files / "cats" / "link.jpg").symlink_to("nowhere.jpg")
+    assert album.preprocess("limits.max_rejected_fraction=0.1") == 0
+    assert album.rejects() == {"cats/link.jpg": "file: is a link to nowhere.jpg, which leads nowhere"}
+
+
 def test_a_smoke_test_on_some_images(tmp_path):
     album = Album(tmp_path)
     album.fill(30)

@@ -1,6 +1,7 @@
 """What is known of images: columns of paths and lists, splits, and the runs that they are put into."""
 
 import collections
+import os
 
 import numpy as np
 import pandas as pd
@@ -103,6 +104,13 @@ def test_paths_of_a_list_may_be_written_in_many_ways(album, write, name):
     assert ages == {"train/cats/c_1.jpg": 1.5, "train/cats/c_2.jpg": 2, "test/cats/c_5.jpg": 4}
     assert found.attrs["left_out"] == {UNLISTED: 2, UNLABELLED: 1}
     assert found["wrong"].isna().all()
+
+
+def test_a_name_that_is_no_text_is_told(album):
+    with open(os.fsencode(album.files) + b"/train/cats/caf\xe9.jpg", "wb") as file:
+        file.write(b"x")
+    found = gather(album)
+    assert found["wrong"].dropna().to_dict() == {"train/cats/caf\\udce9.jpg": "its name is not UTF-8"}
 
 
 def test_a_path_without_a_file_is_told_with_its_row(album):
