@@ -170,6 +170,12 @@ def test_raw_pixels_of_a_list_with_several_labels(tmp_path):
             expected = image.convert("RGB").resize((5, 6), Image.Resampling.BICUBIC).convert("L")
         pixels = np.frombuffer(row["image"], np.uint8).reshape(6, 5)
         assert abs(pixels.astype(int) - np.asarray(expected)).max() <= 1
+    from beamfeed.trainer.feed.dataset import load_dataset
+
+    (batch,) = load_dataset(str(album.output), "test", batch_size=8, epochs=1, fields=["image", "path"])
+    assert (batch["image"].dtype, batch["image"].shape.as_list()) == (tf.uint8, [8, 6, 5, 1])
+    for path, image in zip(batch["path"].numpy(), batch["image"].numpy(), strict=True):
+        assert image.tobytes() == found[path.decode()]["image"]
     before = album.manifest["fingerprint"]
     (tmp_path / "labels.csv").write_text((tmp_path / "labels.csv").read_text().replace("0.5,b", "7.5,b"))
     assert album.preprocess() == 0

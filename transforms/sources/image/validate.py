@@ -115,7 +115,8 @@ def validate_run(unit: Unit[ImageAsset], schema: ImageSchema, job: Job) -> Image
     with open_staged(target, fields) as writer:
         waiting: list[tuple[int, bytes]] = []
         held = 0  # bytes that wait
-        for rows, pictures in in_order(_pool(_threads(columns["path"])), look, _tasks(columns["size"])):
+        threads = _threads(columns["path"])
+        for rows, pictures in in_order(_pool(threads), look, _tasks(columns["size"]), 2 * threads):
             for row, picture in zip(rows, pictures, strict=True):
                 if isinstance(picture, BadInput):
                     name = columns["name"][row]
@@ -200,13 +201,13 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="images")
 
 
-def in_order(pool: ThreadPoolExecutor, call: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T, R]]:
-    """Calls a function on items in threads, and gives the results in the order of the items; some are ahead."""
+def in_order(pool: ThreadPoolExecutor, call: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[tuple[T, R]]:
+    """Calls a function on items in threads, and gives the results in the order of the items; so many are ahead."""
     waiting: deque[tuple[T, Future[R]]] = deque()
     try:
         for item in items:
             waiting.append((item, pool.submit(call, item)))
-            if len(waiting) > 2 * pool._max_workers:
+            if len(waiting) > ahead:
                 done, future = waiting.popleft()
                 yield done, future.result()
         while waiting:
