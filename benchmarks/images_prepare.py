@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 # Of each sort: its side in pixels, how many images, and how many for the memory, which then grow to 4 times.
 SIZES = {
     "tiny": {"thumbnails": (64, 400, 200), "photos": (500, 100, 50)},
-    "small": {"thumbnails": (64, 20_000, 10_000), "photos": (500, 4_000, 1_000)},
+    "small": {"thumbnails": (64, 20_000, 10_000), "photos": (500, 10_000, 1_000)},
     "large": {"thumbnails": (64, 100_000, 50_000), "photos": (500, 20_000, 5_000)},
 }
 START_UP = 40  # images that are next to none
@@ -83,20 +83,29 @@ def compare(size: str, scratch: Path) -> dict:
     for sort, (side, count, base) in SIZES[size].items():
         found[sort] = {"side": side, "images": count}
         for name, command in (("ours", ours), ("plain", plain)):
-            seconds = {}
+            seconds, cpu = {}, {}
             for what, some in (("start_up", START_UP), ("whole", count)):
                 files = make_images(scratch / "images", side, some)
                 shutil.rmtree(scratch / name, ignore_errors=True)
                 os.sync()
                 done = measure(command(files, scratch / name, scratch), str(scratch / "log.txt"))
-                seconds[what], memory = done.seconds, done.peak_rss_mb
+                seconds[what], cpu[what], memory = done.seconds, done.cpu_seconds, done.peak_rss_mb
+            cpu_of_image = (cpu["whole"] - cpu["start_up"]) / (count - START_UP)
             per_image = (seconds["whole"] - seconds["start_up"]) / (count - START_UP)
             size_of_files = sum(path.stat().st_size for path in files.rglob("*.jpg"))
-            found[sort][name] = {**seconds, "images_per_second": 1 / per_image, "peak_rss_mb": memory}
+            found[sort][name] = {
+                **seconds,
+                "images_per_second": 1 / per_image,
+                "cpu_ms": cpu_of_image * 1e3,
+                "peak_rss_mb": memory,
+            }
             found[sort]["bytes"] = size_of_files
             told = f"{count:,} images, {size_of_files / 1e6:,.0f} MB, in {seconds['whole']:.1f} s"
             start = f"of which start-up {seconds['start_up']:.1f} s"
-            say(f"{sort}, {name}: {told}, {start}: {1 / per_image:,.0f} images/s; {memory:,.0f} MB")
+            say(
+                f"{sort}, {name}: {told}, {start}: {1 / per_image:,.0f} images/s, "
+                f"{cpu_of_image * 1e3:.2f} ms of a core for each; {memory:,.0f} MB"
+            )
         found[sort]["ratio"] = found[sort]["ours"]["images_per_second"] / found[sort]["plain"]["images_per_second"]
         say(f"{sort}: preprocessing {found[sort]['ratio']:.1f} times plain Beam")
         found[sort]["growth"] = []

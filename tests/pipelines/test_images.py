@@ -170,6 +170,12 @@ def test_raw_pixels_of_a_list_with_several_labels(tmp_path):
             expected = image.convert("RGB").resize((5, 6), Image.Resampling.BICUBIC).convert("L")
         pixels = np.frombuffer(row["image"], np.uint8).reshape(6, 5)
         assert abs(pixels.astype(int) - np.asarray(expected)).max() <= 1
+    from beamfeed.trainer.feed.dataset import load_dataset
+
+    (batch,) = load_dataset(str(album.output), "test", batch_size=8, epochs=1, fields=["image", "path"])
+    assert (batch["image"].dtype, batch["image"].shape.as_list()) == (tf.uint8, [8, 6, 5, 1])
+    for path, image in zip(batch["path"].numpy(), batch["image"].numpy(), strict=True):
+        assert image.tobytes() == found[path.decode()]["image"]
     before = album.manifest["fingerprint"]
     (tmp_path / "labels.csv").write_text((tmp_path / "labels.csv").read_text().replace("0.5,b", "7.5,b"))
     assert album.preprocess() == 0
@@ -209,6 +215,30 @@ def test_a_file_that_changes_while_the_job_runs_ends_it(tmp_path, capsys, monkey
     monkeypatch.setattr(Images, "listed", change)
     assert album.preprocess() == 1
     assert "cats/003.jpg changed while the job ran" in capsys.readouterr().err
+
+
+def test_a_value_of_the_split_that_no_image_has_ends_the_job(tmp_path, capsys):
+    album = Album(tmp_path)
+    for part in ("train", "test"):
+        for place in range(6):
+            album.write(f"{part}/{'ab'[place % 2]}/{place}.jpg", picture(8, 8, seed=place))
+    album.job["split"] = {"by": "column", "column": "top_folder", "train": ["train"], "test": ["tset"]}
+    assert album.preprocess() == 2
+    told = "split.test: 'tset' is not a value of top_folder; did you mean 'test'? (it has: test, train)"
+    assert told in capsys.readouterr().err
+    album.job["split"]["test"] = []
+    assert album.preprocess() == 0
+    assert len(album.all_rows()) == 6
+    (note,) = album.manifest["notes"]
+    assert note.startswith("images in no split, left out: 6 in 1 asset")
+
+
+def test_a_link_to_nowhere_is_set_aside(tmp_path):
+    album = Album(tmp_path)
+    album.fill(12)
+    (album.files / "cats" / "link.jpg").symlink_to("nowhere.jpg")
+    assert album.preprocess("limits.max_rejected_fraction=0.1") == 0
+    assert album.rejects() == {"cats/link.jpg": "file: is a link to nowhere.jpg, which leads nowhere"}
 
 
 def test_a_smoke_test_on_some_images(tmp_path):

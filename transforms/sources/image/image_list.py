@@ -1,5 +1,6 @@
 """A list of images: its rows, and which file each of them names."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -107,12 +108,13 @@ def _choose(source: ImageSource, where: str, wanted: Sequence[str], files: Seque
     Whole paths; below a folder of the job's files; below the folder of the list; names without folders; and each of
     these without suffixes. A way counts only if it tells the files apart.
     """
-    roots = ["", *(_root(pattern) for pattern in source.patterns), where.rpartition("/")[0]]
+    roots = ["", *(_root(_plain(pattern)) for pattern in source.patterns), _plain(where).rpartition("/")[0]]
 
     def below(root: str) -> _Key:
         return lambda path: path if path.startswith(("/", storage.GS)) or not root else f"{root}/{path}"
 
-    ways: list[tuple[_Key, _Key]] = [(_same, below(root)) for root in dict.fromkeys(roots)]
+    ways: list[tuple[_Key, _Key]] = [(_plain, below(root)) for root in dict.fromkeys(roots)]
+    ways.append((whole_path, _plain))
     ways.append((_name, _name))
     ways += [(_without(one, source.suffixes), _without(two, source.suffixes)) for one, two in ways]
     best, most = ways[0], 0
@@ -131,8 +133,9 @@ def _choose(source: ImageSource, where: str, wanted: Sequence[str], files: Seque
     return best
 
 
-def _same(path: str) -> str:
-    return path
+def whole_path(path: str) -> str:
+    """A path from the root of the file system, or in a bucket."""
+    return path if storage.is_remote(path) else os.path.abspath(path)
 
 
 def _name(path: str) -> str:

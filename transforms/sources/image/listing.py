@@ -99,10 +99,10 @@ def cut_runs(images: Images, seed: int) -> Iterator[tuple[RunFacts, np.ndarray]]
 def gather_images(job: Job, schema: ImageSchema, files: Sequence[FileStat], *, whole: bool) -> Images:
     """What is known of the images; see `list_runs`."""
     source = image_source(job)
-    paths = [file.path for file in files]
+    paths = [_in_utf_8(file.path) for file in files]
     names = names_below(paths, source.patterns)
     sizes, times = [file.size for file in files], [file.mtime for file in files]
-    wrong: list[str | None] = [None] * len(files)
+    wrong = [None if path == file.path else "its name is not UTF-8" for path, file in zip(paths, files, strict=True)]
     joined, rows = None, np.full(len(files), -1)
     if schema.listed is not None:
         assert source.list is not None
@@ -147,6 +147,11 @@ def gather_images(job: Job, schema: ImageSchema, files: Sequence[FileStat], *, w
         "mtime": pa.array(times, pa.int64()), "wrong": pa.array(wrong, pa.string()), **labels,
     })  # fmt: skip
     return Images(table, place, +left_out, values)
+
+
+def _in_utf_8(path: str) -> str:
+    """A path; bytes in it that are no text become what Python writes for them."""
+    return path.encode("utf-8", "backslashreplace").decode()
 
 
 def _columns(

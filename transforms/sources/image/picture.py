@@ -81,9 +81,9 @@ def make_picture(data: bytes, store: Store, max_pixels: int) -> Picture:
 
 
 def _check(image: ImageFile, header: Header) -> None:
-    """Decodes an image whose bytes stay: of a JPEG all its bits, but only an eighth of its size is made of them."""
+    """Decodes an image whose bytes stay: of a JPEG all its bits, of which only a gray one of an eighth is made."""
     if header.format == "jpeg":
-        image.draft(None, (1, 1))
+        image.draft("L", (1, 1))
     image.load()
 
 

@@ -13,6 +13,7 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source, Unit, Work
 from beamfeed.transforms.sources.columns.label_counts import check_classes
+from beamfeed.transforms.sources.image.image_list import whole_path
 from beamfeed.transforms.sources.image.listing import list_runs
 from beamfeed.transforms.sources.image.records import image_fields, read_records
 from beamfeed.transforms.sources.image.run_file import read_facts
@@ -69,8 +70,8 @@ class Images(Source[ImageRun, ImageAsset, ImageReport]):
     @classmethod
     def first_files(cls, job: Job, files: Sequence[FileStat]) -> list[FileStat]:
         """The images; with `source.max_assets` so many, of each folder in turn one, by a hash."""
-        others = {*job.source.beside.values()}
-        files = [file for file in files if file.path not in others]
+        others = set(map(whole_path, job.source.beside.values()))
+        files = [file for file in files if not others or whole_path(file.path) not in others]
         most = job.source.max_assets
         if most is None or len(files) <= most:
             return files

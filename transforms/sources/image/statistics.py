@@ -1,6 +1,7 @@
 """What is counted of images; it adds up in any order to equal numbers."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,12 +43,19 @@ class ImageStatistics:
         return cls(none, none)
 
     @classmethod
-    def of(cls, picture: Picture, zero: "ImageStatistics") -> "ImageStatistics":
-        """Of one image, without its labels."""
+    def of(
+        cls, pictures: Sequence[Picture], labels: tuple[ValueCounts, ...], elsewhere: tuple[ValueCounts, ...]
+    ) -> "ImageStatistics":
+        """Of some images."""
         return cls(
-            zero.labels, zero.elsewhere, 1, int(picture.kept), Counter([picture.format]), (picture.width,) * 2,
-            (picture.height,) * 2,
-        )  # fmt: skip
+            labels,
+            elsewhere,
+            len(pictures),
+            sum(one.kept for one in pictures),
+            Counter(one.format for one in pictures),
+            _ends(tuple(one.width for one in pictures)),
+            _ends(tuple(one.height for one in pictures)),
+        )
 
     def __add__(self, other: "ImageStatistics") -> "ImageStatistics":
         return ImageStatistics(

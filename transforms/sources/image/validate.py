@@ -105,8 +105,7 @@ def validate_run(unit: Unit[ImageAsset], schema: ImageSchema, job: Job) -> Image
     source, piece = image_source(job), unit.asset.piece
     table = read_run(piece.path).combine_chunks()
     columns = {name: table[name].to_pylist() for name in ("path", "name", "size", "mtime", "wrong")}
-    zero = ImageStatistics.zero(schema)
-    statistics, wrong, kept, size = zero, list[Reject](), list[int](), 0
+    wrong, kept, size = list[Reject](), dict[int, Picture](), 0
     target = f"{piece.path}.checked"
     fields = staged_schema(table.schema)
 
@@ -115,24 +114,27 @@ def validate_run(unit: Unit[ImageAsset], schema: ImageSchema, job: Job) -> Image
 
     with open_staged(target, fields) as writer:
         waiting: list[tuple[int, bytes]] = []
-        for rows, pictures in in_order(_pool(_threads(columns["path"])), look, _tasks(columns["size"])):
+        held = 0  # bytes that wait
+        threads = _threads(columns["path"])
+        for rows, pictures in in_order(_pool(threads), look, _tasks(columns["size"]), 2 * threads):
             for row, picture in zip(rows, pictures, strict=True):
                 if isinstance(picture, BadInput):
                     name = columns["name"][row]
                     wrong.append(Reject(name, picture.file, picture.place, picture.reason, of_row=True))
                     continue
-                statistics += ImageStatistics.of(picture, zero)
                 waiting.append((row, picture.data))
-                kept.append(row)
-                size += len(picture.data)
-            if sum(len(data) for _, data in waiting) >= BATCH_BYTES:
+                kept[row] = replace(picture, data=b"")
+                held += len(picture.data)
+            if held >= BATCH_BYTES:
                 writer.write_batch(_batch(table, waiting, fields))
-                waiting = []
+                waiting, held, size = [], 0, size + held
         if waiting:
             writer.write_batch(_batch(table, waiting, fields))
-    labels, none = count_labels(table.take(pa.array(kept, pa.int64())), schema), zero.labels
-    labels, elsewhere = (labels, none) if piece.split == "train" else (none, labels)
-    statistics = replace(statistics, labels=labels, elsewhere=elsewhere)
+    size += held
+    labels = count_labels(table.take(pa.array(list(kept), pa.int64())), schema)
+    none = ImageStatistics.zero(schema).labels
+    of_split = (labels, none) if piece.split == "train" else (none, labels)
+    statistics = ImageStatistics.of(list(kept.values()), *of_split)
     made = statistics.images - statistics.kept if source.store.format == "original" else 0
     return ImageReport(
         unit.index, statistics, staged=target, images=len(kept), size=size, made=made, wrong=tuple(wrong)
@@ -199,13 +201,13 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="images")
 
 
-def in_order(pool: ThreadPoolExecutor, call: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T, R]]:
-    """Calls a function on items in threads, and gives the results in the order of the items; some are ahead."""
+def in_order(pool: ThreadPoolExecutor, call: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[tuple[T, R]]:
+    """Calls a function on items in threads, and gives the results in the order of the items; so many are ahead."""
     waiting: deque[tuple[T, Future[R]]] = deque()
     try:
         for item in items:
             waiting.append((item, pool.submit(call, item)))
-            if len(waiting) > 2 * pool._max_workers:
+            if len(waiting) > ahead:
                 done, future = waiting.popleft()
                 yield done, future.result()
         while waiting:

@@ -1,6 +1,7 @@
 """What is known of images: columns of paths and lists, splits, and the runs that they are put into."""
 
 import collections
+import os
 
 import numpy as np
 import pandas as pd
@@ -103,6 +104,48 @@ def test_paths_of_a_list_may_be_written_in_many_ways(album, write, name):
     assert ages == {"train/cats/c_1.jpg": 1.5, "train/cats/c_2.jpg": 2, "test/cats/c_5.jpg": 4}
     assert found.attrs["left_out"] == {UNLISTED: 2, UNLABELLED: 1}
     assert found["wrong"].isna().all()
+
+
+@pytest.mark.parametrize("inside", ["", "./"])
+def test_a_relative_folder_and_whole_paths(album, monkeypatch, inside):
+    monkeypatch.chdir(album.folder)
+    album.job["label"] = {"column": "kind", "classes": "auto"}
+    rows = {"file": [f"{album.files}/{name}" for name in NAMES], "kind": list("abab")}
+    for names in (rows["file"], NAMES, [f"photos/{name}" for name in NAMES]):
+        write_list(album, rows | {"file": names}, "photos/labels.csv")
+        where = {"file": f"{inside}photos/labels.csv", "path": "file"}
+        found = gather(album, files=f"{inside}photos/**", list=where)
+        assert len(found) == 6  # without the list
+        assert found["label 0"].count() == 4
+
+
+@pytest.mark.parametrize("name", ["labels.csv", "labels.parquet"])
+def test_classes_of_a_list_are_words_or_numbers(album, name):
+    album.job["label"] = [
+        {"name": "kind", "column": "kind", "classes": "auto"},
+        {"name": "grade", "column": "grade", "classes": [0, 1]},
+    ]
+    rows = {"file": NAMES, "kind": ["a", "none", "b", "a"], "grade": [0, 1, 1, 2]}
+    found = gather(album, list=write_list(album, rows, name)).loc[NAMES]
+    assert found["label 0"].tolist() == ["a", "none", "b", "a"]
+    assert found["label 1"].tolist() == ["0", "1", "1", "2"]
+    assert found["wrong"].dropna().tolist() == ["grade is '2', which is not in label.classes (0, 1)"]
+
+
+def test_a_word_for_nothing_is_no_class(album):
+    album.job["label"] = {"column": "kind", "classes": "auto"}
+    (album.folder / "labels.csv").write_text("".join(f"{one},{two}\n" for one, two in zip(
+        ["file", *NAMES], ["kind", "a", "NA", "", "b"], strict=True)))  # fmt: skip
+    found = gather(album, list={"file": str(album.folder / "labels.csv"), "path": "file"})
+    assert found["label 0"].dropna().to_dict() == {NAMES[0]: "a", NAMES[3]: "b"}
+    assert found.attrs["left_out"] == {UNLISTED: 2, UNLABELLED: 2}
+
+
+def test_a_name_that_is_no_text_is_told(album):
+    with open(os.fsencode(album.files) + b"/train/cats/caf\xe9.jpg", "wb") as file:
+        file.write(b"x")
+    found = gather(album)
+    assert found["wrong"].dropna().to_dict() == {"train/cats/caf\\udce9.jpg": "its name is not UTF-8"}
 
 
 def test_a_path_without_a_file_is_told_with_its_row(album):
