@@ -7,6 +7,7 @@ from setuptools import find_packages, setup
 CORE = [
     "apache-beam[gcp]>=2.77,<2.78",
     "google-cloud-storage>=3.1,<4",
+    "h5py>=3.11,<4",  # arrays in HDF5; Keras needs it too
     "google-crc32c>=1.6,<2",  # without it Beam falls back to a slow checksum in Python
     "keras>=3.15,<4",
     "matplotlib>=3.10,<4",
@@ -42,6 +43,7 @@ BENCH = [
     "dask>=2026.1",
     "grain>=0.2.10,<1",
     "pandas>=2.2,<4",
+    "scikit-learn>=1.5,<2",  # the digits of examples/make_digits.py
 ]
 # What `make docs` builds the site with.
 DOCS = [
@@ -55,7 +57,7 @@ MLFLOW = ["mlflow-skinny>=3.1,<4"]
 # CUDA, for training on GPUs.
 GPU = ["tensorflow[and-cuda]>=2.21,<2.22"]
 # What the slow tests run against.
-SLOW = ["mlflow>=3.1,<4"]
+SLOW = ["mlflow>=3.1,<4", "scikit-learn>=1.5,<2"]
 
 HERE = Path(__file__).parent
 URL = "https://github.com/beamfeed/beamfeed"
