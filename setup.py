@@ -54,10 +54,12 @@ DOCS = [
 
 # What `train.writers: [mlflow]` needs.
 MLFLOW = ["mlflow-skinny>=3.1,<4"]
+# What arrays in Zarr need.
+ZARR = ["zarr>=3.1,<4"]
 # CUDA, for training on GPUs.
 GPU = ["tensorflow[and-cuda]>=2.21,<2.22"]
 # What the slow tests run against.
-SLOW = ["mlflow>=3.1,<4", "scikit-learn>=1.5,<2"]
+SLOW = ["mlflow>=3.1,<4", "scikit-learn>=1.5,<2", *ZARR]
 
 HERE = Path(__file__).parent
 URL = "https://github.com/beamfeed/beamfeed"
@@ -99,6 +101,6 @@ setup(
     package_dir={"beamfeed": "beamfeed", **PACKAGES},
     package_data={"beamfeed": ["py.typed"]},
     install_requires=CORE,
-    extras_require={"gpu": GPU, "mlflow": MLFLOW, "dev": DEV, "bench": BENCH, "docs": DOCS, "slow": SLOW},
+    extras_require={"gpu": GPU, "mlflow": MLFLOW, "zarr": ZARR, "dev": DEV, "bench": BENCH, "docs": DOCS, "slow": SLOW},
     entry_points={"console_scripts": ["beamfeed=beamfeed.launcher.cli:main"]},
 )
