@@ -70,7 +70,8 @@ def _columns(values: list[np.ndarray], field: Field) -> list[ColumnStatistics]:
 
 
 def describe(name: str, values: np.ndarray, time: Any = None) -> ColumnStatistics:
-    """The statistics of numbers `[n]`; those that are not finite do not count."""
+    """The statistics of numbers `[n]`, of complex ones of their sizes; those that are not finite do not count."""
+    values = np.abs(values) if values.dtype.kind == "c" else values
     values = values[np.isfinite(values)] if values.dtype.kind == "f" else values
     if not len(values):
         return ColumnStatistics(name, 0)
