@@ -7,8 +7,8 @@ from setuptools import find_packages, setup
 CORE = [
     "apache-beam[gcp]>=2.77,<2.78",
     "google-cloud-storage>=3.1,<4",
-    "h5py>=3.11,<4",  # arrays in HDF5; Keras needs it too
     "google-crc32c>=1.6,<2",  # without it Beam falls back to a slow checksum in Python
+    "h5py>=3.11,<4",  # arrays in HDF5; Keras needs it too
     "keras>=3.15,<4",
     "matplotlib>=3.10,<4",
     "numpy>=2,<3",

@@ -106,6 +106,7 @@ def test_the_manifest_says_what_there_is(pile, arrays):
     assert manifest["notes"] == ["rows without a label, left out: 1 in 1 asset (rows 0000-2999)"]
     (reject,) = pile.rejects()
     assert (reject["place"], reject["reason"]) == ("row 5", "sums holds NaN or infinity")
+    assert reject["file"] == str(pile.files / "more.npz")
     stats = json.loads((pile.data / "stats.json").read_text())
     assert stats["rows"] == len(train)
     assert stats["features"]["sums[0]"]["mean"] == pytest.approx(arrays["sums"][train, 0].mean(), rel=1e-6)
