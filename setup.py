@@ -8,6 +8,7 @@ CORE = [
     "apache-beam[gcp]>=2.77,<2.78",
     "google-cloud-storage>=3.1,<4",
     "google-crc32c>=1.6,<2",  # without it Beam falls back to a slow checksum in Python
+    "h5py>=3.11,<4",  # arrays in HDF5; Keras needs it too
     "keras>=3.15,<4",
     "matplotlib>=3.10,<4",
     "numpy>=2,<3",
@@ -43,6 +44,7 @@ BENCH = [
     "dask>=2026.1",
     "grain>=0.2.10,<1",
     "pandas>=2.2,<4",
+    "scikit-learn>=1.5,<2",  # the digits of examples/make_digits.py
 ]
 # What `make docs` builds the site with.
 DOCS = [
@@ -55,10 +57,12 @@ DOCS = [
 MLFLOW = ["mlflow-skinny>=3.1,<4"]
 # What `beamfeed.torch_dataset` needs.
 TORCH = ["torch>=2.4"]
+# What arrays in Zarr need.
+ZARR = ["zarr>=3.1,<4"]
 # CUDA, for training on GPUs.
 GPU = ["tensorflow[and-cuda]>=2.21,<2.22"]
 # What the slow tests run against.
-SLOW = ["mlflow>=3.1,<4", "tensorflow-datasets>=4.9.9,<5"]
+SLOW = ["mlflow>=3.1,<4", "scikit-learn>=1.5,<2", "tensorflow-datasets>=4.9.9,<5", *ZARR]
 
 HERE = Path(__file__).parent
 URL = "https://github.com/beamfeed/beamfeed"
@@ -103,11 +107,12 @@ setup(
     extras_require={
         "gpu": GPU,
         "mlflow": MLFLOW,
+        "torch": TORCH,
+        "zarr": ZARR,
         "dev": DEV,
         "bench": BENCH,
         "docs": DOCS,
         "slow": SLOW,
-        "torch": TORCH,
     },
     entry_points={"console_scripts": ["beamfeed=beamfeed.launcher.cli:main"]},
 )

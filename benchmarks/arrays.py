@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SIZES = {"tiny": (32, 0.5, 1), "small": (512, 3.0, 3), "large": (2048, 6.0, 5)}
 WIDTH, BATCH = 1024, 256  # float32 in a row, rows of a batch
 FILES = 8  # of the same array, cut up
-WAYS = ("memcpy", "one file", "several files", "packed in .npz", "numpy.memmap", "records")
+WAYS = ("memcpy", "one file", "several files", "a member of a .npz", "numpy.memmap", "records")
 
 
 def write(folder: Path, megabytes: int) -> int:
@@ -39,7 +39,7 @@ def write(folder: Path, megabytes: int) -> int:
     np.save(folder / "y.npy", np.arange(rows) % 10)
     for number, part in enumerate(np.array_split(x, FILES)):
         np.save(folder / f"part-{number}.npy", part)
-    np.savez(folder / "x.npz", x=x)
+    np.savez(folder / "x.npz", x=x)  # whose values begin at no multiple of 64 bytes
     return rows
 
 
@@ -64,7 +64,7 @@ def batches_of(way: str, folder: Path):
 
     if way == "records":
         return load_dataset(str(folder / "data"), "train", batch_size=BATCH, shuffle=10_000, epochs=None)
-    files = {"one file": "x.npy", "several files": "part-*.npy", "packed in .npz": "x.npz"}[way]
+    files = {"one file": "x.npy", "several files": "part-*.npy", "a member of a .npz": "x.npz"}[way]
     x, y = str(folder / files), str(folder / "y.npy")
     return load_arrays({"x": x}, {"y": y}, batch_size=BATCH, shuffle=10_000, epochs=None)
 
@@ -121,13 +121,15 @@ def say(text: str) -> None:
 def compare(size: str, scratch: Path) -> dict:
     """What `main` prints, as JSON. Each turn is a process of its own."""
     megabytes, seconds, repeats = SIZES[size]
-    rows = write(scratch, megabytes)
-    preprocess(scratch)
+    folder = scratch / "arrays"
+    folder.mkdir()
+    rows = write(folder, megabytes)
+    preprocess(folder)
     turns: dict[str, list[float]] = {way: [] for way in WAYS}
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     for _ in range(repeats):
         for way in WAYS:
-            command = [sys.executable, __file__, "--child", way, "--folder", str(scratch), "--seconds", str(seconds)]
+            command = [sys.executable, __file__, "--child", way, "--folder", str(folder), "--seconds", str(seconds)]
             done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
             turns[way].append(float(done.stdout))
     found: dict = {"rows": rows, "row_bytes": 4 * WIDTH, "batch": BATCH, "ways": {}}

@@ -1,4 +1,4 @@
-"""One array in one file: of .npy, .npz and HDF5 where its values are, by the heads alone."""
+"""One array in one file: of .npy, .npz, HDF5 and Zarr where its values are, by the heads alone."""
 
 import math
 import zipfile
@@ -10,11 +10,13 @@ from typing import Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.arrays.npy import BadArray, Head, dtype_name, item_bytes, read_head
-from beamfeed.contract.errors import near_miss
+from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.storage import FileStat
 
 NPY, NPZ, HDF5 = (".npy",), (".npz",), (".h5", ".hdf5")
-SUFFIXES = (*NPY, *NPZ, *HDF5)
+# A Zarr array or group is a folder; the file in it that describes it stands for it, in format 3 or 2.
+ZARR_FOLDER, ZARR, ZARR_FILE = ".zarr", ("/zarr.json", "/.zarray", "/.zgroup"), "zarr.json"
+SUFFIXES = (*NPY, *NPZ, *HDF5, *ZARR)
 _LOCAL_HEAD = 30  # bytes before the name of a member of a zip file
 
 
@@ -77,6 +79,8 @@ def find_array(file: FileStat, name: str, member: str | None) -> Stored:
         found = _in_npz(file, name, member)
     elif path.endswith(HDF5):
         found = _in_hdf5(file, name, member)
+    elif path.endswith(ZARR):
+        found = _in_zarr(file, name, member)
     elif member is not None:
         raise BadArray("holds one array and no names of several; leave 'array' out")
     else:
@@ -175,6 +179,40 @@ def _in_hdf5(file: FileStat, name: str, member: str | None) -> Stored:
                            f"has records of several values in {chosen!r}; give each its own array")  # fmt: skip
         plain = dataset.chunks is None and not dataset.external and not dataset.is_virtual
         return Stored(file, chosen, dataset.dtype.str, dataset.shape, dataset.id.get_offset() if plain else None)
+
+
+def open_zarr(path: str) -> Any:
+    """A Zarr array or group, as zarr has it, by the file that describes it.
+
+    Raises:
+      UserError: if zarr is not installed.
+      BadArray: if it is none, or on gs://.
+    """
+    try:
+        import zarr
+    except ImportError:
+        raise UserError(f"{path}: Zarr needs a library more: pip install 'beamfeed[zarr]'") from None
+    if storage.is_remote(path):
+        raise BadArray("is on gs://, where Zarr cannot be read; copy it to a disk")
+    try:
+        return zarr.open(path.rpartition("/")[0], mode="r")
+    except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
+        raise BadArray(
+            f"is no Zarr array: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        ) from None
+
+
+def _in_zarr(file: FileStat, name: str, member: str | None) -> Stored:
+    opened, chosen = open_zarr(file.path), ""
+    if not hasattr(opened, "shape"):
+        arrays = {path: one for path, one in opened.members(max_depth=None) if hasattr(one, "shape")}
+        chosen = _choose(sorted(arrays), name, None if member is None else member.strip("/"))
+        opened = arrays[chosen]
+    elif member is not None:
+        raise BadArray("holds one array and no names of several; leave 'array' out")
+    if opened.dtype.names:
+        raise BadArray("has records of several values; give each its own array")
+    return Stored(file, chosen, opened.dtype.str, tuple(opened.shape), None)
 
 
 def _choose(names: Sequence[str], name: str, member: str | None) -> str:

@@ -16,6 +16,7 @@ ORDER = [
     "run",
     "ReadTimeseries",
     "EncodeWindows",
+    "load_arrays",
 ]
 
 

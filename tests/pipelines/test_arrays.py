@@ -106,6 +106,7 @@ def test_the_manifest_says_what_there_is(pile, arrays):
     assert manifest["notes"] == ["rows without a label, left out: 1 in 1 asset (rows 0000-2999)"]
     (reject,) = pile.rejects()
     assert (reject["place"], reject["reason"]) == ("row 5", "sums holds NaN or infinity")
+    assert reject["file"] == str(pile.files / "more.npz")
     stats = json.loads((pile.data / "stats.json").read_text())
     assert stats["rows"] == len(train)
     assert stats["features"]["sums[0]"]["mean"] == pytest.approx(arrays["sums"][train, 0].mean(), rel=1e-6)
@@ -213,3 +214,28 @@ def test_classes_that_no_training_row_has_end_the_job(tmp_path, capfd):
     pile.write("y", np.r_[np.arange(60) % 2, np.arange(40) % 3])
     assert pile.preprocess("split.by=rows") == 1
     assert "source.outputs.y: is '2' in 13 rows to evaluate or test and in no training row" in capfd.readouterr().err
+
+
+def test_the_feed_gives_values_of_every_dtype(tmp_path):
+    from beamfeed.contract.arrays.npy import DTYPES
+    from beamfeed.trainer.feed.dataset import load_dataset
+    from beamfeed.trainer.tools.inspect_dataset import main
+
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(0, 100, (300, 2, 3))
+    arrays = {f"x_{name}": numbers % 2 == 0 if name == "bool" else numbers.astype(name) for name in DTYPES.values()}
+    pile = Pile(tmp_path, inputs={name: f"{name}.npy" for name in arrays})
+    for name, values in arrays.items():
+        pile.write(name, values)
+    assert pile.preprocess() == 0
+    seen = []
+    for batch in load_dataset(pile.output, "train", batch_size=20, shuffle=100, fields=["row", *arrays]):
+        rows = batch["row"].numpy()
+        seen += rows.tolist()
+        for name, values in arrays.items():
+            assert batch[name].dtype.name == name.removeprefix("x_")
+            np.testing.assert_array_equal(batch[name].numpy(), values[rows])
+    assert len(set(seen)) == len(seen) > 100
+    assert main([str(pile.output), "--verify"]) == 0
+    assert main([str(pile.output), "--json"]) == 0
+    assert main([str(pile.output), "--picture", str(tmp_path / "picture.png")]) == 0

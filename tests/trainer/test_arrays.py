@@ -68,6 +68,7 @@ def result(pile, workdir: str = "model") -> dict:
 
 
 def test_both_outputs_are_learned(trained):
+    assert (trained.folder / "model" / "report.png").stat().st_size > 10_000
     metrics = result(trained)["test_metrics"]
     assert metrics["which_accuracy"] > 0.9
     assert metrics["centre_root_mean_squared_error"] < 1.0  # of about 1.7 without learning

@@ -90,6 +90,7 @@ def load_arrays(
         full batch (padded: no row), or fewer rows in a batch than devices.
 
     Example:
+      >>> import numpy as np
       >>> np.save("x.npy", np.arange(12, dtype="f4").reshape(6, 2))
       >>> np.save("y.npy", np.arange(6))
       >>> x, y = next(iter(beamfeed.load_arrays({"x": "x.npy"}, {"y": "y.npy"}, batch_size=3)))

@@ -15,6 +15,7 @@ import tensorflow as tf
 from beamfeed.contract.arrays.catalog import NamedArray
 from beamfeed.contract.arrays.npy import item_bytes
 from beamfeed.contract.arrays.stored import Stored
+from beamfeed.contract.errors import UserError
 
 ALIGNED = 64  # bytes; where values begin at a multiple of it, TensorFlow uses them in place
 MOST_FILES = 16  # of an array in place: rows of each are gathered by themselves
@@ -69,7 +70,10 @@ def _mapped(stored: Stored, path: str) -> tf.Tensor:
     """The bytes of a file up to the end of its values, uint8 `[bytes]`; none is read yet."""
     assert stored.offset is not None
     end = stored.offset + stored.rows * stored.row_bytes
-    return tf.raw_ops.ImmutableConst(dtype=tf.uint8, shape=[end], memory_region_name=path)
+    try:
+        return tf.raw_ops.ImmutableConst(dtype=tf.uint8, shape=[end], memory_region_name=path)
+    except tf.errors.OpError as error:
+        raise UserError(f"{path}: cannot be mapped into memory: {error.message}") from None
 
 
 class InPlace:

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from beamfeed.contract import storage
 from beamfeed.contract.arrays.catalog import Wanted
-from beamfeed.contract.arrays.stored import SUFFIXES
+from beamfeed.contract.arrays.stored import HDF5, NPY, NPZ, SUFFIXES, ZARR_FILE, ZARR_FOLDER
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.config.section import FieldName, FilePath, Section, class_name
 from beamfeed.contract.config.sources.base import SourceSection, Tells
@@ -29,7 +29,8 @@ class NamedFiles(Section):
     )
     array: str | None = Field(
         default=None,
-        description="Its name in files of several arrays (.npz, HDF5); left out, this array's own, or the only one.",
+        description="Its name in files of several arrays (.npz, HDF5, Zarr); left out, this array's own, or the "
+        "only one.",
     )
 
     @property
@@ -85,7 +86,7 @@ Short = BeforeValidator(_from_short)
 
 
 class ArraySource(SourceSection):
-    """Arrays of NumPy or HDF5 that go together row by row: what a model gets, and what it is to tell."""
+    """Arrays of NumPy, HDF5 or Zarr that go together row by row: what a model gets, and what it is to tell."""
 
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     sections: ClassVar[dict[str, bool]] = {}
@@ -133,12 +134,15 @@ class ArraySource(SourceSection):
                 yield group, name, section
 
     def paths_of(self, section: NamedFiles) -> tuple[str, ...]:
-        """The patterns of an array, in the folder `files` where there is one."""
-        return tuple(
+        """The patterns of an array, in the folder `files` where there is one; of Zarr, the file that describes it."""
+        placed = (
             pattern
             if self.files is None or pattern.startswith("/") or storage.is_remote(pattern)
             else storage.join(self.files, pattern)
             for pattern in section.patterns
+        )
+        return tuple(
+            storage.join(path, ZARR_FILE) if path.rstrip("/").endswith(ZARR_FOLDER) else path for path in placed
         )
 
     def wanted(self, files: Sequence[FileStat], prefix: str = "source.") -> list[Wanted]:
@@ -173,6 +177,10 @@ class ArraySource(SourceSection):
             (f"source.{group}.{name}" for group, name, one in self.arrays() if pattern in self.paths_of(one)),
             "source.inputs",
         )
+
+    @classmethod
+    def tell_suffixes(cls) -> str:
+        return " ".join((*NPY, *NPZ, *HDF5, ZARR_FOLDER))
 
     @property
     def labels(self) -> list[Tells]:

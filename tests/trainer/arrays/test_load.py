@@ -182,7 +182,7 @@ def test_keras_takes_what_it_gives(folder):
         ({"rows": (5, 5)}, r"rows: \(5, 5\) is no range of the 1,000 rows"),
         ({"rows": (0, 1001)}, "is no range of the 1,000 rows"),
         ({"batch_size": 1001}, "batch_size: 1001 is more than the 1,000 rows"),
-        ({"x": "nothing.npy"}, r"inputs.x: no file matches .*nothing.npy \(suffixes: .npy .npz .h5 .hdf5\)"),
+        ({"x": "nothing.npy"}, r"inputs.x: no file matches .*nothing.npy \(suffixes: .npy .npz .h5 .hdf5 .zarr\)"),
         ({"x": {"files": "x.npy", "aray": "x"}}, "load_arrays: inputs.x.aray: Extra inputs"),
         ({"x": "fortran.npy"}, "fortran.npy has its values in Fortran's order, so that rows are no ranges"),
         ({"x": "packed.npz"}, "packed.npz has its values packed or in chunks"),

@@ -48,6 +48,10 @@ class ArrayBlock(Asset[ArrayPiece]):
         """How many it has: those of one array."""
         return self.count
 
+    def file_of(self, array: str, row: int) -> str:
+        """The path of the file that a row of an array is in."""
+        return next(piece.path for piece in self.pieces_of(array) if piece.first <= row < piece.first + piece.rows)
+
     def pieces_of(self, array: str) -> list[ArrayPiece]:
         """Those of an array, in order of the rows."""
         return [piece for piece in self.pieces if piece.array == array]

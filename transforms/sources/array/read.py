@@ -9,7 +9,7 @@ import numpy as np
 
 from beamfeed.contract import storage
 from beamfeed.contract.arrays.npy import BadArray, read_head
-from beamfeed.contract.arrays.stored import NPZ, Stored, open_hdf5, open_npz
+from beamfeed.contract.arrays.stored import NPZ, ZARR, Stored, open_hdf5, open_npz, open_zarr
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import naming_the_file
 
@@ -25,7 +25,10 @@ def read_rows(stored: Stored, start: int, end: int) -> np.ndarray:
     path = stored.file.path
     with naming_the_file(path):
         try:
-            if stored.offset is None:
+            if path.endswith(ZARR):
+                opened = open_zarr(path)
+                found = np.asarray((opened[stored.member] if stored.member else opened)[start:end])
+            elif stored.offset is None:
                 with open_hdf5(path) as opened:
                     found = opened[stored.member][start:end]
             elif stored.is_ranged:

@@ -28,7 +28,7 @@ class ArrayRows:
       values: of each array that was read, by its name, `[n, *shape]`.
       places: int8 `[n]`, of each row's split among SPLITS, or NONE.
       bad: bool `[n]`, rows that are set aside, and
-      wrong: by place among the rows, why; of the first ones.
+      wrong: by place among the rows, the array and why; of the first ones.
       unlabelled: bool `[n]`, rows of which a number to tell is not known.
     """
 
@@ -37,7 +37,7 @@ class ArrayRows:
     places: np.ndarray
     bad: np.ndarray
     unlabelled: np.ndarray
-    wrong: dict[int, str] = field(default_factory=dict)
+    wrong: dict[int, tuple[str, str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -47,10 +47,10 @@ class ArrayRows:
         """Bool `[n]`: rows that are right, labelled and in a split."""
         return (self.places != NONE) & ~self.unlabelled & ~self.bad
 
-    def set_aside(self, which: np.ndarray, why: Callable[[int], str]) -> None:
-        """Sets rows aside, bool `[n]`; `why` tells of one of them."""
+    def set_aside(self, which: np.ndarray, array: str, why: Callable[[int], str]) -> None:
+        """Sets rows aside, bool `[n]`, for what is in an array; `why` tells of one of them."""
         for at in np.flatnonzero(which & ~self.bad)[: MOST_TOLD - len(self.wrong)].tolist():
-            self.wrong[at] = why(at)
+            self.wrong[at] = array, why(at)
         self.bad |= which
 
 
@@ -136,7 +136,7 @@ def _check(column: ArrayColumn, rows: ArrayRows) -> None:
             allowed = ", ".join(column.classes)
             wrong = np.array([bool(text) and text not in column.classes for text in texts], bool)[inverse]
             rows.set_aside(
-                wrong, lambda at: f"{name} is {texts[inverse[at]]!r}, which is not in its classes ({allowed})"
+                wrong, name, lambda at: f"{name} is {texts[inverse[at]]!r}, which is not in its classes ({allowed})"
             )
         return
     if not column.is_float:
@@ -145,4 +145,4 @@ def _check(column: ArrayColumn, rows: ArrayRows) -> None:
     if column.role == "target":
         rows.unlabelled |= ~finite
         return
-    rows.set_aside(~finite, lambda at: f"{name} holds NaN or infinity")
+    rows.set_aside(~finite, name, lambda at: f"{name} holds NaN or infinity")

@@ -64,8 +64,8 @@ def _with(found: ArrayReport, rows: ArrayRows, block: ArrayBlock, schema: ArrayS
     """The report with some rows more."""
     usable = rows.usable
     told = [
-        Reject(block.name, block.files, f"row {rows.first + at}", why, of_row=True)
-        for at, why in sorted(rows.wrong.items())[: MOST_TOLD - len(found.wrong)]
+        Reject(block.name, block.file_of(array, rows.first + at), f"row {rows.first + at}", why, of_row=True)
+        for at, (array, why) in sorted(rows.wrong.items())[: MOST_TOLD - len(found.wrong)]
     ]
     counts: Counter[str] = Counter()
     for place, name in enumerate(SPLITS):
