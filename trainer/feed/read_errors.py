@@ -35,8 +35,8 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
     except tf.errors.InvalidArgumentError as error:
         if _NOT_DECODED.search(error.message):
             why = _BEFORE.sub("", error.message.splitlines()[0])
-            told = f"a record holds a file that cannot be decoded: {why}; write the shards anew without it"
-            raise UserError(f"{output}: {told}") from None
+            line = f"a record holds a file that cannot be decoded: {why}; write the shards anew without it"
+            raise UserError(f"{output}: {line}") from None
         told = find_mismatch(error)
         if told is None:
             raise
