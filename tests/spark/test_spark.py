@@ -10,8 +10,8 @@ from records import FIELDS, make_records
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.trainer.feed.block_index import Index
 from beamfeed.trainer.feed.fields import Wanted
-from beamfeed.trainer.feed.index import Index
 from beamfeed.trainer.numpy_feed.columns import read_columns
 from beamfeed.trainer.numpy_feed.examples import features_of, find_lists
 from beamfeed.trainer.numpy_feed.shards import ShardReader

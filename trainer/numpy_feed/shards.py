@@ -13,7 +13,7 @@ import numpy as np
 
 from beamfeed.contract import storage
 from beamfeed.contract.errors import JobFailed, UserError
-from beamfeed.trainer.feed.index import Index
+from beamfeed.trainer.feed.block_index import Index
 from beamfeed.trainer.numpy_feed.pieces import Pieces, little
 
 HEAD, TAIL = 12, 4  # bytes around each record
