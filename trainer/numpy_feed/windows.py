@@ -46,7 +46,7 @@ def gather(columns: Columns, place: np.ndarray, wanted: Wanted) -> dict[str, Val
         at |= {"row": columns.starts[known], "record": columns.record[known]}
     else:  # nothing of this batch is there
         at |= {"row": known, "record": known}
-    found = {}
+    found: dict[str, Values] = {}
     for field in wanted.fields:
         values = columns.values[field.name]
         if isinstance(values, InPlace):
@@ -55,12 +55,13 @@ def gather(columns: Columns, place: np.ndarray, wanted: Wanted) -> dict[str, Val
         rows = at[field.per]
         if field.per == "row" and length > 1:
             rows = rows[:, None] + np.arange(length)
-        found[field.name] = _take(columns, field, rows, there)
+        found[field.name] = _take(columns, field, values, rows, there)
     return found
 
 
-def _take(columns: Columns, field: Field, at: np.ndarray, there: np.ndarray) -> Values:
-    values = columns.values[field.name]
+def _take(
+    columns: Columns, field: Field, values: np.ndarray | Pieces | Ragged, at: np.ndarray, there: np.ndarray
+) -> Values:
     if isinstance(values, Ragged):
         return _take_ragged(columns, field, values, at, there)
     if isinstance(values, Pieces):
