@@ -2,7 +2,6 @@
 
 from typing import Annotated, Literal, cast, get_args
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic import Field as Key
 
@@ -17,7 +16,11 @@ Time = Literal["instant", "duration", "decimal", "number"]
 Listed = Literal["float32", "int64", "bytes"]  # what a feature of an Example can hold
 LISTED: tuple[Listed, ...] = get_args(Listed)
 # Of one number; of a string, of the place it is at.
-BYTES: dict[Dtype, int] = {name: 8 if name == "bytes" else np.dtype(name).itemsize for name in get_args(Dtype)}
+BYTES: dict[Dtype, int] = {
+    "float32": 4, "int64": 8, "bytes": 8,
+    "bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4, "uint64": 8, "float16": 2,
+    "float64": 8, "complex64": 8, "complex128": 16,
+}  # fmt: skip
 LENGTHS = ".lengths"  # ends the name of the feature that says how many values each of a field of any length has
 
 
