@@ -2,8 +2,8 @@
 
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.trainer.feed.block_index import Index
 from beamfeed.trainer.feed.fields import data_fields, stored_bytes, window_bytes, windows_fitting
-from beamfeed.trainer.feed.index import Index
 from beamfeed.trainer.feed.sharding import LANES
 
 LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20  # of rows in a round; some rounds are in memory at a time

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from beamfeed.trainer.feed.index import Index as Index
+from beamfeed.trainer.feed.block_index import Index as Index
 from beamfeed.trainer.feed.sharding import Share
 
 

@@ -13,9 +13,9 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.batches import check_split, eval_steps, train_steps
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
+from beamfeed.trainer.feed.block_index import Index
 from beamfeed.trainer.feed.cache import local_copies
 from beamfeed.trainer.feed.fields import choose_fields, window_bytes
-from beamfeed.trainer.feed.index import Index
 from beamfeed.trainer.feed.rounds import round_windows
 from beamfeed.trainer.feed.sharding import Distribution, Share
 from beamfeed.trainer.numpy_feed.columns import MISMATCH, Columns, read_columns

@@ -29,8 +29,20 @@ class Ragged(NamedTuple):
     splits: np.ndarray
 
 
+class InPlace(NamedTuple):
+    """Numbers that stay where they were read: the memory of a list of floats is that of the array.
+
+    Attributes:
+      first: int64 `[records]`, where the values of each record begin in the buffer.
+      bytes: of one value.
+    """
+
+    first: np.ndarray
+    bytes: int
+
+
 # `[values, *shape]` of numbers; of strings `[values * width]`, where each is in the buffer.
-Column: TypeAlias = "np.ndarray | Pieces | Ragged"
+Column: TypeAlias = "np.ndarray | InPlace | Pieces | Ragged"
 
 
 class Columns(NamedTuple):
@@ -41,6 +53,7 @@ class Columns(NamedTuple):
       values: by name of the field.
       starts: int64 `[windows]`, the rows at which windows start.
       record: int64 `[windows]`, the records that they are in.
+      in_record: int64 `[windows, 2]`, which of its rows each starts at, and which of its windows it is.
       first: int64 `[records + 1]`, the first window of each record.
     """
 
@@ -48,6 +61,7 @@ class Columns(NamedTuple):
     values: Mapping[str, Column]
     starts: np.ndarray
     record: np.ndarray
+    in_record: np.ndarray
     first: np.ndarray
 
 
@@ -71,11 +85,13 @@ def read_columns(lists: Lists, wanted: Wanted) -> Columns:
             raise UserError(f"{MISMATCH}: field {field.name}; preprocess again")
     record = np.repeat(np.arange(len(rows)), framed)
     first = np.concatenate([[0], np.cumsum(framed)])
-    start = first_row(np.arange(len(record)) - first[record], wanted.windows.stride)
+    number = np.arange(len(record)) - first[record]
+    start = first_row(number, wanted.windows.stride)
     values: dict[str, Column] = {field.name: found[field.name] for field in wanted.stored}
     if PLACE in wanted.fields:
         values[PLACE.name] = np.stack([start, rows[record]], axis=1)
-    return Columns(lists.buffer, values, start + (np.cumsum(rows) - rows)[record], record, first)
+    starts = start + (np.cumsum(rows) - rows)[record]
+    return Columns(lists.buffer, values, starts, record, np.stack([start, number], axis=1), first)
 
 
 def _column(lists: Lists, field: Field) -> tuple[Column, np.ndarray]:
@@ -84,6 +100,9 @@ def _column(lists: Lists, field: Field) -> tuple[Column, np.ndarray]:
     Raises:
       ValueError: if a value has a part missing, or an entry is of none.
     """
+    if field.dtype == "float32" and not field.is_ragged:
+        pieces, size = lists.pieces[field.name], 4 * field.width
+        return InPlace(pieces.first, size), _divided(pieces.sizes, size)
     entries, counts = _entries(lists, field)
     if not field.is_ragged:
         return entries, _divided(counts, field.listed_width)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beamfeed.trainer.feed.index import Index
+from beamfeed.trainer.feed.block_index import Index
 from beamfeed.trainer.feed.sharding import Share
 from beamfeed.trainer.numpy_feed.philox import fold_in, shuffled
 

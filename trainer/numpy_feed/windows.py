@@ -7,7 +7,7 @@ import numpy as np
 
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.trainer.feed.fields import Wanted
-from beamfeed.trainer.numpy_feed.columns import Columns, Ragged
+from beamfeed.trainer.numpy_feed.columns import Columns, InPlace, Ragged
 from beamfeed.trainer.numpy_feed.pieces import Pieces
 
 Strings: TypeAlias = list  # of bytes, or of such lists: an axis each
@@ -46,17 +46,22 @@ def gather(columns: Columns, place: np.ndarray, wanted: Wanted) -> dict[str, Val
         at |= {"row": columns.starts[known], "record": columns.record[known]}
     else:  # nothing of this batch is there
         at |= {"row": known, "record": known}
-    found = {}
+    found: dict[str, Values] = {}
     for field in wanted.fields:
+        values = columns.values[field.name]
+        if isinstance(values, InPlace):
+            found[field.name] = _take_in_place(columns, field, values, known, there, length)
+            continue
         rows = at[field.per]
         if field.per == "row" and length > 1:
             rows = rows[:, None] + np.arange(length)
-        found[field.name] = _take(columns, field, rows, there)
+        found[field.name] = _take(columns, field, values, rows, there)
     return found
 
 
-def _take(columns: Columns, field: Field, at: np.ndarray, there: np.ndarray) -> Values:
-    values = columns.values[field.name]
+def _take(
+    columns: Columns, field: Field, values: np.ndarray | Pieces | Ragged, at: np.ndarray, there: np.ndarray
+) -> Values:
     if isinstance(values, Ragged):
         return _take_ragged(columns, field, values, at, there)
     if isinstance(values, Pieces):
@@ -67,6 +72,25 @@ def _take(columns: Columns, field: Field, at: np.ndarray, there: np.ndarray) -> 
     if not there.all():
         found[~there] = 0
     return found
+
+
+def _take_in_place(
+    columns: Columns, field: Field, values: InPlace, window: np.ndarray, there: np.ndarray, length: int
+) -> np.ndarray:
+    """The values of windows from where they were read: each window is copied as one element."""
+    time = (length,) if field.per == "row" and length > 1 else ()
+    shape = (len(window), *time, *_fixed(field))
+    if not len(columns.starts):
+        return np.zeros(shape, np.float32)
+    size = values.bytes * math.prod(time)
+    first = values.first[columns.record[window]]
+    if field.per != "record":
+        first = first + columns.in_record[window, 0 if field.per == "row" else 1] * values.bytes
+    every = np.ndarray((len(columns.buffer) - size + 1,), f"V{size}", columns.buffer, strides=(1,))
+    found = every[first].view("<f4").reshape(shape)
+    if not there.all():
+        found[~there] = 0
+    return found.astype(np.float32, copy=False)
 
 
 def _take_rows(values: np.ndarray, at: np.ndarray) -> np.ndarray:
