@@ -28,9 +28,10 @@ def augment(images: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
         values = _cropped(images, section, draws)
     else:
         values = tf.cast(images, tf.float32)
-    values = values / WHITE
     if section.contrast is not None or section.brightness is not None:
         values = _relit(values, section, draws)
+    else:
+        values = values * (1 / WHITE)
     return values if section.cutout is None else _covered(values, section.cutout, draws)
 
 
@@ -89,7 +90,10 @@ def _turned(images: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
 
 
 def _relit(values: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
-    """Contrast about the mean of each image and channel, and brightness; what leaves the range is cut off."""
+    """From 0 to 1: contrast about the mean of each image and channel, and brightness; what leaves the range is cut off.
+
+    Each pass over the pixels counts here: there is one for the mean, and three for the rest.
+    """
     factor, added = tf.ones_like(draws.numbers, tf.float32), tf.zeros_like(draws.numbers, tf.float32)
     if section.contrast is not None:
         factor = draws.uniform("contrast", 1 - section.contrast, 1 + section.contrast)
@@ -97,7 +101,8 @@ def _relit(values: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
         added = draws.uniform("bright", -section.brightness, section.brightness)
     factor, added = (one[:, None, None, None] for one in (factor, added))
     mean = tf.reduce_mean(values, axis=[1, 2], keepdims=True)
-    return tf.clip_by_value(values * factor + (mean * (1 - factor) + added), 0.0, 1.0)
+    found = values * (factor / WHITE) + (mean * ((1 - factor) / WHITE) + added)
+    return tf.raw_ops.ClipByValue(t=found, clip_value_min=0.0, clip_value_max=1.0)
 
 
 def _covered(values: tf.Tensor, share: float, draws: Draws) -> tf.Tensor:

@@ -70,7 +70,7 @@ class Preparation:
         """Decoded values -> those of a batch.
 
         Args:
-          values: of some windows; of training, whole batches of a worker.
+          values: of some windows, where they are mixed an even number of them.
           numbers: int64 `[windows]`, the place of each in the run: what chance depends on.
         """
         draws = Draws(self.seed, numbers)

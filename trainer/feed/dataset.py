@@ -49,6 +49,7 @@ LAST = np.iinfo(np.int64).max
 LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20  # of rows in a round; some rounds are in memory at a time
 REMOTE_FACTOR = 8  # times as many blocks are read at a time from gs://, where each waits for an answer
 CHUNK_BYTES = 2 << 20  # of windows gathered at a time: calls for small batches would cost more than the copying
+PREPARED_BYTES = 1 << 20  # of windows prepared at a time: what does not fit the processor's cache takes twice as long
 PREFETCH_BYTES = 8 << 20  # of batches made ready, but at least two; tf.data's own choice grows to hundreds of MB
 PREFETCH_BATCHES = 64  # at most: thousands of tiny ones would be read for minutes, and many epochs of a small split
 # No function of the feed has Python's control flow on tensors: to look for it takes seconds at the start of each run.
@@ -308,10 +309,12 @@ def _cut(
 ) -> tf.data.Dataset:  # fmt: skip
     """Rounds -> the batches of each replica, dicts by the name of the field, with weights where rounds have them.
 
-    A round's windows, of about so many bytes, are gathered in chunks of whole batches, and prepared: rounds then say
-    which global batch is their first.
+    A round's windows, of about so many bytes, are gathered in chunks of whole batches. Where they are prepared, rounds
+    say which global batch is their first, and chunks are small, of an even number of windows.
     """
     chunk = share.size * max(1, CHUNK_BYTES // (share.size * window))
+    if preparation is not None:
+        chunk = max(2, PREPARED_BYTES // window // 2 * 2)
 
     @as_written
     def to_chunks(columns: Columns, at: Places, *others: tf.Tensor) -> tf.data.Dataset:

@@ -24,10 +24,10 @@ class Preparation(Protocol):
         """What stays the same in each epoch: values by field, `[values, ...]`; others are passed on."""
 
     def finish(self, values: Mapping[str, tf.Tensor], numbers: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What follows, of windows: some whole batches of this worker's rows, in order.
+        """What follows, of some windows that follow each other in this worker's batches.
 
         Args:
-          values: by field, decoded, `[windows, ...]`.
+          values: by field, decoded, `[windows, ...]`; the first is of an even row of this worker's.
           numbers: int64 `[windows]`, the place of each in a run without end: its global batch times the batch size,
             plus its row. It does not depend on how many workers there are, nor on where the reading began.
         """
