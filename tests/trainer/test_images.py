@@ -134,7 +134,7 @@ def job_file(data, tmp_path):
     def write(name, **section):
         job = image_job(data.output, str(tmp_path / name), **{"inputs": INPUTS, **section})
         path = tmp_path / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(job.model_dump(mode="json", by_alias=True, exclude_none=True)))
+        path.write_text(yaml.safe_dump(job.model_dump(mode="json", by_alias=True, exclude_unset=True)))
         return str(path)
 
     return write
