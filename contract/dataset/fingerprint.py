@@ -121,8 +121,6 @@ def run_fingerprint(train: Train, data: str) -> str:
         what["feed"]["lanes"] = f"{what['feed']['lanes']} of larger rounds"
     if what["init"] is None:
         del what["init"]
-    for section in what["inputs"].values():
-        del section["cache"]
     if not what["inputs"]:  # as runs of before had none
         del what["inputs"]
     for goal in [what["task"], *what["task"].get("outputs", {}).values()]:

@@ -23,25 +23,36 @@ def augment(images: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
       Float32 of the same shape, from 0 to 1.
     """
     if section.rotate is not None:
-        values = _turned(images, section, draws)
+        values = turned(images, section, draws)
     elif section.flip is not None or section.crop is not None:
         values = _cropped(images, section, draws)
     else:
         values = tf.cast(images, tf.float32)
-    values = values / WHITE
+    return recolored(values, section, draws)
+
+
+def without_crop(section: Augment) -> Augment:
+    """What is left to do where an image was cropped and flipped as it was decoded."""
+    return section.model_copy(update={"crop": None, "flip": None})
+
+
+def recolored(values: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
+    """Float32 from 0 to 255, `[batch, height, width, channels]` -> from 0 to 1, with light and cutout."""
     if section.contrast is not None or section.brightness is not None:
         values = _relit(values, section, draws)
+    else:
+        values = values * (1 / WHITE)
     return values if section.cutout is None else _covered(values, section.cutout, draws)
 
 
-def _flips(section: Augment, draws: Draws) -> tuple[tf.Tensor, tf.Tensor]:
+def flips(section: Augment, draws: Draws) -> tuple[tf.Tensor, tf.Tensor]:
     """Bool `[batch]`: whether top and bottom are exchanged, and whether left and right."""
     never = tf.zeros_like(draws.numbers, tf.bool)
     vertical = draws.chance("flip y") if section.flip in ("vertical", "both") else never
     return vertical, draws.chance("flip x") if section.flip in ("horizontal", "both") else never
 
 
-def _kept(section: Augment, draws: Draws) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+def crops(section: Augment, draws: Draws) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Float32 `[batch]`: the share of the sides that a crop keeps, and what it leaves out at the top and the left."""
     if section.crop is None:
         return tf.ones_like(draws.numbers, tf.float32), *[tf.zeros_like(draws.numbers, tf.float32)] * 2
@@ -51,9 +62,9 @@ def _kept(section: Augment, draws: Draws) -> tuple[tf.Tensor, tf.Tensor, tf.Tens
 
 def _cropped(images: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
     """Crops and flips: a box whose end is before its beginning is a flipped one."""
-    kept, top, left = _kept(section, draws)
+    kept, top, left = crops(section, draws)
     edges = []
-    for start, flip in zip((top, left), _flips(section, draws), strict=True):
+    for start, flip in zip((top, left), flips(section, draws), strict=True):
         end = start + kept
         edges.append((tf.where(flip, end, start), tf.where(flip, start, end)))
     (top, bottom), (left, right) = edges
@@ -63,12 +74,18 @@ def _cropped(images: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
     return tf.ensure_shape(found, [None, height, width, channels])
 
 
-def _turned(images: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
-    """The same with rotation: where in the image each pixel of the result is from, about the middle of the crop."""
+def turned(images: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
+    """Crops, flips and turns images, about the middle of what is kept; beyond the edges they are mirrored.
+
+    For each pixel of the result, the place in the image that it is from.
+
+    Returns:
+      Float32, in the range of the images.
+    """
     assert section.rotate is not None
     height, width, channels = images.shape[1:]
-    kept, top, left = _kept(section, draws)
-    vertical, horizontal = (tf.where(flip, -1.0, 1.0) for flip in _flips(section, draws))
+    kept, top, left = crops(section, draws)
+    vertical, horizontal = (tf.where(flip, -1.0, 1.0) for flip in flips(section, draws))
     most = math.radians(section.rotate)
     angle = draws.uniform("rotate", -most, most)
     sine, cosine = kept * tf.sin(angle), kept * tf.cos(angle)
@@ -89,15 +106,19 @@ def _turned(images: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
 
 
 def _relit(values: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
-    """Contrast about the mean of each image and channel, and brightness; what leaves the range is cut off."""
+    """From 0 to 1: contrast about the mean of each image, and brightness; what leaves the range is cut off.
+
+    Each pass over the pixels counts here: there is one for the mean, and three for the rest.
+    """
     factor, added = tf.ones_like(draws.numbers, tf.float32), tf.zeros_like(draws.numbers, tf.float32)
     if section.contrast is not None:
         factor = draws.uniform("contrast", 1 - section.contrast, 1 + section.contrast)
     if section.brightness is not None:
         added = draws.uniform("bright", -section.brightness, section.brightness)
     factor, added = (one[:, None, None, None] for one in (factor, added))
-    mean = tf.reduce_mean(values, axis=[1, 2], keepdims=True)
-    return tf.clip_by_value(values * factor + (mean * (1 - factor) + added), 0.0, 1.0)
+    mean = tf.reduce_mean(values, axis=[1, 2, 3], keepdims=True)
+    found = values * (factor / WHITE) + (mean * ((1 - factor) / WHITE) + added)
+    return tf.raw_ops.ClipByValue(t=found, clip_value_min=0.0, clip_value_max=1.0)
 
 
 def _covered(values: tf.Tensor, share: float, draws: Draws) -> tf.Tensor:

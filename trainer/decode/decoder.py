@@ -33,3 +33,9 @@ class Decoder(Protocol):
 
     def augment(self, values: tf.Tensor, draws: Draws) -> tf.Tensor:
         """The same, changed by chance."""
+
+    def prepare(self, values: tf.Tensor, draws: Draws | None) -> tf.Tensor:
+        """Stored values -> the model's input at once, with draws changed by chance.
+
+        It takes less work than the two steps, and does not give their very numbers.
+        """

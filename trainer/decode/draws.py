@@ -4,7 +4,7 @@ They come from a hash of seed, place and what they are for, in whole numbers: so
 worker, and in a run that goes on.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -14,25 +14,31 @@ GOLDEN = 0x9E3779B97F4A7C15
 FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 MASK = (1 << 64) - 1
 BITS = 24  # that float32 holds exactly
+PURPOSES = (
+    "flip y", "flip x", "crop", "crop y", "crop x", "rotate", "bright", "contrast", "cutout y", "cutout x", "mixup"
+)  # fmt: skip
 
 
-@dataclass(frozen=True)
 class Draws:
-    """Numbers by chance for some windows.
+    """Numbers by chance for some windows, all drawn in one pass: what is not used costs next to nothing.
 
-    Attributes:
+    Args:
       seed: of the run.
       numbers: int64 `[windows]`, the place of each in the run.
+      purposes: what numbers are drawn for.
     """
 
-    seed: int
-    numbers: tf.Tensor
+    def __init__(self, seed: int, numbers: tf.Tensor, purposes: Sequence[str] = PURPOSES):
+        keys = [mix(mix(seed & MASK) ^ int.from_bytes(what.encode()[:8].ljust(8), "big")) for what in purposes]
+        places = tf.bitcast(numbers, tf.uint64) * _constant(GOLDEN)
+        bits = _mixed(places[None] + tf.constant(np.array(keys, np.uint64))[:, None])
+        shares = tf.cast(tf.bitwise.right_shift(bits, _constant(64 - BITS)), tf.float32) * 2.0**-BITS
+        self.numbers = numbers
+        self._shares = dict(zip(purposes, tf.unstack(shares, len(purposes)), strict=True))
 
     def uniform(self, what: str, low: float = 0.0, high: float = 1.0) -> tf.Tensor:
-        """Float32 `[windows]`, from `low` to below `high`; others for another `what`."""
-        key = mix(mix(self.seed & MASK) ^ int.from_bytes(what.encode()[:8].ljust(8), "big"))
-        bits = _mixed(tf.bitcast(self.numbers, tf.uint64) * _constant(GOLDEN) + _constant(key))
-        share = tf.cast(tf.bitwise.right_shift(bits, _constant(64 - BITS)), tf.float32) * 2.0**-BITS
+        """Float32 `[windows]`, from `low` to below `high`; others for another purpose."""
+        share = self._shares[what]
         return share if (low, high) == (0.0, 1.0) else low + share * (high - low)
 
     def chance(self, what: str) -> tf.Tensor:

@@ -1,10 +1,12 @@
 """Images: files or raw pixels -> float32 from 0 to 1, of one size."""
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from beamfeed.contract.config.inputs.image import ImageInput
 from beamfeed.contract.dataset.fields import Field
-from beamfeed.trainer.decode.augment import WHITE, augment
+from beamfeed.trainer.decode.augment import WHITE, augment, crops, flips, recolored, turned, without_crop
 from beamfeed.trainer.decode.draws import Draws
 from beamfeed.trainer.models.signature import Input
 
@@ -39,6 +41,15 @@ class Images:
         """The same, changed by chance."""
         return augment(values, self._section.augment, draws) if self._section.augment else self.finish(values)
 
+    def prepare(self, values: tf.Tensor, draws: Draws | None) -> tf.Tensor:
+        """Both steps, one after the other."""
+        found = self.decode(values)
+        return self.finish(found) if draws is None else self.augment(found, draws)
+
+    def decode(self, values: tf.Tensor) -> tf.Tensor:
+        """Stored values -> uint8 `[batch, height, width, channels]`."""
+        raise NotImplementedError
+
 
 class EncodedImages(Images):
     """Files of images: JPEG, PNG, BMP, GIF and WebP (of these the first picture).
@@ -56,34 +67,143 @@ class EncodedImages(Images):
         Raises:
           tf.errors.InvalidArgumentError: if one is no image.
         """
-        return tf.map_fn(self._decode, values, fn_output_signature=tf.TensorSpec(self.shape, tf.uint8))
+        return _each(lambda one: self._decode(*one), (values,), tf.TensorSpec(self.shape, tf.uint8))
+
+    def prepare(self, values: tf.Tensor, draws: Draws | None) -> tf.Tensor:
+        """A crop is cut out of the whole image, and then scaled: once, from as many pixels as there are."""
+        section = self._section.augment
+        if self._section.fit == "pad":
+            return super().prepare(values, draws)
+        spec = tf.TensorSpec(self.shape, tf.float32)
+        if draws is None or section is None:
+            return _each(lambda one: self._decode_crop(*one), (values,), spec) / WHITE
+        drawn = (values, *flips(section, draws), *(() if section.crop is None else crops(section, draws)))
+        found = _each(lambda one: self._decode_crop(*one), drawn, spec)
+        if section.rotate is not None:
+            found = turned(found, without_crop(section), draws)
+        return recolored(found, section, draws)
 
     def _decode(self, contents: tf.Tensor) -> tf.Tensor:
-        channels = self.shape[2]
+        """One image, uint8 `[height, width, channels]`."""
 
-        def png() -> tf.Tensor:
-            return resized(tf.io.decode_png(contents, channels), self.shape, self._section.fit)
+        def window(size: tf.Tensor) -> tf.Tensor:
+            return self._fitting(size) if self._section.fit == "crop" else whole(size)
 
-        def other() -> tf.Tensor:
-            found = tf.io.decode_image(contents, expand_animations=False)
-            return resized(_with_channels(found, channels), self.shape, self._section.fit)
+        def finish(image: tf.Tensor) -> tf.Tensor:
+            return resized(image, self.shape, self._section.fit)
 
-        kinds = [lambda: tf.zeros(self.shape, tf.uint8), lambda: self._decode_jpeg(contents), png, other]
-        begin = tf.strings.substr(contents, 0, 3)
-        kind = tf.where(begin == b"\xff\xd8\xff", 1, tf.where(begin == b"\x89PN", 2, 3))
-        return tf.ensure_shape(tf.switch_case(tf.where(tf.strings.length(contents) == 0, 0, kind), kinds), self.shape)
+        return decoded(contents, self.shape, tf.uint8, window, finish, covers=self._section.fit != "pad")
 
-    def _decode_jpeg(self, contents: tf.Tensor) -> tf.Tensor:
-        """At the smallest size that is no smaller than the image becomes in the end."""
-        height, width, channels = self.shape
-        size = tf.image.extract_jpeg_shape(contents)
-        larger = tf.stack([size[0] // height, size[1] // width])
-        by = tf.reduce_max(larger) if self._section.fit == "pad" else tf.reduce_min(larger)
+    def _decode_crop(
+        self,
+        contents: tf.Tensor,
+        vertical: tf.Tensor | None = None,
+        horizontal: tf.Tensor | None = None,
+        *part: tf.Tensor,
+    ) -> tf.Tensor:
+        """One image or a part of it, float32 `[height, width, channels]`, from 0 to 255.
+
+        Args:
+          contents: of the file.
+          vertical: whether top and bottom are exchanged.
+          horizontal: likewise left and right.
+          part: see `part_of`; left out, all of the image.
+        """
+
+        def window(size: tf.Tensor) -> tf.Tensor:
+            found = self._fitting(size) if self._section.fit == "crop" else whole(size)
+            return part_of(found, *part) if part else found
+
+        def finish(image: tf.Tensor) -> tf.Tensor:
+            for axis, flip in enumerate((vertical, horizontal)):
+                if flip is not None:
+                    image = _flipped(image, flip, axis)
+            return tf.ensure_shape(_interpolated(image[None], tf.constant(self.shape[:2]))[0], self.shape)
+
+        return decoded(contents, self.shape, tf.float32, window, finish)
+
+    def _fitting(self, size: tf.Tensor) -> tf.Tensor:
+        """The largest part in the middle of an image of this size that has the wanted ratio of sides."""
+        return middle_of(size, self.shape[0], self.shape[1])
+
+
+def _each(
+    function: Callable[[tuple[tf.Tensor, ...]], tf.Tensor], values: tuple[tf.Tensor, ...], spec: tf.TensorSpec
+) -> tf.Tensor:
+    """A function of one of each on all of `[batch]`; without a loop and copying where that is known to be one."""
+    if values[0].shape[0] == 1:
+        return function(tuple(one[0] for one in values))[None]
+    return tf.map_fn(function, values, fn_output_signature=spec)
+
+
+def decoded(
+    contents: tf.Tensor,
+    shape: tuple[int, int, int],
+    dtype: tf.DType,
+    window: Callable[[tf.Tensor], tf.Tensor],
+    finish: Callable[[tf.Tensor], tf.Tensor],
+    covers: bool = True,
+) -> tf.Tensor:
+    """One file -> an image of this shape and dtype; an empty string becomes black.
+
+    Args:
+      contents: of the file.
+      shape: height, width and channels.
+      dtype: of what `finish` gives.
+      window: of an image of some size, int32 `[2]`, the part that is wanted: top, left, height and width, int32 `[4]`.
+      finish: from that part, uint8 `[any height, any width, channels]`, to the result.
+      covers: whether the part is to cover the whole shape, and not only to fit into it.
+    """
+    channels = shape[2]
+
+    def cut(image: tf.Tensor) -> tf.Tensor:
+        top, left, height, width = tf.unstack(window(tf.shape(image)[:2]))
+        return image[top : top + height, left : left + width]
+
+    def jpeg() -> tf.Tensor:
+        wanted = window(tf.image.extract_jpeg_shape(contents)[:2])
+        larger = wanted[2:] // tf.constant(shape[:2])
+        by = tf.reduce_min(larger) if covers else tf.reduce_max(larger)
         place = sum(tf.cast(by >= ratio, tf.int32) for ratio in RATIOS[1:])
-        found = tf.switch_case(
-            place, [lambda ratio=ratio: tf.io.decode_jpeg(contents, channels, ratio) for ratio in RATIOS]
-        )
-        return resized(found, self.shape, self._section.fit)
+        ways = [lambda ratio=ratio: cut(tf.io.decode_jpeg(contents, channels, ratio)) for ratio in RATIOS[1:]]
+        return finish(tf.switch_case(place, [lambda: tf.io.decode_and_crop_jpeg(contents, wanted, channels), *ways]))
+
+    def png() -> tf.Tensor:
+        return finish(cut(tf.io.decode_png(contents, channels)))
+
+    def other() -> tf.Tensor:
+        return finish(cut(_with_channels(tf.io.decode_image(contents, expand_animations=False), channels)))
+
+    begin = tf.strings.substr(contents, 0, 3)
+    kind = tf.where(begin == b"\xff\xd8\xff", 1, tf.where(begin == b"\x89PN", 2, 3))
+    kind = tf.where(tf.strings.length(contents) == 0, 0, kind)
+    return tf.ensure_shape(tf.switch_case(kind, [lambda: tf.zeros(shape, dtype), jpeg, png, other]), shape)
+
+
+def _flipped(image: tf.Tensor, flip: tf.Tensor, axis: int) -> tf.Tensor:
+    return tf.cond(flip, lambda: tf.reverse(image, [axis]), lambda: image)
+
+
+def whole(size: tf.Tensor) -> tf.Tensor:
+    """The window of all of an image, int32 `[4]`."""
+    return tf.concat([tf.zeros_like(size), size], 0)
+
+
+def middle_of(size: tf.Tensor, height: int, width: int) -> tf.Tensor:
+    """The window of the largest part in the middle with the ratio of these sides, int32 `[4]`."""
+    high, wide = size[0], size[1]
+    kept_high = tf.clip_by_value((wide * height + width // 2) // width, 1, high)
+    kept_wide = tf.clip_by_value((high * width + height // 2) // height, 1, wide)
+    kept = tf.stack([kept_high, kept_wide])
+    return tf.concat([(size - kept) // 2, kept], 0)
+
+
+def part_of(window: tf.Tensor, kept: tf.Tensor, top: tf.Tensor, left: tf.Tensor) -> tf.Tensor:
+    """The window of a part: the share of the sides that is kept, and what is left out at the top and the left."""
+    sides = tf.cast(window[2:], tf.float32)
+    size = tf.maximum(tf.cast(tf.round(sides * kept), tf.int32), 1)
+    first = tf.minimum(tf.cast(tf.round(sides * tf.stack([top, left])), tf.int32), window[2:] - size)
+    return tf.concat([window[:2] + first, size], 0)
 
 
 class RawImages(Images):
@@ -113,7 +233,8 @@ def resized(images: tf.Tensor, shape: tuple[int, int, int], fit: str) -> tf.Tens
     batch = images[None] if one else images
     height, width, _ = shape
     if fit == "crop":
-        batch = _middle(batch, height, width)
+        top, left, high, wide = tf.unstack(middle_of(tf.shape(batch)[1:3], height, width))
+        batch = batch[:, top : top + high, left : left + wide]
     inner = _inside(batch, height, width) if fit == "pad" else tf.constant([height, width])
     scaled = _scaled(batch, inner)
     if fit == "pad":
@@ -121,15 +242,6 @@ def resized(images: tf.Tensor, shape: tuple[int, int, int], fit: str) -> tf.Tens
         after = tf.constant([height, width]) - inner - before
         scaled = tf.pad(scaled, tf.pad(tf.stack([before, after], axis=1), [[1, 1], [0, 0]]))
     return tf.ensure_shape(scaled[0] if one else scaled, shape if one else [None, *shape])
-
-
-def _middle(batch: tf.Tensor, height: int, width: int) -> tf.Tensor:
-    """The largest part in the middle that has the wanted ratio of sides."""
-    high, wide = tf.shape(batch)[1], tf.shape(batch)[2]
-    kept_high = tf.clip_by_value((wide * height + width // 2) // width, 1, high)
-    kept_wide = tf.clip_by_value((high * width + height // 2) // height, 1, wide)
-    top, left = (high - kept_high) // 2, (wide - kept_wide) // 2
-    return batch[:, top : top + kept_high, left : left + kept_wide]
 
 
 def _inside(batch: tf.Tensor, height: int, width: int) -> tf.Tensor:
@@ -141,15 +253,19 @@ def _inside(batch: tf.Tensor, height: int, width: int) -> tf.Tensor:
 
 
 def _scaled(batch: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Linear interpolation; pixels are averaged where the image becomes much smaller."""
+    """Uint8 of another size."""
+    return tf.cast(_interpolated(batch, size) + 0.5, tf.uint8)
+
+
+def _interpolated(batch: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Float32: linear interpolation; pixels are averaged where the image becomes much smaller."""
     before = tf.cast(tf.shape(batch)[1:3], tf.float32)
     much = tf.reduce_max(before / tf.cast(size, tf.float32)) > SMALLER
-    found = tf.cond(
+    return tf.cond(
         much,
         lambda: tf.image.resize(batch, size, antialias=True),
         lambda: tf.raw_ops.ResizeBilinear(images=batch, size=size, half_pixel_centers=True),
     )
-    return tf.cast(found + 0.5, tf.uint8)
 
 
 def _with_channels(image: tf.Tensor, channels: int) -> tf.Tensor:

@@ -44,6 +44,11 @@ class Preparation:
         return sum(int(np.prod([size or 1 for size in one.shape])) * tf.as_dtype(one.dtype).size for one in inputs)
 
     @property
+    def together(self) -> int:
+        """How many windows it must get at a time: two where they are mixed in pairs."""
+        return 1 if self._mixup is None else 2
+
+    @property
     def keeps(self) -> bool:
         """Whether decoded values are to be kept in memory."""
         return any(one.keeps for one in self.decoders.values())
@@ -66,19 +71,25 @@ class Preparation:
         """Stored values -> decoded ones; other fields stay as they are."""
         return {name: self.decoders[name].decode(one) if name in self.decoders else one for name, one in values.items()}
 
-    def finish(self, values: Values, numbers: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Decoded values -> those of a batch.
+    def finish(self, values: Values, numbers: tf.Tensor, is_decoded: bool) -> dict[str, tf.Tensor]:
+        """Values as they are stored, or decoded ones -> those of a batch.
 
         Args:
-          values: of some windows; of training, whole batches of a worker.
+          values: of some windows, where they are mixed an even number of them.
           numbers: int64 `[windows]`, the place of each in the run: what chance depends on.
+          is_decoded: whether they come from memory.
         """
         draws = Draws(self.seed, numbers)
         found = dict(values)
         for name, decoder in self.decoders.items():
             if name in found:
-                changed = self.augments and decoder.augments
-                found[name] = decoder.augment(found[name], draws) if changed else decoder.finish(found[name])
+                by_chance = draws if self.augments and decoder.augments else None
+                if not is_decoded:
+                    found[name] = decoder.prepare(found[name], by_chance)
+                else:
+                    found[name] = (
+                        decoder.finish(found[name]) if by_chance is None else decoder.augment(found[name], draws)
+                    )
         parameter = self._mixup
         if parameter is None:
             return found
@@ -91,4 +102,4 @@ class Preparation:
     def prepare(self, values: Values) -> dict[str, tf.Tensor]:
         """Stored values -> the model's inputs, without chance: as served."""
         some = next(iter(values.values()))
-        return replace(self, augments=False).finish(self.decode(values), tf.zeros(tf.shape(some)[:1], tf.int64))
+        return replace(self, augments=False).finish(values, tf.zeros(tf.shape(some)[:1], tf.int64), is_decoded=False)

@@ -49,6 +49,7 @@ from beamfeed.trainer.feed.windowing import (
 LAST = np.iinfo(np.int64).max
 REMOTE_FACTOR = 8  # times as many blocks are read at a time from gs://, where each waits for an answer
 CHUNK_BYTES = 2 << 20  # of windows gathered at a time: calls for small batches would cost more than the copying
+PREPARED_BYTES = 512 << 10  # of windows prepared at a time: what does not fit a core's cache takes longer
 PREFETCH_BYTES = 8 << 20  # of batches made ready, but at least two; tf.data's own choice grows to hundreds of MB
 PREFETCH_BATCHES = 64  # at most: thousands of tiny ones would be read for minutes, and many epochs of a small split
 # No function of the feed has Python's control flow on tensors: to look for it takes seconds at the start of each run.
@@ -296,10 +297,12 @@ def _cut(
 ) -> tf.data.Dataset:  # fmt: skip
     """Rounds -> the batches of each replica, dicts by the name of the field, with weights where rounds have them.
 
-    A round's windows, of about so many bytes, are gathered in chunks of whole batches, and prepared: rounds then say
-    which global batch is their first.
+    A round's windows, of about so many bytes, are gathered in chunks of whole batches. Where they are prepared, rounds
+    say which global batch is their first, and chunks are small.
     """
     chunk = share.size * max(1, CHUNK_BYTES // (share.size * window))
+    if preparation is not None:
+        chunk = max(1, PREPARED_BYTES // window // preparation.together) * preparation.together
 
     @as_written
     def to_chunks(columns: Columns, at: Places, *others: tf.Tensor) -> tf.data.Dataset:
@@ -310,12 +313,14 @@ def _cut(
     @as_written
     def to_windows(first: tf.Tensor, columns: Columns, at: Places, piece: tf.Tensor, *others: tf.Tensor) -> Any:
         here = {per: place[first : first + chunk] for per, place in at.items()}
+        if chunk == 1:
+            here = {per: tf.ensure_shape(place, [1]) for per, place in here.items()}
         windows, weights = gather(columns, here, piece, wanted), list(others)
         if preparation is not None:
             begin = weights.pop(0)
             rows = first + tf.range(tf.size(next(iter(here.values())), tf.int64))
             numbers = (begin + rows // share.size) * share.batch_size + share.first + rows % share.size
-            windows = preparation.finish(windows if is_decoded else preparation.decode(windows), numbers)
+            windows = preparation.finish(windows, numbers, is_decoded)
         return (windows, weights[0][first : first + chunk]) if weights else windows
 
     chunks = rounds.flat_map(to_chunks)

@@ -14,6 +14,10 @@ class Preparation(Protocol):
         """Of what it makes of a window, about."""
 
     @property
+    def together(self) -> int:
+        """How many windows it must get at a time, or a multiple of that."""
+
+    @property
     def keeps(self) -> bool:
         """Whether decoded values are to be kept in memory."""
 
@@ -21,13 +25,14 @@ class Preparation(Protocol):
         """Raises UserError if it cannot make batches of this size for so many devices."""
 
     def decode(self, values: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """What stays the same in each epoch: values by field, `[values, ...]`; others are passed on."""
+        """Values as they are kept in memory: by field, `[values, ...]`; others are passed on."""
 
-    def finish(self, values: Mapping[str, tf.Tensor], numbers: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What follows, of windows: some whole batches of this worker's rows, in order.
+    def finish(self, values: Mapping[str, tf.Tensor], numbers: tf.Tensor, is_decoded: bool) -> dict[str, tf.Tensor]:
+        """What a batch holds of some windows, which follow each other in this worker's batches.
 
         Args:
-          values: by field, decoded, `[windows, ...]`.
+          values: by field, `[windows, ...]`; as many as `together` says, or a multiple of that.
+          is_decoded: whether they come from memory.
           numbers: int64 `[windows]`, the place of each in a run without end: its global batch times the batch size,
             plus its row. It does not depend on how many workers there are, nor on where the reading began.
         """

@@ -61,7 +61,7 @@ class ImageInput(Section):
     )
     cache: Literal["none", "decoded"] = Field(
         default="none",
-        description="decoded: decodes a split once and keeps it in memory, a byte for each channel of a pixel; it is "
-        "augmented anew in each epoch.",
+        description="decoded: decodes a split once and keeps it in memory at its size, a byte for each channel of a "
+        "pixel; it is augmented anew in each epoch. Crops are then of the scaled image, not of the whole one.",
     )
     augment: Augment | None = None

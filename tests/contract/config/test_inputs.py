@@ -58,7 +58,7 @@ def test_a_mistake_in_the_file_is_told_with_its_line():
 @pytest.mark.parametrize(
     ("override", "free"),
     [
-        ("train.inputs.image.cache=decoded", True),
+        ("train.inputs.image.cache=decoded", False),
         ("train.inputs.image.size=[64, 64]", False),
         ("train.inputs.image.fit=pad", False),
         ("train.inputs.image.channels=1", False),

@@ -82,7 +82,7 @@ def test_contrast_and_brightness():
     found = run(contrast=0.4, brightness=0.3)
     factor, added = drawn("contrast", 0.6, 1.4), drawn("bright", -0.3, 0.3)
     images = IMAGES / 255
-    mean = images.mean((1, 2), keepdims=True)
+    mean = images.mean((1, 2, 3), keepdims=True)
     wanted = (images - mean) * factor[:, None, None, None] + mean + added[:, None, None, None]
     np.testing.assert_allclose(found, np.clip(wanted, 0, 1), atol=1e-5)
     assert (found == 0).any()

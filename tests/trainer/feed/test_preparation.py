@@ -16,6 +16,7 @@ class Numbering:
     """Gives each window its number, and its name in capitals, once."""
 
     bytes = 1000
+    together = 2
 
     def __init__(self, keeps=False):
         self.keeps = keeps
@@ -26,8 +27,8 @@ class Numbering:
     def decode(self, values):
         return {name: tf.strings.upper(one) if name == "path" else one for name, one in values.items()}
 
-    def finish(self, values, numbers):
-        return {**values, "number": numbers}
+    def finish(self, values, numbers, is_decoded):
+        return {**(values if is_decoded else self.decode(values)), "number": numbers}
 
 
 @pytest.fixture(scope="module")
