@@ -26,7 +26,7 @@ from beamfeed.transforms.tfds.read import Described
 
 KIND = "adopted"
 DATA_PREFIX = "_beamfeed-"  # of the folder beside the shards; others pass over what begins with `_`
-REVISION = 1  # raise it when adopting gives another manifest or index for the same files
+REVISION = 2  # raise it when adopting gives another manifest or index for the same files
 
 
 @dataclass(frozen=True)

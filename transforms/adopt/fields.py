@@ -86,6 +86,12 @@ def _field(name: Name, called: str, seen: Seen, rows: int, request: Request, hin
     role = _role(name.name, called, seen, request, hint)
     default = _asked(request.defaults, name.name, called)
     shape, stored = _shape(name, called, seen, rows, request, hint, default is not None)
+    given = None if default is None else _typed(default, seen, called)
+    if given is not None and None in shape:
+        raise UserError(
+            f"--default {called}={default}: its lists hold from {seen.shortest} to {seen.longest} values, and a "
+            "default is for lists of one length; records that lack it have an empty list without"
+        )
     told = {"feature": "" if name.name == called else name.name, "stored": stored}
     if hint.raw and seen.listed == "bytes" and seen.low == seen.high == math.prod(hint.sizes) * hint.bytes:
         return Field(name=called, dtype=hint.raw, shape=hint.sizes, role=role, **told)
@@ -94,10 +100,10 @@ def _field(name: Name, called: str, seen: Seen, rows: int, request: Request, hin
         dtype=seen.listed,
         shape=shape,
         role=role,
-        sizes=_sizes(seen, role),
-        classes=_classes(name.name, called, seen, request, hint) if role == "target" else [],
+        sizes=_sizes(seen, role, shape, given),
+        classes=_classes(name.name, called, seen, request, hint, given) if role == "target" else [],
         content=(hint.content or seen.content) if seen.listed == "bytes" and role == "input" else "",
-        default=None if default is None else _typed(default, seen, called),
+        default=given,
         **told,
     )
     if role in ("target", "weight"):
@@ -148,14 +154,23 @@ def _shown(shape: Shape) -> str:
     return ",".join("any" if size is None else str(size) for size in shape)
 
 
-def _sizes(seen: Seen, role: Role) -> list[int]:
-    """Of whole numbers from 0 on, how many there are: a model may take them for categories."""
-    if role != "input" or seen.listed != "int64" or seen.low is None or seen.high is None:
+def _range(seen: Seen, default: Value | None) -> tuple[int, int]:
+    """The lowest and the highest of whole numbers, with the one that stands for those that are not there."""
+    there = [number for number in (seen.low, seen.high, default) if number is not None]
+    return int(min(map(float, there), default=0)), int(max(map(float, there), default=0))
+
+
+def _sizes(seen: Seen, role: Role, shape: Shape, default: Value | None) -> list[int]:
+    """Of whole numbers from 0 on, how many there are: a model may take them for categories, but not in several axes."""
+    if role != "input" or seen.listed != "int64" or seen.low is None or len(shape) > 1:
         return []
-    return [int(seen.high) + 1] if seen.low >= 0 and seen.high < MOST_CATEGORIES else []
+    low, high = _range(seen, default)
+    return [high + 1] if low >= 0 and high < MOST_CATEGORIES else []
 
 
-def _classes(name: str, called: str, seen: Seen, request: Request, hint: Hint) -> list[str]:
+def _classes(
+    name: str, called: str, seen: Seen, request: Request, hint: Hint, default: Value | None = None
+) -> list[str]:
     """The names of the classes: those that are given, those that are known, or the numbers up to the highest."""
     asked = _asked(request.classes, name, called)
     if asked is None and not hint.classes:
@@ -163,16 +178,17 @@ def _classes(name: str, called: str, seen: Seen, request: Request, hint: Hint) -
     option = f"--classes {called}"
     if seen.listed != "int64":
         raise UserError(f"{option}: the records hold {seen.listed}; classes are whole numbers (int64)")
-    low, high = int(seen.low or 0), int(seen.high or 0)
+    low, high = _range(seen, default)
+    some = "" if default is None else f", with --default {called}={default}"
     names = list(asked) if asked else list(hint.classes)
     if not names:
         if low < 0 or high >= MOST_CATEGORIES:
-            raise UserError(f"{option}=auto: its values are from {low} to {high}; classes are counted from 0 on")
+            raise UserError(f"{option}=auto: its values are from {low} to {high}{some}; classes are counted from 0 on")
         return [str(number) for number in range(high + 1)]
     if low < 0 or high >= len(names):
         raise UserError(
             f"{option}: {len(names)} names are for the numbers 0 to {len(names) - 1}; "
-            f"its values are from {low} to {high}"
+            f"its values are from {low} to {high}{some}"
         )
     return names
 

@@ -56,6 +56,25 @@ def test_a_list_that_some_records_lack():
         fields_of(records, defaults={"b": 1.5})
 
 
+def test_a_default_is_a_value_like_others():
+    records = [example({"a": 1, "y": 0, "b": [1, 2]}), example({"a": 2, "y": 1, "b": 3}), example({"b": 4})]
+    found, _ = fields_of(records, defaults={"a": 9, "y": 2}, targets=("y",), classes={"y": ()})
+    assert (found["a"].sizes, found["y"].classes) == ([10], ["0", "1", "2"])
+    assert fields_of(records, defaults={"a": -1})[0]["a"].sizes == []
+    with pytest.raises(UserError, match="values are from -1 to 1, with --default y=-1; classes are counted from 0 on"):
+        fields_of(records, defaults={"y": -1}, targets=("y",), classes={"y": ()})
+    with pytest.raises(UserError, match="2 names are for the numbers 0 to 1; its values are from 0 to 2, with --def"):
+        fields_of(records, defaults={"y": 2}, targets=("y",), classes={"y": ("no", "yes")})
+    with pytest.raises(UserError, match="--default b=7: its lists hold from 1 to 2 values, and a default is for lists"):
+        fields_of(records, defaults={"b": 7})
+
+
+def test_whole_numbers_of_several_axes_are_no_categories():
+    records = [example({"pixels": [0, 1, 2, 3]})]
+    assert fields_of(records)[0]["pixels"].sizes == [4]
+    assert fields_of(records, shapes={"pixels": (2, 2)})[0]["pixels"].sizes == []
+
+
 def test_shapes_that_are_given():
     records = [example({"image": [float(i) for i in range(12)], "boxes": [1.0] * (4 * n)}) for n in (1, 2, 3)]
     found, _ = fields_of(records, shapes={"image": (3, 4), "boxes": (None, 4)})
