@@ -77,6 +77,9 @@ def make_fields(
             continue
         field = _field(name, names[name], seen, rows, request, hint)
         fields.append(field)
+        if hint.raw and field.dtype == "bytes":
+            wanted = f"{hint.raw} [{_shown(hint.sizes)}]"
+            notes.append(f"feature {name.name!r}: not each record has one string, {wanted}; they are strings")
         notes += _remarks(field, seen, rows)
     return fields, notes
 
@@ -85,6 +88,11 @@ def _field(name: Name, called: str, seen: Seen, rows: int, request: Request, hin
     assert seen.listed is not None
     role = _role(name.name, called, seen, request, hint)
     default = _asked(request.defaults, name.name, called)
+    if hint.raw and seen.listed == "bytes":
+        if default is None and _is_memory(name, seen, rows, hint):
+            told = "" if name.name == called else name.name
+            return Field(name=called, dtype=hint.raw, shape=hint.sizes, role=role, feature=told)
+        hint, role = Hint(), role if role == "key" or _is_named(name.name, called, request) else "key"
     shape, stored = _shape(name, called, seen, rows, request, hint, default is not None)
     given = None if default is None else _typed(default, seen, called)
     if given is not None and None in shape:
@@ -93,8 +101,6 @@ def _field(name: Name, called: str, seen: Seen, rows: int, request: Request, hin
             "default is for lists of one length; records that lack it have an empty list without"
         )
     told = {"feature": "" if name.name == called else name.name, "stored": stored}
-    if hint.raw and seen.listed == "bytes" and seen.low == seen.high == math.prod(hint.sizes) * hint.bytes:
-        return Field(name=called, dtype=hint.raw, shape=hint.sizes, role=role, **told)
     field = Field(
         name=called,
         dtype=seen.listed,
@@ -109,6 +115,18 @@ def _field(name: Name, called: str, seen: Seen, rows: int, request: Request, hin
     if role in ("target", "weight"):
         _check_target(field, seen, rows)
     return field
+
+
+def _is_memory(name: Name, seen: Seen, rows: int, hint: Hint) -> bool:
+    """Whether each record has one string, the memory of numbers of the shape that is known."""
+    one = not name.in_steps and seen.records == rows and seen.shortest == seen.longest == 1
+    return one and seen.low == seen.high == math.prod(hint.sizes) * hint.bytes
+
+
+def _is_named(name: str, called: str, request: Request) -> bool:
+    """Whether the user says which role a feature has."""
+    named = {*request.targets, *request.weights, *request.keys, *request.inputs}
+    return name in named or called in named
 
 
 def _role(name: str, called: str, seen: Seen, request: Request, hint: Hint) -> Role:

@@ -120,6 +120,18 @@ def test_images_and_what_is_told_of_them():
     assert (raw["pixels"].dtype, raw["pixels"].shape, raw["pixels"].is_raw) == ("uint8", (2, 3), True)
 
 
+@pytest.mark.parametrize("lists", [[[b"abcd"], []], [[b"abcd", b"efgh"]] * 2, [[b"abcd"] * 4], [[b"abc"]]])
+def test_strings_that_are_not_one_array_in_each_record_stay_strings(lists):
+    hints = {"pixels": Hint((2, 2), raw="uint8", role="input")}
+    found, notes = fields_of([example({"pixels": one or None, "n": 1}) for one in lists], hints)
+    lengths = {len(one) for one in lists}
+    shape = (None,) if len(lengths) > 1 else () if lengths == {1} else (len(lists[0]),)
+    assert (found["pixels"].dtype, found["pixels"].shape, found["pixels"].role) == ("bytes", shape, "key")
+    assert "feature 'pixels': not each record has one string, uint8 [2,2]; they are strings" in notes
+    asked, _ = fields_of([example({"pixels": one}) for one in lists if one], hints, inputs=("pixels",))
+    assert asked["pixels"].role == "input"
+
+
 def test_hints_that_do_not_fit_the_records_do_not_count():
     found, _ = fields_of([example({"a": [1.0, 2.0]})], {"a": Hint((3,))})
     assert found["a"].shape == (2,)
