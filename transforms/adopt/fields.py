@@ -80,6 +80,9 @@ def make_fields(
         if hint.raw and field.dtype == "bytes":
             wanted = f"{hint.raw} [{_shown(hint.sizes)}]"
             notes.append(f"feature {name.name!r}: not each record has one string, {wanted}; they are strings")
+        if field.dtype == "bytes" and field.shape != () and (content := hint.content or seen.content):
+            whom = "a model gets them as strings" if field.role == "input" else "it is a key"
+            notes.append(f"feature {name.name!r}: not one {content} in each record, which nothing decodes; {whom}")
         notes += _remarks(field, seen, rows)
     return fields, notes
 
@@ -90,8 +93,8 @@ def _field(name: Name, called: str, seen: Seen, rows: int, request: Request, hin
     default = _asked(request.defaults, name.name, called)
     if hint.raw and seen.listed == "bytes":
         if default is None and _is_memory(name, seen, rows, hint):
-            told = "" if name.name == called else name.name
-            return Field(name=called, dtype=hint.raw, shape=hint.sizes, role=role, feature=told)
+            feature = "" if name.name == called else name.name
+            return Field(name=called, dtype=hint.raw, shape=hint.sizes, role=role, feature=feature)
         hint, role = Hint(), role if role == "key" or _is_named(name.name, called, request) else "key"
     shape, stored = _shape(name, called, seen, rows, request, hint, default is not None)
     given = None if default is None else _typed(default, seen, called)
@@ -101,6 +104,9 @@ def _field(name: Name, called: str, seen: Seen, rows: int, request: Request, hin
             "default is for lists of one length; records that lack it have an empty list without"
         )
     told = {"feature": "" if name.name == called else name.name, "stored": stored}
+    content = (hint.content or seen.content) if seen.listed == "bytes" and role == "input" else ""
+    if content and shape != ():  # decoders take one string in each record
+        content, role = "", role if _is_named(name.name, called, request) else "key"
     field = Field(
         name=called,
         dtype=seen.listed,
@@ -108,7 +114,7 @@ def _field(name: Name, called: str, seen: Seen, rows: int, request: Request, hin
         role=role,
         sizes=_sizes(seen, role, shape, given),
         classes=_classes(name.name, called, seen, request, hint, given) if role == "target" else [],
-        content=(hint.content or seen.content) if seen.listed == "bytes" and role == "input" else "",
+        content=content,
         default=given,
         **told,
     )

@@ -132,6 +132,17 @@ def test_strings_that_are_not_one_array_in_each_record_stay_strings(lists):
     assert asked["pixels"].role == "input"
 
 
+@pytest.mark.parametrize("lists", [[[foreign.PNG], [foreign.PNG] * 2], [[foreign.JPEG] * 2], [[foreign.PNG], None]])
+def test_lists_of_images_are_for_no_model(lists):
+    records = [example({"n": 1.0, "album": one}) for one in lists]
+    found, notes = fields_of(records)
+    assert (found["album"].role, found["album"].content) == ("key", "")
+    assert "feature 'album': not one image in each record, which nothing decodes; it is a key" in notes
+    found, notes = fields_of(records, inputs=("album",))
+    assert (found["album"].role, found["album"].content) == ("input", "")
+    assert any("a model gets them as strings" in note for note in notes)
+
+
 def test_hints_that_do_not_fit_the_records_do_not_count():
     found, _ = fields_of([example({"a": [1.0, 2.0]})], {"a": Hint((3,))})
     assert found["a"].shape == (2,)
