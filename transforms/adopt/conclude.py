@@ -218,8 +218,8 @@ def _split(scans: Sequence[Scan], fields: Sequence[Field], folder: str) -> Split
 
 def _target(field: Field, scans: Sequence[Scan]) -> Target:
     """The values of a target in a split; those that a default stands for do not count."""
-    seen = [one for scan in scans for name, one in scan.features.items() if name.name == field.in_records]
-    whole = sum(seen, Seen())
+    name = Name(field.in_records, field.stored == "steps")
+    whole = sum((scan.features.get(name, Seen()) for scan in scans), Seen())
     if field.classes:
         counts = whole.counts or {}
         return Target(counts=[counts.get(number, 0) for number in range(len(field.classes))])

@@ -75,7 +75,9 @@ def make_fields(
             low, high = seen.widths
             notes.append(f"feature {name.name!r}: its steps hold from {low} to {high} values; it is no field")
             continue
-        field = _field(name, names[name], seen, rows, request, hint)
+        twin = features.get(Name(name.name)) if name.in_steps else None
+        known_as = names[name] if twin is not None and twin.records else name.name  # the list of both has the name
+        field = _field(name, names[name], known_as, seen, rows, request, hint)
         fields.append(field)
         if hint.raw and field.dtype == "bytes":
             wanted = f"{hint.raw} [{_shown(hint.sizes)}]"
@@ -87,16 +89,17 @@ def make_fields(
     return fields, notes
 
 
-def _field(name: Name, called: str, seen: Seen, rows: int, request: Request, hint: Hint) -> Field:
+def _field(name: Name, called: str, known_as: str, seen: Seen, rows: int, request: Request, hint: Hint) -> Field:
+    """A field; `known_as` is what options call the feature, if not as the field is called."""
     assert seen.listed is not None
-    role = _role(name.name, called, seen, request, hint)
-    default = _asked(request.defaults, name.name, called)
+    role = _role(known_as, called, seen, request, hint)
+    default = _asked(request.defaults, known_as, called)
     if hint.raw and seen.listed == "bytes":
         if default is None and _is_memory(name, seen, rows, hint):
             feature = "" if name.name == called else name.name
             return Field(name=called, dtype=hint.raw, shape=hint.sizes, role=role, feature=feature)
-        hint, role = Hint(), role if role == "key" or _is_named(name.name, called, request) else "key"
-    shape, stored = _shape(name, called, seen, rows, request, hint, default is not None)
+        hint, role = Hint(), role if role == "key" or _is_named(known_as, called, request) else "key"
+    shape, stored = _shape(name, called, known_as, seen, rows, request, hint, default is not None)
     given = None if default is None else _typed(default, seen, called)
     if given is not None and None in shape:
         raise UserError(
@@ -106,14 +109,14 @@ def _field(name: Name, called: str, seen: Seen, rows: int, request: Request, hin
     told = {"feature": "" if name.name == called else name.name, "stored": stored}
     content = (hint.content or seen.content) if seen.listed == "bytes" and role == "input" else ""
     if content and shape != ():  # decoders take one string in each record
-        content, role = "", role if _is_named(name.name, called, request) else "key"
+        content, role = "", role if _is_named(known_as, called, request) else "key"
     field = Field(
         name=called,
         dtype=seen.listed,
         shape=shape,
         role=role,
         sizes=_sizes(seen, role, shape, given),
-        classes=_classes(name.name, called, seen, request, hint, given) if role == "target" else [],
+        classes=_classes(known_as, called, seen, request, hint, given) if role == "target" else [],
         content=content,
         default=given,
         **told,
@@ -151,10 +154,10 @@ def _role(name: str, called: str, seen: Seen, request: Request, hint: Hint) -> R
 
 
 def _shape(
-    name: Name, called: str, seen: Seen, rows: int, request: Request, hint: Hint, has_default: bool
+    name: Name, called: str, known_as: str, seen: Seen, rows: int, request: Request, hint: Hint, has_default: bool
 ) -> tuple[Shape, str]:
     """The shape of a value, and how records store it."""
-    asked = _asked(request.shapes, name.name, called)
+    asked = _asked(request.shapes, known_as, called)
     if name.in_steps:
         return ((None,) if seen.widths[0] == 1 else (None, seen.widths[0])), "steps"
     fixed = seen.shortest == seen.longest and (seen.records == rows or has_default)
