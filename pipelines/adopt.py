@@ -113,7 +113,7 @@ def check_first(request: "Request", shards: Sequence[FileStat]) -> None:
     from beamfeed.transforms.adopt.fields import plain
     from beamfeed.transforms.adopt.first import first_names
 
-    known = first_names(shards)
+    known = first_names([stat.path for stat in shards])
     both = sorted({*known, *map(plain, known)})
     for option, names in request.named().items():
         for name in names:
@@ -160,10 +160,15 @@ def write_job(path: str, manifest: Manifest, out: str) -> str:
     Raises:
       UserError: if there is nothing to train for, or the file cannot be written.
     """
+    from beamfeed.contract.dataset.inputs import is_encoded
+    from beamfeed.transforms.adopt.images import image_sizes
     from beamfeed.transforms.adopt.job_text import job_text
 
     folder = out if storage.is_remote(out) else os.path.abspath(out)
-    text = job_text(manifest, out, f"{folder.rstrip('/')}-model", path)
+    images = [field for field in manifest.fields if field.role == "input" and is_encoded(field)]
+    shards = manifest.shard_paths(out, "train")
+    sizes = {field.name: image_sizes(shards, field.in_records) for field in images}
+    text = job_text(manifest, out, f"{folder.rstrip('/')}-model", path, sizes)
     try:
         storage.write_text(path, text)
     except OSError as error:

@@ -26,7 +26,7 @@ from beamfeed.transforms.tfds.read import Described
 
 KIND = "adopted"
 DATA_PREFIX = "_beamfeed-"  # of the folder beside the shards; others pass over what begins with `_`
-REVISION = 1  # raise it when adopting gives another manifest or index for the same files
+REVISION = 2  # raise it when adopting gives another manifest or index for the same files
 
 
 @dataclass(frozen=True)
@@ -220,8 +220,8 @@ def _split(scans: Sequence[Scan], fields: Sequence[Field], folder: str) -> Split
 
 def _target(field: Field, scans: Sequence[Scan]) -> Target:
     """The values of a target in a split; those that a default stands for do not count."""
-    seen = [one for scan in scans for name, one in scan.features.items() if name.name == field.in_records]
-    whole = sum(seen, Seen())
+    name = Name(field.in_records, field.stored == "steps")
+    whole = sum((scan.features.get(name, Seen()) for scan in scans), Seen())
     if field.classes:
         counts = whole.counts or {}
         keys = field.classes if field.spelled else range(len(field.classes))

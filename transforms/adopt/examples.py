@@ -122,12 +122,7 @@ def look_at(records: Sequence[bytes], watched: frozenset[str] = frozenset()) -> 
       ValueError: if one is neither.
       Mixed: if a feature has several types.
     """
-    sequences = any(map(has_steps, records))
-    try:
-        batch = _decoder(sequences).DecodeBatch(records)
-    except Exception as error:  # pybind gives RuntimeError for all that is wrong
-        told = (str(error).splitlines() or [""])[0]
-        raise (Mixed if "type" in told.lower() else ValueError)(told) from None
+    batch = _decoded(records)
     found: Features = {}
     lacks = np.zeros(len(records), bool)  # which records have nothing of some feature
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -143,6 +138,33 @@ def look_at(records: Sequence[bytes], watched: frozenset[str] = frozenset()) -> 
     for feature, empty in kinds.items():
         found[Name(feature)] = replace(found[Name(feature)], empty=frozenset(empty))
     return found
+
+
+def strings_of(records: Sequence[bytes], name: str) -> list[bytes]:
+    """The strings of a feature of some records, one after the other; none where it holds no strings.
+
+    Raises:
+      ValueError: if a record is neither an Example nor a SequenceExample, or a feature has several types.
+    """
+    batch = _decoded(records)
+    if name not in batch.schema.names:
+        return []
+    column = batch.column(batch.schema.names.index(name))
+    values = column.flatten() if _is_list(column.type) else pa.nulls(0)
+    return values.to_pylist() if pa.types.is_large_binary(values.type) or pa.types.is_binary(values.type) else []
+
+
+def _decoded(records: Sequence[bytes]) -> Any:
+    """Records as columns.
+
+    Raises:
+      ValueError, Mixed: see `look_at`.
+    """
+    try:
+        return _decoder(any(map(has_steps, records))).DecodeBatch(records)
+    except Exception as error:  # pybind gives RuntimeError for all that is wrong
+        told = (str(error).splitlines() or [""])[0]
+        raise (Mixed if "type" in told.lower() else ValueError)(told) from None
 
 
 @lru_cache(maxsize=2)

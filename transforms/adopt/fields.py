@@ -75,37 +75,70 @@ def make_fields(
             low, high = seen.widths
             notes.append(f"feature {name.name!r}: its steps hold from {low} to {high} values; it is no field")
             continue
-        field = _field(name, names[name], seen, rows, request, hint)
+        twin = features.get(Name(name.name)) if name.in_steps else None
+        known_as = names[name] if twin is not None and twin.records else name.name  # the list of both has the name
+        field = _field(name, names[name], known_as, seen, rows, request, hint)
         fields.append(field)
+        if hint.raw and field.dtype == "bytes":
+            wanted = f"{hint.raw} [{_shown(hint.sizes)}]"
+            notes.append(f"feature {name.name!r}: not each record has one string, {wanted}; they are strings")
+        if field.dtype == "bytes" and field.shape != () and (content := hint.content or seen.content):
+            whom = "a model gets them as strings" if field.role == "input" else "it is a key"
+            notes.append(f"feature {name.name!r}: not one {content} in each record, which nothing decodes; {whom}")
         notes += _remarks(field, seen, rows)
     return fields, notes
 
 
-def _field(name: Name, called: str, seen: Seen, rows: int, request: Request, hint: Hint) -> Field:
+def _field(name: Name, called: str, known_as: str, seen: Seen, rows: int, request: Request, hint: Hint) -> Field:
+    """A field; `known_as` is what options call the feature, if not as the field is called."""
     assert seen.listed is not None
-    role = _role(name.name, called, seen, request, hint)
-    default = _asked(request.defaults, name.name, called)
-    shape, stored = _shape(name, called, seen, rows, request, hint, default is not None)
+    role = _role(known_as, called, seen, request, hint)
+    default = _asked(request.defaults, known_as, called)
+    if hint.raw and seen.listed == "bytes":
+        if default is None and _is_memory(name, seen, rows, hint):
+            feature = "" if name.name == called else name.name
+            return Field(name=called, dtype=hint.raw, shape=hint.sizes, role=role, feature=feature)
+        hint, role = Hint(), role if role == "key" or _is_named(known_as, called, request) else "key"
+    shape, stored = _shape(name, called, known_as, seen, rows, request, hint, default is not None)
+    given = None if default is None else _typed(default, seen, called)
+    if given is not None and None in shape:
+        raise UserError(
+            f"--default {called}={default}: its lists hold from {seen.shortest} to {seen.longest} values, and a "
+            "default is for lists of one length; records that lack it have an empty list without"
+        )
     told = {"feature": "" if name.name == called else name.name, "stored": stored}
-    if hint.raw and seen.listed == "bytes" and seen.low == seen.high == math.prod(hint.sizes) * hint.bytes:
-        return Field(name=called, dtype=hint.raw, shape=hint.sizes, role=role, **told)
-    classes = _classes(name.name, called, seen, request, hint) if role == "target" else []
+    content = (hint.content or seen.content) if seen.listed == "bytes" and role == "input" else ""
+    if content and shape != ():  # decoders take one string in each record
+        content, role = "", role if _is_named(known_as, called, request) else "key"
+    classes = _classes(known_as, called, seen, request, hint, given) if role == "target" else []
     spelled = bool(classes) and seen.listed == "bytes"
     field = Field(
         name=called,
         dtype="int64" if spelled else seen.listed,
         shape=shape,
         role=role,
-        sizes=_sizes(seen, role),
+        sizes=_sizes(seen, role, shape, given),
         classes=classes,
         spelled=spelled,
-        content=(hint.content or seen.content) if seen.listed == "bytes" and role == "input" else "",
-        default=None if default is None else _typed(default, seen, called),
+        content=content,
+        default=given,
         **told,
     )
     if role in ("target", "weight"):
         _check_target(field, seen, rows)
     return field
+
+
+def _is_memory(name: Name, seen: Seen, rows: int, hint: Hint) -> bool:
+    """Whether each record has one string, the memory of numbers of the shape that is known."""
+    one = not name.in_steps and seen.records == rows and seen.shortest == seen.longest == 1
+    return one and seen.low == seen.high == math.prod(hint.sizes) * hint.bytes
+
+
+def _is_named(name: str, called: str, request: Request) -> bool:
+    """Whether the user says which role a feature has."""
+    named = {*request.targets, *request.weights, *request.keys, *request.inputs}
+    return name in named or called in named
 
 
 def _role(name: str, called: str, seen: Seen, request: Request, hint: Hint) -> Role:
@@ -124,10 +157,10 @@ def _role(name: str, called: str, seen: Seen, request: Request, hint: Hint) -> R
 
 
 def _shape(
-    name: Name, called: str, seen: Seen, rows: int, request: Request, hint: Hint, has_default: bool
+    name: Name, called: str, known_as: str, seen: Seen, rows: int, request: Request, hint: Hint, has_default: bool
 ) -> tuple[Shape, str]:
     """The shape of a value, and how records store it."""
-    asked = _asked(request.shapes, name.name, called)
+    asked = _asked(request.shapes, known_as, called)
     if name.in_steps:
         return ((None,) if seen.widths[0] == 1 else (None, seen.widths[0])), "steps"
     fixed = seen.shortest == seen.longest and (seen.records == rows or has_default)
@@ -151,42 +184,52 @@ def _shown(shape: Shape) -> str:
     return ",".join("any" if size is None else str(size) for size in shape)
 
 
-def _sizes(seen: Seen, role: Role) -> list[int]:
-    """Of whole numbers from 0 on, how many there are: a model may take them for categories."""
-    if role != "input" or seen.listed != "int64" or seen.low is None or seen.high is None:
+def _range(seen: Seen, default: Value | None) -> tuple[int, int]:
+    """The lowest and the highest of whole numbers, with the one that stands for those that are not there."""
+    there = [number for number in (seen.low, seen.high, default) if number is not None]
+    return int(min(map(float, there), default=0)), int(max(map(float, there), default=0))
+
+
+def _sizes(seen: Seen, role: Role, shape: Shape, default: Value | None) -> list[int]:
+    """Of whole numbers from 0 on, how many there are: a model may take them for categories, but not in several axes."""
+    if role != "input" or seen.listed != "int64" or seen.low is None or len(shape) > 1:
         return []
-    return [int(seen.high) + 1] if seen.low >= 0 and seen.high < MOST_CATEGORIES else []
+    low, high = _range(seen, default)
+    return [high + 1] if low >= 0 and high < MOST_CATEGORIES else []
 
 
-def _classes(name: str, called: str, seen: Seen, request: Request, hint: Hint) -> list[str]:
+def _classes(
+    name: str, called: str, seen: Seen, request: Request, hint: Hint, default: Value | None = None
+) -> list[str]:
     """The names of the classes: those that are given, those that are known, or the numbers up to the highest."""
     asked = _asked(request.classes, name, called)
     if asked is None and not hint.classes:
         return []
     option = f"--classes {called}"
     if seen.listed == "bytes":
-        return _spelled(option, seen, asked or hint.classes)
+        return _spelled(option, seen, asked or hint.classes, default)
     if seen.listed != "int64":
         raise UserError(f"{option}: the records hold {seen.listed}; classes are whole numbers (int64), or texts")
-    low, high = int(seen.low or 0), int(seen.high or 0)
+    low, high = _range(seen, default)
+    some = "" if default is None else f", with --default {called}={default}"
     names = list(asked) if asked else list(hint.classes)
     if not names:
         if low < 0 or high >= MOST_CATEGORIES:
-            raise UserError(f"{option}=auto: its values are from {low} to {high}; classes are counted from 0 on")
+            raise UserError(f"{option}=auto: its values are from {low} to {high}{some}; classes are counted from 0 on")
         return [str(number) for number in range(high + 1)]
     if low < 0 or high >= len(names):
         raise UserError(
             f"{option}: {len(names)} names are for the numbers 0 to {len(names) - 1}; "
-            f"its values are from {low} to {high}"
+            f"its values are from {low} to {high}{some}"
         )
     return names
 
 
-def _spelled(option: str, seen: Seen, names: Sequence[str]) -> list[str]:
+def _spelled(option: str, seen: Seen, names: Sequence[str], default: Value | None = None) -> list[str]:
     """The classes of a target of texts: those that are given, or its texts in the order of the alphabet."""
     if seen.counts is None:
         raise UserError(f"{option}: its strings are no texts in UTF-8, or more than {MOST_VALUES:,} different ones")
-    texts = sorted(map(str, seen.counts))
+    texts = sorted({*map(str, seen.counts), *([] if default is None else [str(default)])})
     if names and (unknown := [text for text in texts if text not in names]):
         raise UserError(f"{option}: records hold {unknown[0]!r}{near_miss(unknown[0], names)}, which is none of them")
     return list(names) or texts

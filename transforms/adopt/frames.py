@@ -17,6 +17,7 @@ from beamfeed.transforms.rejects import BadInput
 
 HEAD, TAIL = struct.Struct("<QI"), struct.Struct("<I")
 LENGTH = 8  # bytes of the length in the head
+MOST_BYTES = (2 << 30) - 1  # of a record: protocol buffers hold no more
 BATCH_BYTES, BATCH_RECORDS = 8 << 20, 4096  # given at a time
 GZIP = b"\x1f\x8b"
 
@@ -74,7 +75,7 @@ def read_frames(file: Readable, path: str) -> Iterator[list[bytes]]:
     while True:
         head = HEAD.size
         if len(data) - at < head:
-            before, data, at = before + at, data[at:] + _read(file, head, path), 0
+            before, data, at = before + at, _read(file, head, path, data[at:]), 0
             if len(data) < head:
                 if data:
                     raise _damage(path, count, before, "the file ends in its head")
@@ -82,10 +83,11 @@ def read_frames(file: Readable, path: str) -> Iterator[list[bytes]]:
         length, crc = HEAD.unpack_from(data, at)
         if masked(data[at : at + LENGTH]) != crc:
             raise _damage(path, count, before + at, "the checksum of its length is wrong")
+        if length > MOST_BYTES:
+            raise _damage(path, count, before + at, f"is of {length:,} bytes; an Example has {MOST_BYTES:,} at most")
         whole = head + length + TAIL.size
         if len(data) - at < whole:
-            missing = whole - (len(data) - at)
-            before, data, at = before + at, data[at:] + _read(file, missing, path), 0
+            before, data, at = before + at, _read(file, whole, path, data[at:]), 0
             if len(data) < whole:
                 raise _damage(path, count, before, f"the file ends {whole - len(data):,} bytes before its end")
         record = data[at + head : at + head + length]
@@ -100,9 +102,9 @@ def read_frames(file: Readable, path: str) -> Iterator[list[bytes]]:
         yield records
 
 
-def _read(file: Readable, least: int, path: str) -> bytes:
-    """At least so many bytes, if there are as many: piece by piece, as what a head says may be anything."""
-    chunks, size = [], 0
+def _read(file: Readable, least: int, path: str, before: bytes) -> bytes:
+    """What was read before and more, at least so many bytes if there are as many, piece by piece."""
+    chunks, size = [before], len(before)
     try:
         while size < least and (chunk := file.read(CHUNK_BYTES)):
             chunks.append(chunk)

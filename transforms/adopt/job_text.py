@@ -1,4 +1,6 @@
-"""A first job file for a dataset that was adopted: it trains as it is."""
+"""A first job file for a dataset that was adopted: it trains as it is, where one of our models takes the inputs."""
+
+from collections.abc import Mapping, Sequence
 
 import yaml
 
@@ -7,11 +9,14 @@ from beamfeed.contract.config.load import parse_as
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import UserError
+from beamfeed.transforms.adopt.first_model import FirstModel, first_model
 
 BATCH = 256
 
 
-def job_text(manifest: Manifest, out: str, workdir: str, name: str) -> str:
+def job_text(
+    manifest: Manifest, out: str, workdir: str, name: str, sizes: Mapping[str, Sequence[tuple[int, int]]] | None = None
+) -> str:
     """The text of the job file.
 
     Args:
@@ -19,6 +24,7 @@ def job_text(manifest: Manifest, out: str, workdir: str, name: str) -> str:
       out: its folder.
       workdir: of the training run.
       name: of the job file, for its first line.
+      sizes: by field of encoded images, height and width of some.
 
     Raises:
       UserError: if there is no target, or nothing for a model to learn it from.
@@ -31,7 +37,7 @@ def job_text(manifest: Manifest, out: str, workdir: str, name: str) -> str:
         raise UserError("--job: no feature is an input of a model; give --input NAME")
     goals = [{"name": "classify" if field.classes else "regress", "target": field.name} for field in targets]
     task = goals[0] if len(goals) == 1 else {"outputs": dict(zip(_outputs(targets), goals, strict=True))}
-    model, remark = _model(inputs)
+    chosen = first_model(inputs, sizes or {})
     windows = manifest.splits["train"].windows
     batch = BATCH if windows >= BATCH else 1 << max(0, windows.bit_length() - 1)
     lines = [
@@ -39,9 +45,10 @@ def job_text(manifest: Manifest, out: str, workdir: str, name: str) -> str:
         f"name: {_flow(manifest.name)}",
         f"output: {_flow({'path': out})}  # where the dataset is; nothing is written there",
         "train:",
-        *(f"  # {line}" for line in remark),
-        f"  model: {_flow(model)}",
+        f"  # {_remark(chosen, inputs)}",
+        f"  model: {_flow(chosen.model)}",
         f"  task: {_flow(task)}",
+        *([f"  inputs: {_flow(chosen.inputs)}"] if chosen.inputs else []),
         f"  feed: {_flow({'batch_size': batch})}",
         "  epochs: 10",
         f"  workdir: {_flow(workdir)}",
@@ -58,21 +65,12 @@ def _outputs(targets: list[Field]) -> list[str]:
     return names if fine else [f"output_{number}" for number, _ in enumerate(names)]
 
 
-def _model(inputs: list[Field]) -> tuple[dict[str, object], list[str]]:
-    """A model that takes the inputs, and what is said of it."""
-    words = [field for field in inputs if field.dtype == "int64" and field.shape and field.sizes]
-    others = [field for field in inputs if field not in words and not _is_number(field)]
-    told = ", ".join(f"{field.name} ({field.dtype} {_shown(field)})" for field in inputs)
-    if others:
-        return {"class": "my_package.models:MyModel"}, [
-            f"The inputs are {told}: give the class of a model of your own, see docs/own_model.md."
-        ]
-    return {"name": "text" if words else "tabular"}, [f"Of the inputs {told}."]
-
-
-def _is_number(field: Field) -> bool:
-    """Whether dense layers take it: numbers of one shape, or one category."""
-    return not field.is_ragged and (field.dtype == "float32" or (field.dtype == "int64" and bool(field.sizes)))
+def _remark(chosen: FirstModel, inputs: list[Field]) -> str:
+    """What is said of the model."""
+    told = ", ".join(f"{field.name} ({field.content or field.dtype} {_shown(field)})" for field in inputs)
+    if chosen.is_own:
+        return f"The inputs are {told}: give the class of a model of your own, see docs/own_model.md."
+    return f"Of the inputs {told}."
 
 
 def _shown(field: Field) -> str:

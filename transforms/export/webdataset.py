@@ -52,10 +52,13 @@ class WebDataset(Format):
 
 
 def member(name: str, data: bytes) -> bytes:
-    """A member of a tar file: its header, and its bytes up to a whole block. The same for the same content."""
+    """A member of a tar file: its header, and its bytes up to a whole block. The same for the same content.
+
+    A name of more than 100 characters has a header of its own (pax).
+    """
     info = tarfile.TarInfo(name)
     info.size, info.mode = len(data), 0o444
-    return info.tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % BLOCK)
+    return info.tobuf(tarfile.PAX_FORMAT) + data + bytes(-len(data) % BLOCK)
 
 
 def contents(one: ItemField, items: Items) -> Iterator[tuple[str, bytes]]:

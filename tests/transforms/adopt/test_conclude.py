@@ -2,7 +2,7 @@
 
 import foreign
 import pytest
-from foreign import example
+from foreign import example, sequence_example
 
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.manifest import Manifest
@@ -107,3 +107,12 @@ def test_the_fingerprint_is_of_the_files_and_of_what_was_asked_for(tmp_path):
     assert fingerprint_of(request, files, Described(hints={"x": Hint((1,))})) != first
     write(tmp_path, "train.tfrecord", {"x": 1.0}, {"x": 1.0})
     assert fingerprint_of(request, [storage.stat(str(path))], nothing) != first
+
+
+def test_a_target_and_a_feature_list_of_one_name_are_two(tmp_path):
+    records = [sequence_example({"y": n % 2}, {"y": [[0.5]] * n, "n": [[n]]}) for n in (1, 2, 3)]
+    foreign.write(tmp_path / "train-0", records)
+    manifest = adopt(tmp_path, targets=("y",), classes={"y": ()})
+    told = {field.name: (field.role, field.dtype, field.in_records) for field in manifest.fields}
+    assert told == {"n": ("input", "int64", "n"), "y": ("target", "int64", "y"), "y_2": ("input", "float32", "y")}
+    assert manifest.splits["train"].targets["y"].counts == [1, 2]

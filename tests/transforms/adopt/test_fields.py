@@ -56,6 +56,25 @@ def test_a_list_that_some_records_lack():
         fields_of(records, defaults={"b": 1.5})
 
 
+def test_a_default_is_a_value_like_others():
+    records = [example({"a": 1, "y": 0, "b": [1, 2]}), example({"a": 2, "y": 1, "b": 3}), example({"b": 4})]
+    found, _ = fields_of(records, defaults={"a": 9, "y": 2}, targets=("y",), classes={"y": ()})
+    assert (found["a"].sizes, found["y"].classes) == ([10], ["0", "1", "2"])
+    assert fields_of(records, defaults={"a": -1})[0]["a"].sizes == []
+    with pytest.raises(UserError, match="values are from -1 to 1, with --default y=-1; classes are counted from 0 on"):
+        fields_of(records, defaults={"y": -1}, targets=("y",), classes={"y": ()})
+    with pytest.raises(UserError, match="2 names are for the numbers 0 to 1; its values are from 0 to 2, with --def"):
+        fields_of(records, defaults={"y": 2}, targets=("y",), classes={"y": ("no", "yes")})
+    with pytest.raises(UserError, match="--default b=7: its lists hold from 1 to 2 values, and a default is for lists"):
+        fields_of(records, defaults={"b": 7})
+
+
+def test_whole_numbers_of_several_axes_are_no_categories():
+    records = [example({"pixels": [0, 1, 2, 3]})]
+    assert fields_of(records)[0]["pixels"].sizes == [4]
+    assert fields_of(records, shapes={"pixels": (2, 2)})[0]["pixels"].sizes == []
+
+
 def test_shapes_that_are_given():
     records = [example({"image": [float(i) for i in range(12)], "boxes": [1.0] * (4 * n)}) for n in (1, 2, 3)]
     found, _ = fields_of(records, shapes={"image": (3, 4), "boxes": (None, 4)})
@@ -111,6 +130,29 @@ def test_images_and_what_is_told_of_them():
     assert (found["a"].content, found["a"].role) == ("", "input")
     raw, _ = fields_of([example({"pixels": bytes(range(6))})], {"pixels": Hint((2, 3), raw="uint8", role="input")})
     assert (raw["pixels"].dtype, raw["pixels"].shape, raw["pixels"].is_raw) == ("uint8", (2, 3), True)
+
+
+@pytest.mark.parametrize("lists", [[[b"abcd"], []], [[b"abcd", b"efgh"]] * 2, [[b"abcd"] * 4], [[b"abc"]]])
+def test_strings_that_are_not_one_array_in_each_record_stay_strings(lists):
+    hints = {"pixels": Hint((2, 2), raw="uint8", role="input")}
+    found, notes = fields_of([example({"pixels": one or None, "n": 1}) for one in lists], hints)
+    lengths = {len(one) for one in lists}
+    shape = (None,) if len(lengths) > 1 else () if lengths == {1} else (len(lists[0]),)
+    assert (found["pixels"].dtype, found["pixels"].shape, found["pixels"].role) == ("bytes", shape, "key")
+    assert "feature 'pixels': not each record has one string, uint8 [2,2]; they are strings" in notes
+    asked, _ = fields_of([example({"pixels": one}) for one in lists if one], hints, inputs=("pixels",))
+    assert asked["pixels"].role == "input"
+
+
+@pytest.mark.parametrize("lists", [[[foreign.PNG], [foreign.PNG] * 2], [[foreign.JPEG] * 2], [[foreign.PNG], None]])
+def test_lists_of_images_are_for_no_model(lists):
+    records = [example({"n": 1.0, "album": one}) for one in lists]
+    found, notes = fields_of(records)
+    assert (found["album"].role, found["album"].content) == ("key", "")
+    assert "feature 'album': not one image in each record, which nothing decodes; it is a key" in notes
+    found, notes = fields_of(records, inputs=("album",))
+    assert (found["album"].role, found["album"].content) == ("input", "")
+    assert any("a model gets them as strings" in note for note in notes)
 
 
 def test_hints_that_do_not_fit_the_records_do_not_count():

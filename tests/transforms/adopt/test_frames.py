@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import struct
 
 import foreign
 import pytest
@@ -76,6 +77,31 @@ def test_a_file_that_is_cut_off(tmp_path, end):
     number = max(index for index, start in enumerate(whole) if start <= end)
     assert caught.value.place == f"record {number}, byte {whole[number]}"
     assert "ends" in caught.value.reason
+
+
+def test_a_record_that_no_example_can_be_is_not_read():
+    class Zeros:
+        """A file of a good record and the head of one of 2 GB; what comes after is zeros without end."""
+
+        def __init__(self, length):
+            good = struct.pack("<Q", 3)
+            self.left = [good + sum_of(good) + b"abc" + sum_of(b"abc"), struct.pack("<Q", length)]
+            self.left[1] += sum_of(self.left[1])
+            self.reads = 0
+
+        def read(self, size):
+            self.reads += 1
+            assert self.reads < 5
+            return self.left.pop(0) if self.left else bytes(size)
+
+    def sum_of(data):
+        return struct.pack("<I", frames.masked(data))
+
+    with pytest.raises(BadInput, match="is of 2,147,483,648 bytes; an Example has 2,147,483,647 at most") as caught:
+        list(read_frames(Zeros(1 << 31), "a"))
+    assert caught.value.place == "record 1, byte 19"
+    with pytest.raises(BadInput, match="is of 18,446,744,073,709,551,615 bytes"):
+        list(read_frames(Zeros((1 << 64) - 1), "a"))
 
 
 def test_a_compressed_file_that_is_cut_off(tmp_path):
