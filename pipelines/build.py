@@ -70,15 +70,19 @@ class PreprocessPipeline:
         accepted = judged["accepted"]
         rejects = (planned[REJECTS], planned[LOST], judged[REJECTS]) | "Rejects" >> beam.Flatten()
         counted = (
-            accepted
+            verdicts
             | "CountAssets"
             >> beam.CombineGlobally(
-                CountRows(lambda verdict: verdict.asset.rows, lambda verdict: verdict.rejected_rows)
+                CountRows(
+                    lambda verdict: verdict.accepted,
+                    lambda verdict: verdict.counted_rows,
+                    lambda verdict: verdict.rejected_rows,
+                )
             ).without_defaults()
         )
         fleet = once | "DecideFleet" >> beam.ParDo(
             DecideFleet(job, self.layout, self.files),
-            beam.pvalue.AsSingleton(counted, default_value=(0, 0, 0)),
+            beam.pvalue.AsSingleton(counted, default_value=(0, 0, 0, 0)),
             beam.pvalue.AsList(rejects),
             *_values(job, planned[VALUES], judged[VALUES]),
         )

@@ -96,8 +96,8 @@ def predict(
     assets = _plan(source, _scan(source, listed, scratch, found), found, problems)
     verdicts, statistics = _check(source, assets, found, problems)
     accepted = [verdict for verdict in verdicts if verdict.accepted]
-    rows = sum(verdict.asset.rows for verdict in accepted)
-    rejected_rows = sum(verdict.rejected_rows for verdict in accepted)
+    rows = sum(verdict.counted_rows for verdict in verdicts)
+    rejected_rows = sum(verdict.rejected_rows for verdict in verdicts)
     rejects = sorted({*found.rejects, *found.lost}, key=str)
     fleet = Fleet.of(len(files), len(accepted), rows, rejects, rejected_rows)
     job = source.job

@@ -96,7 +96,7 @@ class Counts(_Strict):
     assets: int = Field(description="Assets found, rejected ones included.")
     rejected_assets: int
     rejected_files: int
-    rows_read: int = Field(description="Rows of the accepted assets.")
+    rows_read: int = Field(description="Rows of the accepted assets, and of those that lost rows and have none left.")
     rejected_rows: int = Field(default=0, description="Of these, rows that were set aside by themselves.")
 
 

@@ -144,6 +144,21 @@ def test_blocks_and_shards_of_larger_arrays(tmp_path):
     assert sorted(smoke.rows("train")) == list(range(len(smoke.rows("train"))))
 
 
+def test_a_block_of_rows_that_are_set_aside_counts_as_its_rows(tmp_path):
+    from beamfeed.contract.config.load import load_job
+    from beamfeed.pipelines import job_check
+
+    x = np.ones((9000, 32))  # two blocks of 4,096 rows, and the rest
+    x[8192:] = np.nan
+    pile = Pile(tmp_path, inputs={"x": "x.npy"})
+    pile.write("x", x)
+    pile.job["limits"] = {"max_rejected_fraction": 0.1}
+    found = job_check.check_job(load_job(pile.job_file(), []), full=True)
+    assert not found.problems
+    counts = found.manifest.counts
+    assert (counts.assets, counts.rejected_assets, counts.rows_read, counts.rejected_rows) == (2, 0, 9000, 808)
+
+
 def test_splits_by_an_array(tmp_path, capfd):
     pile = Pile(tmp_path, inputs={"x": "x.npy"}, keys={"fold": "fold.npy"})
     fold = np.array(["one", "two", "three", "none"])[np.arange(200) % 4]

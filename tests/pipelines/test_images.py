@@ -187,7 +187,7 @@ def test_raw_pixels_of_a_list_with_several_labels(tmp_path):
     ("broken", "told"),
     [
         (3, "of the rows were rejected, limits.max_rejected_fraction is 1.0%"),
-        (24, "100.0% of the assets were rejected"),
+        (24, "100.0% of the rows were rejected"),
     ],
 )
 def test_too_many_broken_images_end_the_job(tmp_path, capsys, broken, told):
@@ -198,6 +198,30 @@ def test_too_many_broken_images_end_the_job(tmp_path, capsys, broken, told):
     assert album.preprocess("split={train: 1, eval: 0, test: 0}") == 1
     assert told in capsys.readouterr().err
     assert not (album.output / "manifest.json").exists()
+
+
+def test_a_split_of_broken_images_counts_as_its_images(tmp_path, capsys):
+    from beamfeed.pipelines.check import main
+
+    album = Album(tmp_path)
+    for number in range(27):
+        album.write(f"train/{'cats' if number % 2 else 'dogs'}/{number}.jpg", picture(8, 9, seed=number))
+    for number in range(3):
+        album.write(f"test/cats/{number}.jpg", b"broken")
+    album.job["split"] = {"by": "column", "column": "top_folder", "train": ["train"], "test": ["test"]}
+    album.job["limits"] = {"max_rejected_fraction": 0.1}
+    assert album.preprocess() == 0
+    counts = album.manifest["counts"]
+    assert (counts["assets"], counts["rejected_assets"], counts["rejected_files"]) == (1, 0, 0)
+    assert (counts["rows_read"], counts["rejected_rows"]) == (30, 3)
+    assert {name: info["windows"] for name, info in album.manifest["splits"].items()} == {
+        "train": 27, "eval": 0, "test": 0,
+    }  # fmt: skip
+    assert set(album.rejects()) == {f"test/cats/{number}.jpg" for number in range(3)}
+    album.job["output"]["path"] = str(tmp_path / "other")
+    capsys.readouterr()
+    assert main(["--job", str(album.write_job()), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["counts"] == counts
 
 
 def test_a_file_that_changes_while_the_job_runs_ends_it(tmp_path, capsys, monkeypatch):

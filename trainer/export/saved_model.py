@@ -175,14 +175,14 @@ def save_serving(
 ) -> None:  # fmt: skip
     """Writes a SavedModel, for which loading takes TensorFlow alone.
 
-    Its signatures are those of `Serving`; of `StoredServing` where fields are decoded; of `ArrayServing` or
-    `ColumnServing` where the dataset is of arrays or columns.
+    Its signatures are those of `Serving`; of `ArrayServing` where the dataset is of arrays, of which fields may be
+    decoded, too; of `StoredServing` where fields of another one are decoded; of `ColumnServing` where it is of columns.
     """
-    module: Serving | ColumnServing | ArrayServing | StoredServing
-    if objective.preparation is not None:
-        module = StoredServing(model, objective)
-    elif takes_arrays(manifest, transform):
+    module: Serving | ColumnServing | StoredServing
+    if takes_arrays(manifest, transform):
         module = ArrayServing(model, objective, transform)
+    elif objective.preparation is not None:
+        module = StoredServing(model, objective)
     elif takes_columns(transform):
         module = ColumnServing(model, objective, transform, unused)
     else:

@@ -21,7 +21,7 @@ class StoredServing(tf.Module):
 
     Args:
       model: of the objective's signature.
-      objective: what was learned, with a preparation.
+      objective: what was learned, and how fields are decoded, if they are.
     """
 
     def __init__(self, model: keras.Model, objective: Objective):
@@ -34,20 +34,25 @@ class StoredServing(tf.Module):
 
     def signatures(self) -> dict[str, Callable[..., Outputs]]:
         """The functions to save, by the names of their signatures."""
-        inputs, preparation = self._objective.signature.inputs, self._objective.preparation
-        prepared = {
-            name: tf.TensorSpec([None, *one.shape], tf.as_dtype(one.dtype), name) for name, one in inputs.items()
-        }
-        stored = dict(prepared)
-        for name, decoder in preparation.decoders.items() if preparation is not None else ():
-            stored[name] = tf.TensorSpec(decoder.stored.shape, decoder.stored.dtype, name)
         return {
-            "serving_default": _named(self.run_stored, stored),
-            "preprocessed": _named(self.run_preprocessed, prepared),
+            "serving_default": _named(self.run_served, self.served()),
+            "preprocessed": _named(self.run_preprocessed, self._prepared()),
             "inputs": self.told.get_concrete_function(),
         }
 
-    def run_stored(self, fields: dict[str, tf.Tensor]) -> Outputs:
+    def served(self) -> dict[str, tf.TensorSpec]:
+        """Of what `serving_default` takes, by the names of the inputs."""
+        preparation = self._objective.preparation
+        found = self._prepared()
+        for name, decoder in preparation.decoders.items() if preparation is not None else ():
+            found[name] = tf.TensorSpec(decoder.stored.shape, decoder.stored.dtype, name)
+        return found
+
+    def _prepared(self) -> dict[str, tf.TensorSpec]:
+        inputs = self._objective.signature.inputs
+        return {name: tf.TensorSpec([None, *one.shape], tf.as_dtype(one.dtype), name) for name, one in inputs.items()}
+
+    def run_served(self, fields: dict[str, tf.Tensor]) -> Outputs:
         """Values as the dataset stores them, `[batch, ...]` each, by the names of the inputs."""
         preparation = self._objective.preparation
         return self.run_preprocessed(fields if preparation is None else preparation.prepare(fields))

@@ -137,9 +137,10 @@ class Verdict(Generic[A]):
       asset: as it is to be read.
       statistics: of its rows that train.
       rejects: why it is set aside.
-      left_out: all its rows have values that are in no list of `split`.
+      left_out: no row of it takes part, and it is no rejected asset: all have values that are in no list of `split`, or
+        were set aside by themselves.
       notes: what the user should know, see `beamfeed.transforms.notes`.
-      row_rejects: rows of an asset that goes on without them; the first ones.
+      row_rejects: rows that were set aside by themselves; the first ones.
       rejected_rows: how many these are.
       split_values: with split: {by: column} of the files, values of its rows: those in the lists, and some others.
     """
@@ -157,6 +158,11 @@ class Verdict(Generic[A]):
     def accepted(self) -> bool:
         """Whether it goes on."""
         return not self.rejects and not self.left_out
+
+    @property
+    def counted_rows(self) -> int:
+        """How many rows `rejected_rows` are among: also where none is left, so that these count for limits."""
+        return self.asset.rows if self.accepted or self.rejected_rows else 0
 
     @property
     def trains(self) -> bool:

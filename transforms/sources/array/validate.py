@@ -94,15 +94,12 @@ def _with(found: ArrayReport, rows: ArrayRows, block: ArrayBlock, schema: ArrayS
 
 
 def judge(block: ArrayBlock, reports: Iterable[ArrayReport], schema: ArraySchema) -> ArrayVerdict:
-    """Decides from the report on a block."""
+    """Decides from the report on a block; one without a row that can be used takes no part, and its rows count."""
     (report,) = reports
     zero = ArrayStatistics.zero(schema)
     if report.reject is not None:
         return ArrayVerdict(block, zero, rejects=(report.reject,), split_values=report.values)
     notes = tuple(Note(what, block.name, count) for what, count in sorted(report.left_out.items()) if count)
-    if not report.usable.total() and report.rejected_rows == block.rows:
-        reject = replace(report.wrong[0], of_row=False, reason=f"no row can be used: {report.wrong[0].reason}")
-        return ArrayVerdict(block, zero, rejects=(reject,), split_values=report.values)
     return ArrayVerdict(
         block, report.statistics, left_out=not report.usable.total(), notes=notes, split_values=report.values,
         row_rejects=report.wrong, rejected_rows=report.rejected_rows, usable=report.usable,

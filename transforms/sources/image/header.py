@@ -114,7 +114,9 @@ def _segments(data: bytes) -> Iterator[tuple[int, int]]:
 def _jpeg(data: bytes) -> Header:
     frame, tagged, scans, whole = None, False, 0, False
     for marker, at in _segments(data):
-        if marker in _FRAMES and frame is None:
+        if marker in _FRAMES and not scans:
+            if frame is not None:
+                raise BadImage("header", "has two frames, of which each tells a size")
             frame = marker, *struct.unpack_from(">BHHB", data, at + 2)
         tagged |= marker == _APP1  # EXIF or XMP
         scans += marker == _START_OF_SCAN
@@ -131,7 +133,7 @@ def _jpeg(data: bytes) -> Header:
 
 def _png(data: bytes) -> Header:
     if data[12:16] != b"IHDR":
-        raise BadImage("header", "is a PNG without the chunk IHDR")
+        raise BadImage("header", "is a PNG that does not begin with the chunk IHDR")
     width, height, depth, colour = struct.unpack_from(">IIBB", data, 16)
     at, whole, odd, tagged, memory = 8, False, False, False, memoryview(data)
     while at + 12 <= len(data):
@@ -144,6 +146,8 @@ def _png(data: bytes) -> Header:
             if kind in (b"IHDR", b"PLTE", b"IDAT"):
                 raise BadImage(f"chunk {kind.decode()}", f"is damaged: its checksum is wrong, at byte {at:,}")
             odd = True
+        if kind == b"IHDR" and at > 8:
+            raise BadImage("header", "has two chunks IHDR, of which each tells a size")
         odd |= kind in (b"tRNS", b"acTL")  # transparent, or of several frames
         tagged |= kind == b"eXIf" or (kind == b"iTXt" and data[at + 8 : at + 25] == b"XML:com.adobe.xmp")
         tagged |= kind in (b"tEXt", b"zTXt") and data[at + 8 : at + 24] == b"Raw profile type"

@@ -66,6 +66,9 @@ def make_picture(data: bytes, store: Store, max_pixels: int) -> Picture:
         raise BadImage("header", told)
     try:
         image = _READERS[header.format](BytesIO(data))
+        if image.size != (header.width, header.height):  # nothing is decoded yet
+            told = f"{header.width:,} x {header.height:,} pixels, and for Pillow {image.width:,} x {image.height:,}"
+            raise BadImage("header", f"tells of {told}")
         turn = _turn(image) if header.tagged else 1
         width, height = (header.height, header.width) if turn >= 5 else (header.width, header.height)
         if store.format == "original" and header.plain and turn == 1:
@@ -73,7 +76,7 @@ def make_picture(data: bytes, store: Store, max_pixels: int) -> Picture:
             return Picture(data, header.format, width, height, kept=True)
         made = _encode(_to_size(_upright(image, turn, store), store), store)
         return Picture(made, header.format, width, height, kept=False)
-    except MemoryError:  # the machine's, as the size is known
+    except (BadImage, MemoryError):  # memory is the machine's, as the size is known
         raise
     except Exception as error:  # whatever broken bytes make a decoder raise
         said = " ".join(str(error).split())[:200] or type(error).__name__

@@ -118,7 +118,7 @@ class Images(Source[ImageRun, ImageAsset, ImageReport]):
 
     def judge(self, asset: ImageAsset, reports: Iterable[ImageReport]) -> ImageVerdict:
         (report,) = reports
-        return judge_run(asset, report, self.zero)
+        return judge_run(asset, report)
 
     def works(self, verdict: ImageVerdict) -> Iterator[tuple[ImageWork, int]]:  # type: ignore[override]
         (unit,) = self.units(verdict.asset)

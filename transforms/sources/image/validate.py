@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -218,20 +218,14 @@ def in_order(pool: ThreadPoolExecutor, call: Callable[[T], R], items: Iterable[T
             future.cancel()
 
 
-def judge_run(asset: ImageAsset, report: ImageReport, zero: Any) -> ImageVerdict:
-    """Decides from the report on a run."""
+def judge_run(asset: ImageAsset, report: ImageReport) -> ImageVerdict:
+    """Decides from the report on a run; one without an image that can be used takes no part, and its images count."""
     facts = read_facts(asset.piece.path)
     notes = [Note(what, asset.name, count) for what, count in sorted(facts.left_out.items())]
     values = frozenset(facts.values)
-    if not report.images:
-        first = report.wrong[0]
-        reject = replace(first, asset=asset.name, of_row=False, reason=f"no image of a run can be used: {first.reason}")
-        return ImageVerdict(
-            asset, zero, rejects=(reject,), row_rejects=report.wrong, notes=tuple(notes), split_values=values
-        )
     if report.made:
         notes.append(Note(MADE, asset.name, report.made))
     return ImageVerdict(
-        asset, report.statistics, notes=tuple(notes), split_values=values, row_rejects=report.wrong,
-        rejected_rows=len(report.wrong), staged=report.staged, size=report.size,
+        asset, report.statistics, left_out=not report.images, notes=tuple(notes), split_values=values,
+        row_rejects=report.wrong, rejected_rows=len(report.wrong), staged=report.staged, size=report.size,
     )  # fmt: skip

@@ -4,6 +4,7 @@ import io
 import random
 import re
 import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from albums import TURNS, encoded, picture, pixels, png, turned
 from PIL import Image
 
 from beamfeed.contract.config.sources.image import Store
-from beamfeed.transforms.sources.image.header import BadImage, read_header
+from beamfeed.transforms.sources.image import picture as picture_module
+from beamfeed.transforms.sources.image.header import BadImage, Header, read_header
 from beamfeed.transforms.sources.image.picture import make_picture
 
 ORIGINAL = Store()
@@ -236,6 +238,41 @@ def test_damaged_bytes_are_refused_or_are_what_tensorflow_shows(name, count):
         with Image.open(io.BytesIO(found.data)) as image:
             shown = np.asarray(image.convert("L" if decoded.shape[2] == 1 else "RGB"))
         np.testing.assert_array_equal(decoded, shown.reshape(decoded.shape))
+
+
+def chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def second_size(format_: str) -> bytes:
+    """A file that first tells of 10 x 10 pixels, and then of 3,000 x 3,000."""
+    if format_ == "jpeg":
+        large, small = encoded(picture().resize((3000, 3000)), "JPEG"), encoded(picture(10, 10), "JPEG")
+        at, first = large.index(b"\xff\xc0"), small.index(b"\xff\xc0")
+        size = 2 + int.from_bytes(small[first + 2 : first + 4], "big")
+        return large[:at] + small[first : first + size] + large[at:]
+    data = png(3000, 3000, 8, 0, b"\0" * 3001 * 3000)
+    return data[:8] + chunk(b"IHDR", struct.pack(">IIBBBBB", 10, 10, 8, 0, 0, 0, 0)) + data[8:]
+
+
+@pytest.mark.parametrize(
+    ("format_", "told"), [("png", "has two chunks IHDR, of which"), ("jpeg", "has two frames, of which")]
+)
+def test_a_second_size_does_not_get_past_the_most_pixels(format_, told):
+    with pytest.raises(BadImage, match=told):
+        make_picture(second_size(format_), ORIGINAL, 1000)
+
+
+def test_a_chunk_before_that_of_the_size_is_refused():
+    data = png(1, 1, 8, 0, b"\0\x07")
+    with pytest.raises(BadImage, match="does not begin with the chunk IHDR"):
+        make_picture(data[:8] + chunk(b"tEXt", b"a\0b") + data[8:], ORIGINAL, MOST)
+
+
+def test_nothing_is_decoded_where_pillow_finds_another_size(monkeypatch):
+    monkeypatch.setattr(picture_module, "read_header", lambda data: Header("png", 10, 10, plain=True, tagged=False))
+    with pytest.raises(BadImage, match="10 x 10 pixels, and for Pillow 30 x 20"):
+        make_picture(encoded(picture(20, 30), "PNG"), ORIGINAL, 1000)
 
 
 def test_sizes():
