@@ -24,6 +24,7 @@ class Preparation:
       batch_size: windows in a global batch of training.
       targets: fields that say what is wanted of a window, for mixing.
       augments: whether values are changed by chance, as in training.
+      passing: whether little is read, so that nothing is kept whatever decoders want.
     """
 
     decoders: Mapping[str, Decoder]
@@ -31,6 +32,12 @@ class Preparation:
     batch_size: int
     targets: Sequence[str] = ()
     augments: bool = False
+    passing: bool = False
+
+    @property
+    def once(self) -> "Preparation":
+        """The same for a look at some windows: a whole split is not decoded for it."""
+        return replace(self, passing=True)
 
     @property
     def training(self) -> "Preparation":
@@ -51,7 +58,7 @@ class Preparation:
     @property
     def keeps(self) -> bool:
         """Whether decoded values are to be kept in memory."""
-        return any(one.keeps for one in self.decoders.values())
+        return not self.passing and any(one.keeps for one in self.decoders.values())
 
     @property
     def _mixup(self) -> float | None:

@@ -176,15 +176,20 @@ def save_serving(
     """Writes a SavedModel, for which loading takes TensorFlow alone.
 
     Its signatures are those of `Serving`; of `ArrayServing` where the dataset is of arrays, of which fields may be
-    decoded, too; of `StoredServing` where fields of another one are decoded; of `ColumnServing` where it is of columns.
+    decoded, too; of `StoredServing` where fields of another one are decoded, or single rows have no transform graph, as
+    in datasets of others; of `ColumnServing` where it is of columns.
     """
     module: Serving | ColumnServing | StoredServing
     if takes_arrays(manifest, transform):
         module = ArrayServing(model, objective, transform)
-    elif objective.preparation is not None:
+    elif objective.preparation is not None or _takes_what_is_stored(manifest, transform):
         module = StoredServing(model, objective)
     elif takes_columns(transform):
         module = ColumnServing(model, objective, transform, unused)
     else:
         module = Serving(model, objective, manifest, transform, missing, ranges)
     tf.saved_model.save(module, folder, signatures=module.signatures())
+
+
+def _takes_what_is_stored(manifest: Manifest, transform: str) -> bool:
+    return manifest.windows.length == 1 and not tf.saved_model.contains_saved_model(transform)

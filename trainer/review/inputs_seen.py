@@ -51,7 +51,7 @@ def training_inputs(job: TrainingJob, manifest: Manifest, objective: Objective) 
         seed=feed.seed,
         skip_corrupt=feed.skip_corrupt,
         manifest=manifest,
-        preparation=preparation.training,
+        preparation=preparation.once.training,
     )
     options = tf.data.Options()
     options.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes

@@ -60,7 +60,7 @@ def look_back(
       The picture, a PNG.
     """
     names, keys = RunLayout(job.train.workdir), Keys.of(manifest, rows=bool(images_of(objective)))
-    preparation = objective.preparation
+    preparation = objective.preparation and objective.preparation.once
     fields = [*objective.fields(), *keys.names]
     batch = max(1, min(BATCH, job.train.feed.batch_size // result.workers))
     most = most_windows(job, objective, result)

@@ -88,7 +88,7 @@ class Pictures:
             shuffle=count if sampling.mixed else 0,
             skip_corrupt=self._job.train.feed.skip_corrupt,
             manifest=self._manifest,
-            preparation=self._objective.preparation,
+            preparation=self._objective.preparation and self._objective.preparation.once,
         )
         return next(iter(batches))  # as there are so many windows, nothing is left over in it or filled in
 
