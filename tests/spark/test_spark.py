@@ -26,7 +26,7 @@ def test_spark_reads_our_shards(spark, tmp_path):
     manifest = write_dataset(str(tmp_path / "data"), FIELDS, {"train": rows}, SERIES)
     features = features_of(FIELDS)
     shards = manifest.data_layout(str(tmp_path / "data")).split("train") + "/*.tfrecord"
-    found = spark("read", shards, json.dumps(features))
+    found = spark("read", shards, json.dumps([(one.name, one.listed) for one in features]))
     expected = []
     for path in manifest.shard_paths(str(tmp_path / "data"), "train"):
         expected += list(records_of(path))
@@ -34,7 +34,7 @@ def test_spark_reads_our_shards(spark, tmp_path):
     assert len(found) == len(by_name) == len(expected)
     for feature in expected:
         row = by_name[base64.b64encode(feature["who"].bytes_list.value[0]).decode()]
-        for name, dtype in features:
+        for name, _, dtype, *_ in features:
             values = list(getattr(feature[name], LISTS[dtype]).value)
             seen = row[name] or []
             assert [base64.b64decode(one) for one in seen] == values if dtype == "bytes" else seen == values, name

@@ -18,9 +18,13 @@ from stripes import CLASSES, HEIGHT, WIDTH, image_job, png, write_images
 from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.review import read_review
+from beamfeed.trainer import models
 from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.loop.train import train_and_evaluate
+from beamfeed.trainer.review.inputs_seen import training_inputs
+from beamfeed.trainer.review.pictures import Pictures
+from beamfeed.trainer.tasks.objective import Objective
 from beamfeed.trainer.tools import inspect_dataset
 
 AUGMENT = {"flip": "both", "crop": 0.8, "rotate": 10, "brightness": 0.1, "contrast": 0.1, "cutout": 0.2, "mixup": 0.2}
@@ -173,3 +177,14 @@ def test_the_profile_has_decoding_and_augmentation_among_its_stages(job_file, da
     names = [stage["name"] for stage in found["stages"]]
     assert names == ["read", "CRC", "parse", "frame", "shuffle", "batch", "decode", "augment", "prefetch"]
     assert all(stage["windows_per_second"] > 0 for stage in found["stages"])
+
+
+def test_a_look_at_cached_images_decodes_no_split(data, tmp_path, monkeypatch):
+    cached = {"image": {**INPUTS["image"], "cache": "decoded"}}
+    job = image_job(data.output, str(tmp_path), inputs=cached)
+    objective = Objective.of(job.train, data.manifest)
+    assert objective.preparation.keeps
+    monkeypatch.setattr("beamfeed.trainer.feed.dataset.Memory", None)
+    assert len(training_inputs(job, data.manifest, objective).images["image"])
+    model = models.build(job.train.model, objective.signature, 1)
+    assert Pictures(job, data.manifest, objective).draw(model)

@@ -26,14 +26,13 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.batches import check_split, eval_steps, train_steps
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
-from beamfeed.contract.errors import UserError
-from beamfeed.contract.storage import FileStat
 from beamfeed.trainer.feed.cache import local_copies
 from beamfeed.trainer.feed.fields import Wanted, choose_fields, window_bytes
 from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.reader import Memory, RowSource, Shards
 from beamfeed.trainer.feed.rounds import round_windows
 from beamfeed.trainer.feed.sampler import Index, Line, Order
+from beamfeed.trainer.feed.shard_files import find_shards
 from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
 from beamfeed.trainer.feed.windowing import (
     Columns,
@@ -203,7 +202,7 @@ def load_dataset(
     info = check_split(manifest, split, batch_size, whole=remainder == "drop")
     if preparation is not None:
         preparation.check(batch_size, distribution.devices)
-    listed = _list_shards(manifest, path, split)
+    listed = find_shards(manifest, path, split)
     index = Index.read(path, manifest, split)
     until = tuning.until if isinstance(tuning, CutOff) else "batches"
     steps = (train_steps if remainder == "drop" else eval_steps)(info.windows, batch_size)
@@ -219,7 +218,8 @@ def load_dataset(
     is_remote = storage.is_remote(path)
     if tuning.cache == "file" or manifest.compression != "none":
         read = np.unique(index.shard[order.blocks()])
-        copies = local_copies(manifest.data_layout(path).root, [listed[shard] for shard in read], manifest.compression)
+        chosen = [listed[shard] for shard in read]
+        copies = local_copies(manifest.data_layout(path).root, chosen, manifest.compression, manifest.remedy)
         for shard, copy in zip(read, copies, strict=True):
             paths[shard] = copy
         is_remote = False
@@ -326,18 +326,3 @@ def _cut(
     chunks = rounds.flat_map(to_chunks)
     windows = chunks.map(to_windows, num_parallel_calls=threads, deterministic=True if threads else None)
     return windows.rebatch(share.replica_sizes, drop_remainder=True)
-
-
-def _list_shards(manifest: Manifest, path: str, split: SplitName) -> list[FileStat]:
-    """The shards of a split, in the manifest's order."""
-    found = manifest.list_shards(path, split)
-    paths = manifest.shard_paths(path, split)
-    for name, shard in zip(paths, manifest.splits[split].shards, strict=True):
-        if name not in found:
-            raise UserError(f"{name}: the manifest lists this shard, but it is missing; {manifest.remedy}")
-        if manifest.adopted is not None and found[name].size != shard.bytes:  # somebody else may write there
-            raise UserError(
-                f"{name}: changed since it was adopted: it has {found[name].size:,} bytes, "
-                f"the manifest says {shard.bytes:,}; {manifest.remedy}"
-            )
-    return [found[name] for name in paths]

@@ -8,7 +8,6 @@ from typing import get_args
 
 import numpy as np
 
-from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.batches import check_split, eval_steps, train_steps
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
@@ -17,6 +16,7 @@ from beamfeed.trainer.feed.block_index import Index
 from beamfeed.trainer.feed.cache import local_copies
 from beamfeed.trainer.feed.fields import choose_fields, window_bytes
 from beamfeed.trainer.feed.rounds import round_windows
+from beamfeed.trainer.feed.shard_files import find_shards
 from beamfeed.trainer.feed.sharding import Distribution, Share
 from beamfeed.trainer.numpy_feed.columns import MISMATCH, Columns, read_columns
 from beamfeed.trainer.numpy_feed.examples import features_of, find_lists
@@ -79,7 +79,8 @@ class BatchReader:
         self.fingerprint = manifest.fingerprint
         self._pads, self._wanted = remainder == "pad", wanted
         self._features = features_of(manifest.fields)
-        self._shards = ShardReader(_shard_paths(manifest, path, split), index)
+        self._remedy = manifest.remedy
+        self._shards = ShardReader(_shard_paths(manifest, path, split), index, manifest.remedy)
         window = window_bytes(info, wanted.fields, manifest.windows.length, int(index.bytes.sum()))
         self._chunk = max(1, CHUNK_BYTES // (share.size * window))  # batches
 
@@ -134,10 +135,11 @@ class BatchReader:
     def _load(self, line: Line, epoch: int, number: int, batches: np.ndarray) -> Loaded:
         index = self.order.index
         found = self.order.round(line, epoch, number, batches)
-        columns = read_columns(find_lists(self._shards.read(found.blocks), self._features), self._wanted)
+        lists = find_lists(self._shards.read(found.blocks), self._features, self._remedy)
+        columns = read_columns(lists, self._wanted, self._remedy)
         edges = columns.first[np.concatenate([[0], np.cumsum(index.records[found.blocks])])]
         if (np.diff(edges) != index.windows[found.blocks]).any():
-            raise UserError(f"{MISMATCH}; preprocess again")
+            raise UserError(f"{MISMATCH}; {self._remedy}")
         place = np.where(found.block < 0, -1, np.append(edges, 0)[found.block] + found.window)
         return Loaded(columns, place)
 
@@ -163,14 +165,12 @@ def _part(values: Values, part: slice) -> Values:
 
 def _shard_paths(manifest: Manifest, path: str, split: SplitName) -> list[str]:
     """The shards of a split, in order; of compressed ones, copies that are not."""
-    paths = manifest.shard_paths(path, split)
+    if manifest.compression == "none" and manifest.adopted is None:
+        return manifest.shard_paths(path, split)
+    stats = find_shards(manifest, path, split)
     if manifest.compression == "none":
-        return paths
-    try:
-        stats = [storage.stat(shard) for shard in paths]
-    except FileNotFoundError as error:
-        raise UserError(f"{str(error).partition(':')[0]}: the manifest lists this shard, but it is missing") from None
-    return local_copies(manifest.data_layout(path).root, stats, manifest.compression)
+        return [stat.path for stat in stats]
+    return local_copies(manifest.data_layout(path).root, stats, manifest.compression, manifest.remedy)
 
 
 def _check(

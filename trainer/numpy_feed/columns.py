@@ -11,6 +11,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.fields import PLACE, Wanted
 from beamfeed.trainer.numpy_feed.examples import Lists
 from beamfeed.trainer.numpy_feed.pieces import Pieces, join, varints, varints_at
+from beamfeed.trainer.numpy_feed.shards import REMEDY
 
 MISMATCH = "the windows in the shards differ from the manifest"
 TAG = 0x0A  # before each string of a list
@@ -65,7 +66,7 @@ class Columns(NamedTuple):
     first: np.ndarray
 
 
-def read_columns(lists: Lists, wanted: Wanted) -> Columns:
+def read_columns(lists: Lists, wanted: Wanted, remedy: str = REMEDY) -> Columns:
     """The values of the wanted fields, and where windows are.
 
     Raises:
@@ -76,13 +77,13 @@ def read_columns(lists: Lists, wanted: Wanted) -> Columns:
         try:
             found[field.name], counts[field.name] = _column(lists, field)
         except ValueError:
-            raise UserError(f"{MISMATCH}: field {field.name}; preprocess again") from None
+            raise UserError(f"{MISMATCH}: field {field.name}; {remedy}") from None
     rows = counts[wanted.rows_of.name]
     framed = count_windows(rows, wanted.windows.length, wanted.windows.stride)
     expected = {"row": rows, "window": framed, "record": np.ones_like(rows)}
     for field in wanted.parsed:
         if (counts[field.name] != expected[field.per]).any():
-            raise UserError(f"{MISMATCH}: field {field.name}; preprocess again")
+            raise UserError(f"{MISMATCH}: field {field.name}; {remedy}")
     record = np.repeat(np.arange(len(rows)), framed)
     first = np.concatenate([[0], np.cumsum(framed)])
     number = np.arange(len(record)) - first[record]
@@ -106,6 +107,9 @@ def _column(lists: Lists, field: Field) -> tuple[Column, np.ndarray]:
     entries, counts = _entries(lists, field)
     if not field.is_ragged:
         return entries, _divided(counts, field.listed_width)
+    if field.stored != "rows":  # a record is a row, and its whole list is the value
+        lengths = _divided(counts, field.width)[lists.there]
+        return Ragged(entries, np.concatenate([[0], np.cumsum(lengths)])), lists.there.astype(np.int64)
     lengths, of_record = _numbers(lists, field.name + LENGTHS)
     edges = np.concatenate([[0], np.cumsum(lengths)])
     ends = np.cumsum(of_record)

@@ -1,4 +1,4 @@
-"""Where the lists of serialized Examples (`tf.train.Example`) are, of many records at a time.
+"""Where the lists of serialized `tf.train.Example`s and `SequenceExample`s are, of many records at a time.
 
 The bytes are read by the wire format of protocol buffers (https://protobuf.dev/programming-guides/encoding).
 
@@ -14,12 +14,32 @@ import numpy as np
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.numpy_feed.pieces import Pieces, varints_at
-from beamfeed.trainer.numpy_feed.shards import Records
+from beamfeed.trainer.numpy_feed.shards import REMEDY, Records
 
+CONTEXT, STEPS = 1, 2  # fields of a SequenceExample; an Example has the first alone
 KINDS: dict[Listed, int] = {"bytes": 0x0A, "float32": 0x12, "int64": 0x1A}  # fields 1, 2, 3 of a Feature
 OTHER_TYPE = "in a shard the field {} is of another type than the manifest says"
 
-Features = tuple[tuple[str, Listed], ...]  # names in alphabetical order, and what is in their lists
+
+class Feature(NamedTuple):
+    """A feature of the records.
+
+    Attributes:
+      name: in the records.
+      key: what it is called here: as its field, or as the lengths of that.
+      listed: what its lists hold.
+      in_steps: whether it is a feature list of a SequenceExample; the lists of its steps count as one.
+      instead: the content of the list where a record has none.
+    """
+
+    name: str
+    key: str
+    listed: Listed
+    in_steps: bool = False
+    instead: bytes = b""
+
+
+Features = tuple[Feature, ...]  # in the alphabetical order of their names
 
 
 class Lists(NamedTuple):
@@ -27,42 +47,71 @@ class Lists(NamedTuple):
 
     Attributes:
       buffer: uint8.
-      pieces: by feature, where the content of each record's list is: numbers one after the other; strings with tag
-        and length before each.
+      pieces: by key of the feature, where the content of each record's list is: numbers one after the other; strings
+        with tag and length before each.
+      there: bool `[records]`, whether a record is of any byte.
     """
 
     buffer: np.ndarray
     pieces: dict[str, Pieces]
+    there: np.ndarray
 
 
 def features_of(fields: Sequence[Field]) -> Features:
     """The features of a record with these fields."""
-    lengths: list[tuple[str, Listed]] = [(field.name + LENGTHS, "int64") for field in fields if field.is_ragged]
-    return tuple(sorted([(field.name, field.listed) for field in fields] + lengths))
+    found = [
+        Feature(field.in_records, field.name, field.listed, field.stored == "steps", _encoded(field))
+        for field in fields
+    ]
+    lengths = [field.name + LENGTHS for field in fields if field.is_ragged and field.stored == "rows"]
+    return tuple(sorted([*found, *(Feature(name, name, "int64") for name in lengths)]))
 
 
-def find_lists(records: Records, features: Features) -> Lists:
-    """The lists of these features in some records; those of features that a record has not are empty.
+def _encoded(field: Field) -> bytes:
+    """The content of a list of a field's default; nothing where it has none."""
+    value = field.default
+    if value is None:
+        return b""
+    if isinstance(value, str):
+        data = value.encode()
+        return (bytes([KINDS["bytes"]]) + _varint(len(data)) + data) * field.width
+    if field.listed == "float32":
+        return np.full(field.width, value, "<f4").tobytes()
+    return _varint(int(value) & 0xFFFFFFFFFFFFFFFF) * field.width
+
+
+def find_lists(records: Records, features: Features, remedy: str = REMEDY) -> Lists:
+    """The lists of these features in some records; those of features that a record has not are empty, or the default.
 
     Args:
-      records: serialized Examples.
+      records: serialized Examples or SequenceExamples.
       features: all that records of the dataset hold.
+      remedy: what makes the dataset good again.
 
     Raises:
       UserError: if a list is of another type, or the bytes are no Example.
     """
     pieces, same = _walk_together(records, features)
-    others = np.flatnonzero(~same)
-    if not len(others):
-        return Lists(records.buffer, pieces)
+    there = records.pieces.sizes > 0
     more, at = [records.buffer], len(records.buffer)
-    for record in others.tolist():
+    for record in np.flatnonzero(~same & there).tolist():
         serialized = records.buffer[records.pieces.first[record] : records.pieces.end[record]].tobytes()
-        for name, content in _take_apart(serialized, features).items():
-            pieces[name].first[record], pieces[name].end[record] = at, at + len(content)
+        try:
+            found = _take_apart(serialized, features)
+        except ValueError as error:
+            raise UserError(f"{error}; {remedy}") from None
+        for key, content in found.items():
+            pieces[key].first[record], pieces[key].end[record] = at, at + len(content)
             more.append(np.frombuffer(content, np.uint8))
             at += len(content)
-    return Lists(np.concatenate(more), pieces)
+    for feature in features:
+        if feature.instead:
+            piece = pieces[feature.key]
+            lacking = there & (piece.sizes == 0)
+            piece.first[lacking], piece.end[lacking] = at, at + len(feature.instead)
+            more.append(np.frombuffer(feature.instead, np.uint8))
+            at += len(feature.instead)
+    return Lists(np.concatenate(more) if len(more) > 1 else records.buffer, pieces, there)
 
 
 def _walk_together(records: Records, features: Features) -> tuple[dict[str, Pieces], np.ndarray]:
@@ -86,10 +135,10 @@ def _walk_together(records: Records, features: Features) -> tuple[dict[str, Piec
 
     pieces = {}
     at, _ = size_to(expect(first, b"\x0a"), end)
-    for name, dtype in features:
+    for name, key, dtype, *_ in features:
         at, entry = size_to(expect(at, b"\x0a"))
-        key = name.encode()
-        at = expect(at, b"\x0a" + _varint(len(key)) + key + b"\x12")
+        encoded = name.encode()
+        at = expect(at, b"\x0a" + _varint(len(encoded)) + encoded + b"\x12")
         at, _ = size_to(at, entry)
         at, _ = size_to(expect(at, bytes([KINDS[dtype]])), entry)
         if dtype != "bytes":
@@ -98,9 +147,9 @@ def _walk_together(records: Records, features: Features) -> tuple[dict[str, Piec
             after, _ = size_to(expect(at, b"\x0a"), entry)
             same = np.where(filled, same, before)
             at = np.where(filled, after, at)
-        pieces[name] = Pieces(at, entry)
+        pieces[key] = Pieces(at, entry)
         at = entry
-    same &= at == end
+    same &= (at == end) & (not any(feature.in_steps for feature in features))
     for piece in pieces.values():  # of what is none of ours nothing is read
         piece.first[~same] = piece.end[~same] = 0
     return pieces, same
@@ -118,18 +167,23 @@ def _take_apart(serialized: bytes, features: Features) -> dict[str, bytes]:
     """The contents of a record's lists in our layout; the features may come in any order, with others among them.
 
     Raises:
-      UserError: if a list is of another type, or the bytes are no Example.
+      ValueError: if a list is of another type, or the bytes are no Example.
     """
-    wanted, found = dict(features), {name: b"" for name, _ in features}
+    wanted = {(feature.name, feature.in_steps): feature for feature in features}
+    found = {feature.key: b"" for feature in features}
     try:
         for tag, _, part in _fields_of(serialized):
-            for number, _, entry in _fields_of(part) if tag == 1 else ():
+            for number, _, entry in _fields_of(part) if tag in (CONTEXT, STEPS) else ():
                 pair = {key: value for key, _, value in _fields_of(entry)} if number == 1 else {}
-                name = pair.get(1, b"").decode()
-                if name in wanted:
-                    found[name] = _content(pair.get(2, b""), wanted[name], name)  # of one that is there twice, the last
+                feature = wanted.get((pair.get(1, b"").decode(), tag == STEPS))
+                if feature is None:
+                    continue
+                value = pair.get(2, b"")
+                lists = [step for one, _, step in _fields_of(value) if one == 1] if feature.in_steps else [value]
+                # Of one that is there twice, the last.
+                found[feature.key] = b"".join(_content(one, feature.listed, feature.name) for one in lists)
     except (IndexError, UnicodeDecodeError) as error:
-        raise UserError(f"a shard holds a record that is no tf.train.Example: {error}; preprocess again") from None
+        raise ValueError(f"a shard holds a record that is no tf.train.Example: {error}") from None
     return found
 
 
@@ -137,7 +191,7 @@ def _content(feature: bytes, dtype: Listed, name: str) -> bytes:
     parts = []
     for number, _, part in _fields_of(feature):
         if number != KINDS[dtype] >> 3:
-            raise UserError(f"{OTHER_TYPE.format(name)}; preprocess again")
+            raise ValueError(OTHER_TYPE.format(name))
         for one, _, value in _fields_of(part):
             if one == 1:
                 parts.append(b"\x0a" + _varint(len(value)) + value if dtype == "bytes" else value)

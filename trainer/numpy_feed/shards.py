@@ -16,6 +16,7 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.feed.block_index import Index
 from beamfeed.trainer.numpy_feed.pieces import Pieces, little
 
+REMEDY = "preprocess again"  # of a dataset that Beamfeed wrote itself
 HEAD, TAIL = 12, 4  # bytes around each record
 MASK = 0xA282EAD8
 REMOTE_READS = 16  # at a time, of gs://, where each waits for an answer
@@ -40,10 +41,11 @@ class ShardReader:
     Args:
       paths: of the shards, in the manifest's order.
       index: of their blocks.
+      remedy: what makes the dataset good again.
     """
 
-    def __init__(self, paths: Sequence[str], index: Index):
-        self._paths, self._index = list(paths), index
+    def __init__(self, paths: Sequence[str], index: Index, remedy: str = REMEDY):
+        self._paths, self._index, self._remedy = list(paths), index, remedy
 
     def read(self, blocks: np.ndarray) -> Records:
         """The records of some blocks, in this order, each checked.
@@ -65,7 +67,7 @@ class ShardReader:
             at = int(np.searchsorted(first, damaged.place, side="right")) - 1
             byte = int(self._index.offset[blocks[at]]) + damaged.place - int(first[at])
             path = self._paths[self._index.shard[blocks[at]]]
-            raise UserError(f"{path}: damaged: {damaged.reason} at byte {byte}; preprocess again") from None
+            raise UserError(f"{path}: damaged: {damaged.reason} at byte {byte}; {self._remedy}") from None
 
     def _fill(self, buffer: np.ndarray, blocks: np.ndarray, first: np.ndarray) -> None:
         memory = buffer.data
@@ -75,7 +77,7 @@ class ShardReader:
                 int(column[block]) for column in (self._index.shard, self._index.offset, self._index.bytes)
             )
             by_shard.setdefault(shard, []).append((offset, place, size))
-        tasks = [(self._paths[shard], sorted(wanted), memory) for shard, wanted in by_shard.items()]
+        tasks = [(self._paths[shard], sorted(wanted), memory, self._remedy) for shard, wanted in by_shard.items()]
         if len(tasks) > 1 and storage.is_remote(tasks[0][0]):
             with ThreadPoolExecutor(REMOTE_READS) as pool:
                 list(pool.map(lambda task: _read(*task), tasks))
@@ -84,16 +86,16 @@ class ShardReader:
             _read(*task)
 
 
-def _read(path: str, wanted: list[tuple[int, int, int]], memory: memoryview) -> None:
+def _read(path: str, wanted: list[tuple[int, int, int]], memory: memoryview, remedy: str) -> None:
     """Reads parts of a file, each (bytes before it, place in memory, size), in order."""
     try:
         with storage.open_input(path) as file:
             for offset, place, size in _joined(wanted):
                 file.seek(offset)
                 if file.readinto(memory[place : place + size]) != size:
-                    raise UserError(f"{path}: damaged: ends before byte {offset + size}; preprocess again")
+                    raise UserError(f"{path}: damaged: ends before byte {offset + size}; {remedy}")
     except FileNotFoundError:
-        raise UserError(f"{path}: the manifest lists this shard, but it is missing; preprocess again") from None
+        raise UserError(f"{path}: the manifest lists this shard, but it is missing; {remedy}") from None
     except OSError as error:
         raise JobFailed(f"{path}: cannot be read: {error}") from error
 
