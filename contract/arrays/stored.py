@@ -1,6 +1,8 @@
 """One array in one file: of .npy, .npz and HDF5 where its values are, by the heads alone."""
 
 import math
+import os
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -148,7 +150,8 @@ def open_hdf5(path: str) -> Iterator[Any]:
     """An HDF5 file, as h5py has it.
 
     Raises:
-      BadArray: if it is none.
+      BadArray: if it is none, or cannot be understood where it is read inside.
+      OSError: if the machine fails, at whatever it is read.
     """
     import h5py
 
@@ -156,12 +159,30 @@ def open_hdf5(path: str) -> Iterator[Any]:
         with open(path, "rb"):  # what is wrong with the machine has a name here; h5py has words of its own
             pass
     source: Any = storage.open_input(path) if storage.is_remote(path) else path
-    try:
+    with _format_errors("is no HDF5 file"):
         opened = h5py.File(source, "r")
-    except OSError as error:
-        raise BadArray(f"is no HDF5 file: {str(error).splitlines()[0]}") from None
-    with opened:
+    with opened, _format_errors("cannot be read"):
         yield opened
+
+
+@contextmanager
+def _format_errors(told: str) -> Iterator[None]:
+    """Tells h5py's errors about what is in a file from the machine's, which h5py has in its own words.
+
+    The system's have a number, as errno or in the text; those of a bucket come as the file object raises them.
+    """
+    try:
+        yield
+    except BadArray:
+        raise
+    except (OSError, RuntimeError, KeyError) as error:
+        said = " ".join(str(error.args[0] if error.args else error).split())
+        number = re.search(r"\berrno = ([1-9]\d*)", said)
+        if type(error) in (OSError, RuntimeError, KeyError) and not getattr(error, "errno", None) and number is None:
+            raise BadArray(f"{told}: {said[:300]}") from None
+        if number is None or getattr(error, "errno", None):
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
 
 
 def _in_hdf5(file: FileStat, name: str, member: str | None) -> Stored:

@@ -1,5 +1,7 @@
 """Rows of files by ranges, against NumPy's own reading of the whole."""
 
+import io
+
 import h5py
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from beamfeed.contract import storage
 from beamfeed.contract.arrays.npy import DTYPES
 from beamfeed.contract.arrays.stored import find_array
+from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.array.read import read_rows, unpack
 
@@ -60,6 +63,63 @@ def test_hdf5(tmp_path, options, dtype):
     found = rows_of(tmp_path / "a.h5", 1, 9)
     assert found.dtype.isnative
     np.testing.assert_array_equal(found, values[1:9])
+
+
+class Failing(io.BytesIO):
+    """A file that gives so many reads, and then an error."""
+
+    def __init__(self, path, reads, error):
+        super().__init__(path.read_bytes())
+        self.left, self._error = reads, error
+
+    def readinto(self, buffer):
+        self.left -= 1
+        if self.left < 0:
+            raise self._error
+        return super().readinto(buffer)
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), ConnectionError("gs://b/a.h5: no answer")])
+def test_what_fails_in_the_machine_is_no_fault_of_a_hdf5_file(tmp_path, monkeypatch, error):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.zeros((4000, 20)), chunks=(1000, 20))
+    stored = find_array(storage.stat(str(path)), "x", None)
+    monkeypatch.setattr(storage, "is_remote", lambda path: True)
+    whole = Failing(path, 100, error)
+    monkeypatch.setattr(storage, "open_input", lambda _: whole)
+    assert read_rows(stored, 0, 4000).shape == (4000, 20)
+    for reads in range(100 - whole.left):  # each of the reads may be the one that fails
+        monkeypatch.setattr(storage, "open_input", lambda _, reads=reads: Failing(path, reads, error))
+        with pytest.raises(JobFailed, match=r"Input/output error|no answer"):
+            read_rows(stored, 0, 4000)
+    monkeypatch.setattr(storage, "open_input", lambda _: Failing(path, 1, error))
+    with pytest.raises(type(error)):
+        find_array(stored.file, "x", None)
+
+
+def test_a_number_in_the_words_of_h5py_is_the_machines(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError("Can't read data (file read failed: file descriptor = 5, errno = 5, error message = 'Input/...')")
+
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.zeros(4), chunks=(2,))
+    stored = find_array(storage.stat(str(path)), "x", None)
+    monkeypatch.setattr(h5py.Dataset, "__getitem__", fail)
+    with pytest.raises(JobFailed, match="Input/output error"):
+        read_rows(stored, 0, 4)
+
+
+def test_a_hdf5_file_with_a_damaged_chunk_is_set_aside(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=RNG.random((2000, 4)), chunks=(500, 4), compression="gzip")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 500] = bytes(500)
+    path.write_bytes(data)
+    with pytest.raises(BadInput, match="x: cannot be read: Can't"):
+        rows_of(path, 0, 2000)
 
 
 def test_a_byte_that_is_neither_true_nor_false_is_true(tmp_path):
