@@ -190,12 +190,24 @@ def _in_hdf5(file: FileStat, name: str, member: str | None) -> Stored:
         names: list[str] = []
         opened.visititems(lambda path, item: names.append(path) if hasattr(item, "shape") else None)
         chosen = _choose(names, name, None if member is None else member.strip("/"))
-        dataset = opened[chosen]
+        dataset = dataset_of(opened, chosen)
         if dataset.shape is None or dataset.dtype.names:
             raise BadArray(f"has {chosen!r} without values" if dataset.shape is None else
                            f"has records of several values in {chosen!r}; give each its own array")  # fmt: skip
-        plain = dataset.chunks is None and not dataset.external and not dataset.is_virtual
-        return Stored(file, chosen, dataset.dtype.str, dataset.shape, dataset.id.get_offset() if plain else None)
+        offset = dataset.id.get_offset() if dataset.chunks is None else None
+        return Stored(file, chosen, dataset.dtype.str, dataset.shape, offset)
+
+
+def dataset_of(opened: Any, name: str) -> Any:
+    """An array of an opened HDF5 file, which has its values in this file.
+
+    Raises:
+      BadArray: if it has them elsewhere: a file that somebody sent could so take the bytes of any file of this machine.
+    """
+    dataset = opened[name]
+    if dataset.external or dataset.is_virtual:
+        raise BadArray(f"has the values of {name!r} in other files, which are not read; write them into this one")
+    return dataset
 
 
 def _choose(names: Sequence[str], name: str, member: str | None) -> str:

@@ -87,6 +87,11 @@ def write(folder):
     with zipfile.ZipFile(folder / "odd.npz", "w") as archive:
         archive.writestr("x.npy", b"odd")
     (folder / "broken.h5").write_bytes(b"\x89HDF broken")
+    with h5py.File(folder / "outside.h5", "w") as file:
+        file.create_dataset("x", (4,), "u1", external=[(str(folder / "text.npy"), 0, 4)])
+        layout = h5py.VirtualLayout((4,), "u1")
+        layout[:] = h5py.VirtualSource(folder / "other.h5", "x", (4,))
+        file.create_virtual_dataset("virtual", layout)
     with h5py.File(folder / "strings.h5", "w") as file:
         file["x"] = ["some", "texts"]
 
@@ -98,6 +103,8 @@ def write(folder):
         ({"x": "three.npy wide.npy"}, "wide.npy has rows of the shape [5], {}/three.npy [2]; the files of an array"),
         ({"x": "three.npy ints.npy"}, "ints.npy has values of the dtype int32, {}/three.npy float32"),
         ({"x": "none.npy"}, "source.inputs.x: {}/none.npy has no row"),
+        ({"x": "outside.h5"}, "outside.h5 has the values of 'x' in other files, which are not read; write them"),
+        ({"x": ("outside.h5", "virtual")}, "outside.h5 has the values of 'virtual' in other files"),
         ({"x": "single.npy"}, "single.npy is a single value and has no rows"),
         ({"x": "hollow.npy"}, "hollow.npy has rows of the shape [0], which hold nothing"),
         ({"x": "objects.npy"}, "objects.npy holds Python objects, which would have to be unpickled"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from beamfeed.contract import storage
 from beamfeed.contract.arrays.npy import BadArray, read_head
-from beamfeed.contract.arrays.stored import NPZ, Stored, open_hdf5, open_npz
+from beamfeed.contract.arrays.stored import NPZ, Stored, dataset_of, open_hdf5, open_npz
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import naming_the_file
 
@@ -27,7 +27,7 @@ def read_rows(stored: Stored, start: int, end: int) -> np.ndarray:
         try:
             if stored.offset is None:
                 with open_hdf5(path) as opened:
-                    found = opened[stored.member][start:end]
+                    found = dataset_of(opened, stored.member)[start:end]
             elif stored.is_ranged:
                 data = _range(stored, stored.offset + start * stored.row_bytes, (end - start) * stored.row_bytes)
                 found = np.frombuffer(data, stored.descr).reshape(end - start, *stored.shape[1:])
