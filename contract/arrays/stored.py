@@ -134,9 +134,10 @@ def _in_npz(file: FileStat, name: str, member: str | None) -> Stored:
                 head = read_head(inside.read)
             found = _stored(file, chosen, head, None)
             dtype_name(head.descr)
-            if found.shape and found.rows * found.row_bytes > info.file_size - head.size:
-                told = f"{info.file_size - head.size:,} bytes of values for the shape {list(found.shape)}"
-                raise BadArray(f"has {chosen!r} cut off: {told}")
+            there, needed = info.file_size - head.size, found.rows * found.row_bytes if found.shape else None
+            if needed is not None and there != needed:
+                how = "cut off" if there < needed else "with more values than its head tells of"
+                raise BadArray(f"has {chosen!r} {how}: {there:,} bytes for the shape {list(found.shape)}")
             return found
         source.seek(info.header_offset)
         local = source.read(_LOCAL_HEAD)

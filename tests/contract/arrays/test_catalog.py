@@ -86,6 +86,9 @@ def write(folder):
     (folder / "broken.npz").write_bytes(b"PK\x03\x04 broken")
     with zipfile.ZipFile(folder / "odd.npz", "w") as archive:
         archive.writestr("x.npy", b"odd")
+    with zipfile.ZipFile(folder / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", whole + bytes(1_000_000))
+        archive.writestr("cut.npy", whole[:-5])
     (folder / "broken.h5").write_bytes(b"\x89HDF broken")
     with h5py.File(folder / "outside.h5", "w") as file:
         file.create_dataset("x", (4,), "u1", external=[(str(folder / "text.npy"), 0, 4)])
@@ -103,6 +106,8 @@ def write(folder):
         ({"x": "three.npy wide.npy"}, "wide.npy has rows of the shape [5], {}/three.npy [2]; the files of an array"),
         ({"x": "three.npy ints.npy"}, "ints.npy has values of the dtype int32, {}/three.npy float32"),
         ({"x": "none.npy"}, "source.inputs.x: {}/none.npy has no row"),
+        ({"x": "bomb.npz"}, "bomb.npz has 'x' with more values than its head tells of: 1,000,024 bytes for the shape"),
+        ({"x": ("bomb.npz", "cut")}, "bomb.npz has 'cut' cut off: 19 bytes for the shape [3, 2]"),
         ({"x": "outside.h5"}, "outside.h5 has the values of 'x' in other files, which are not read; write them"),
         ({"x": ("outside.h5", "virtual")}, "outside.h5 has the values of 'virtual' in other files"),
         ({"x": "single.npy"}, "single.npy is a single value and has no rows"),
