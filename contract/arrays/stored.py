@@ -138,9 +138,10 @@ def _in_npz(file: FileStat, name: str, member: str | None) -> Stored:
                 head = read_head(inside.read)
             found = _stored(file, chosen, head, None)
             dtype_name(head.descr)
-            if found.shape and found.rows * found.row_bytes > info.file_size - head.size:
-                told = f"{info.file_size - head.size:,} bytes of values for the shape {list(found.shape)}"
-                raise BadArray(f"has {chosen!r} cut off: {told}")
+            there, needed = info.file_size - head.size, found.rows * found.row_bytes if found.shape else None
+            if needed is not None and there != needed:
+                how = "cut off" if there < needed else "with more values than its head tells of"
+                raise BadArray(f"has {chosen!r} {how}: {there:,} bytes for the shape {list(found.shape)}")
             return found
         source.seek(info.header_offset)
         local = source.read(_LOCAL_HEAD)
@@ -194,12 +195,24 @@ def _in_hdf5(file: FileStat, name: str, member: str | None) -> Stored:
         names: list[str] = []
         opened.visititems(lambda path, item: names.append(path) if hasattr(item, "shape") else None)
         chosen = _choose(names, name, None if member is None else member.strip("/"))
-        dataset = opened[chosen]
+        dataset = dataset_of(opened, chosen)
         if dataset.shape is None or dataset.dtype.names:
             raise BadArray(f"has {chosen!r} without values" if dataset.shape is None else
                            f"has records of several values in {chosen!r}; give each its own array")  # fmt: skip
-        plain = dataset.chunks is None and not dataset.external and not dataset.is_virtual
-        return Stored(file, chosen, dataset.dtype.str, dataset.shape, dataset.id.get_offset() if plain else None)
+        offset = dataset.id.get_offset() if dataset.chunks is None else None
+        return Stored(file, chosen, dataset.dtype.str, dataset.shape, offset)
+
+
+def dataset_of(opened: Any, name: str) -> Any:
+    """An array of an opened HDF5 file, which has its values in this file.
+
+    Raises:
+      BadArray: if it has them elsewhere: a file that somebody sent could so take the bytes of any file of this machine.
+    """
+    dataset = opened[name]
+    if dataset.external or dataset.is_virtual:
+        raise BadArray(f"has the values of {name!r} in other files, which are not read; write them into this one")
+    return dataset
 
 
 def open_zarr(path: str) -> Any:

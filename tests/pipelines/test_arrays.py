@@ -209,6 +209,26 @@ def test_check_reads_a_part_of_large_arrays(tmp_path, monkeypatch):
     assert whole.manifest.counts.rows_read == 20_000
 
 
+def test_check_unpacks_the_beginning_of_large_packed_arrays(tmp_path, monkeypatch):
+    from beamfeed.contract.config.load import load_job
+    from beamfeed.pipelines import job_check
+    from beamfeed.transforms.sources.array import read
+
+    pile, values, written = Pile(tmp_path, inputs={"x": "x.npz"}), np.zeros((100_000, 64), "f4"), []
+    np.savez_compressed(pile.files / "x.npz", x=values)
+    write = read.storage.write_chunks
+    monkeypatch.setattr(
+        read.storage,
+        "write_chunks",
+        lambda path, chunks: write(path, (written.append(len(one)) or one for one in chunks)),
+    )
+    monkeypatch.setattr(job_check, "SAMPLE_BYTES", 2 << 20)
+    found = job_check.check_job(load_job(pile.job_file(), []))
+    assert not found.problems
+    assert found.manifest.counts.rows_read == pytest.approx(100_000, rel=0.01)
+    assert 0 < sum(written) <= 8 << 20 < values.nbytes / 2
+
+
 @pytest.mark.parametrize("how", ["lengths", "objects"])
 def test_arrays_that_do_not_go_together_end_the_job(tmp_path, capfd, how):
     pile = Pile(tmp_path, inputs={"x": "x.npy"}, outputs={"y": {"files": "y.npy"}})

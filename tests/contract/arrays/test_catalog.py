@@ -86,7 +86,15 @@ def write(folder):
     (folder / "broken.npz").write_bytes(b"PK\x03\x04 broken")
     with zipfile.ZipFile(folder / "odd.npz", "w") as archive:
         archive.writestr("x.npy", b"odd")
+    with zipfile.ZipFile(folder / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", whole + bytes(1_000_000))
+        archive.writestr("cut.npy", whole[:-5])
     (folder / "broken.h5").write_bytes(b"\x89HDF broken")
+    with h5py.File(folder / "outside.h5", "w") as file:
+        file.create_dataset("x", (4,), "u1", external=[(str(folder / "text.npy"), 0, 4)])
+        layout = h5py.VirtualLayout((4,), "u1")
+        layout[:] = h5py.VirtualSource(folder / "other.h5", "x", (4,))
+        file.create_virtual_dataset("virtual", layout)
     with h5py.File(folder / "strings.h5", "w") as file:
         file["x"] = ["some", "texts"]
 
@@ -98,6 +106,10 @@ def write(folder):
         ({"x": "three.npy wide.npy"}, "wide.npy has rows of the shape [5], {}/three.npy [2]; the files of an array"),
         ({"x": "three.npy ints.npy"}, "ints.npy has values of the dtype int32, {}/three.npy float32"),
         ({"x": "none.npy"}, "source.inputs.x: {}/none.npy has no row"),
+        ({"x": "bomb.npz"}, "bomb.npz has 'x' with more values than its head tells of: 1,000,024 bytes for the shape"),
+        ({"x": ("bomb.npz", "cut")}, "bomb.npz has 'cut' cut off: 19 bytes for the shape [3, 2]"),
+        ({"x": "outside.h5"}, "outside.h5 has the values of 'x' in other files, which are not read; write them"),
+        ({"x": ("outside.h5", "virtual")}, "outside.h5 has the values of 'virtual' in other files"),
         ({"x": "single.npy"}, "single.npy is a single value and has no rows"),
         ({"x": "hollow.npy"}, "hollow.npy has rows of the shape [0], which hold nothing"),
         ({"x": "objects.npy"}, "objects.npy holds Python objects, which would have to be unpickled"),

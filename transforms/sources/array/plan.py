@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from beamfeed.contract.arrays.catalog import Part
 from beamfeed.contract.arrays.stored import Stored
 from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.sources.array.read import is_packed, unpacked_bytes
 from beamfeed.transforms.sources.array.schema import ArraySchema
 from beamfeed.transforms.sources.base import Asset, Piece
 
@@ -74,6 +75,35 @@ def block_name(number: int, rows: int, total: int) -> str:
     return f"rows {number * rows:0{width}d}-{min((number + 1) * rows, total) - 1:0{width}d}"
 
 
+def packed_parts(schema: ArraySchema) -> list[Part]:
+    """The parts of arrays that are packed, so that they are unpacked from their beginning on."""
+    parts = (part for column in schema.columns for part in column.array.parts)
+    return [part for part in parts if is_packed(part.stored)]
+
+
+def blocks_within(packed: Sequence[Part], count: int, rows: int, most: int) -> Sequence[int]:
+    """The numbers of blocks for which no more than so many bytes are unpacked; the first where there is none.
+
+    Args:
+      packed: parts.
+      count: of all blocks.
+      rows: of a block.
+      most: bytes that are unpacked for one.
+    """
+    if not packed:
+        return range(count)
+
+    def unpacked(number: int) -> int:
+        first, end = number * rows, (number + 1) * rows
+        return sum(
+            unpacked_bytes(part.stored, min(end, part.end) - part.first)
+            for part in packed
+            if part.first < end and part.end > first
+        )
+
+    return [number for number in range(count) if unpacked(number) <= most] or [0]
+
+
 def parts_by_path(schema: ArraySchema) -> dict[str, list[tuple[str, Part]]]:
     """The arrays that each file holds, by its path: their names, and which of their rows."""
     found: dict[str, list[tuple[str, Part]]] = {}
@@ -83,15 +113,12 @@ def parts_by_path(schema: ArraySchema) -> dict[str, list[tuple[str, Part]]]:
     return found
 
 
-def cut_part(
-    array: str, part: Part, stored: Stored, rows: int, total: int, kept: frozenset[int] | None
-) -> Iterator[ArrayPiece]:
+def cut_part(array: str, part: Part, rows: int, total: int, kept: frozenset[int] | None) -> Iterator[ArrayPiece]:
     """The pieces of an array in a file, one for each block that has rows of it.
 
     Args:
       array: its name.
       part: which rows of it.
-      stored: where they lie; of a packed array, in a copy.
       rows: of a block.
       total: rows of the array.
       kept: the numbers of the blocks that are read; None: all.
@@ -102,7 +129,7 @@ def cut_part(
             first, end = max(part.first, number * rows), min(part.end, (number + 1) * rows)
             yield ArrayPiece(
                 block_name(number, rows, total), file.path, end - first, file=file, array=array, first=first,
-                at=first - part.first, stored=stored,
+                at=first - part.first, stored=part.stored,
             )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from beamfeed.contract import storage
 from beamfeed.contract.arrays.npy import BadArray, read_head
-from beamfeed.contract.arrays.stored import NPZ, ZARR, Stored, open_hdf5, open_npz, open_zarr
+from beamfeed.contract.arrays.stored import NPZ, ZARR, Stored, dataset_of, open_hdf5, open_npz, open_zarr
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import naming_the_file
 
@@ -30,7 +30,7 @@ def read_rows(stored: Stored, start: int, end: int) -> np.ndarray:
                 found = np.asarray((opened[stored.member] if stored.member else opened)[start:end])
             elif stored.offset is None:
                 with open_hdf5(path) as opened:
-                    found = opened[stored.member][start:end]
+                    found = dataset_of(opened, stored.member)[start:end]
             elif stored.is_ranged:
                 data = _range(stored, stored.offset + start * stored.row_bytes, (end - start) * stored.row_bytes)
                 found = np.frombuffer(data, stored.descr).reshape(end - start, *stored.shape[1:])
@@ -68,31 +68,47 @@ def _columns(stored: Stored, start: int, end: int) -> np.ndarray:
     return np.ascontiguousarray(turned.transpose())
 
 
-def unpack(stored: Stored, scratch: str) -> Stored:
-    """Copies a packed array of a .npz into a folder, a piece at a time; returns where it lies there.
+def is_packed(stored: Stored) -> bool:
+    """Whether an array is in a .npz that has to be unpacked."""
+    return stored.offset is None and stored.file.path.lower().endswith(NPZ)
+
+
+def unpacked_bytes(stored: Stored, rows: int) -> int:
+    """How many bytes of a packed array are to be unpacked for its first rows."""
+    split = stored.fortran and len(stored.shape) > 1  # then each row is all over the array
+    return (stored.rows if split else rows) * stored.row_bytes
+
+
+def unpack(stored: Stored, scratch: str, rows: int) -> Stored:
+    """Copies the first rows of a packed array of a .npz into a folder, a piece at a time; returns where they lie there.
+
+    No more is written than the head tells of, however much the file would give.
 
     Raises:
       BadInput: if it cannot be unpacked.
     """
     path = stored.file.path
-    assert path.lower().endswith(NPZ)
+    assert is_packed(stored)
     name = hashlib.blake2b(f"{path}\n{stored.member}".encode(), digest_size=16).hexdigest()
     copy = storage.join(scratch, f"{name}.npy")
-    size = 0
+    size, wanted = 0, unpacked_bytes(stored, rows)
+    whole = wanted == stored.rows * stored.row_bytes
 
     def chunks() -> Iterator[bytes]:
         nonlocal size
         with open_npz(path) as (archive, _), archive.open(f"{stored.member}.npy") as inside:
             read_head(inside.read)
-            while data := inside.read(COPY_BYTES):
+            while data := inside.read(min(COPY_BYTES, wanted - size)):
                 size += len(data)
                 yield data
+            if whole and size == wanted and inside.read(1):
+                raise BadArray("has more values than its head tells of")
 
     with naming_the_file(path):
         try:
             storage.write_chunks(copy, chunks())
         except BadArray as bad:
             raise BadInput(path, stored.member, str(bad)) from None
-    if size < stored.rows * stored.row_bytes:
+    if size < wanted:
         raise BadInput(path, stored.member, f"is cut off after {size:,} bytes of values")
     return replace(stored, file=storage.stat(copy), member="", offset=0)

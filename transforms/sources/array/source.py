@@ -1,6 +1,7 @@
 """Arrays side by side as a kind of source: which of the folder's steps does what."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract.config.job import Job
@@ -12,13 +13,15 @@ from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.array.plan import (
     ArrayBlock,
     ArrayPiece,
+    blocks_within,
     cut_part,
     gather_block,
+    packed_parts,
     parts_by_path,
     rows_of_block,
     rows_of_record,
 )
-from beamfeed.transforms.sources.array.read import unpack
+from beamfeed.transforms.sources.array.read import is_packed, unpack
 from beamfeed.transforms.sources.array.schema import ArraySchema, resolve_schema
 from beamfeed.transforms.sources.array.statistics import ArrayStatistics, check_classes, settled_classes, to_json
 from beamfeed.transforms.sources.array.validate import ArrayReport, ArrayVerdict, judge, validate_block
@@ -30,6 +33,8 @@ from beamfeed.transforms.splits import seeded_hash
 
 if TYPE_CHECKING:  # Beam is loaded where it is needed
     import apache_beam as beam
+
+UNPACKED = 4  # times the bytes that a look is to read, which may be unpacked to get at them
 
 
 class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport]):
@@ -60,7 +65,8 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport]):
         wanted = max(1, most // (self._rows * self._schema.row_bytes))
         if wanted >= count:
             return self, 1.0
-        chosen = sorted(range(count), key=lambda number: (seeded_hash(0, "check", number), number))[:wanted]
+        known = blocks_within(packed_parts(self._schema), count, self._rows, UNPACKED * most)
+        chosen = sorted(known, key=lambda number: (seeded_hash(0, "check", number), number))[:wanted]
         rows = sum(min(self._rows, self._schema.rows - number * self._rows) for number in chosen)
         return Arrays(self.job, self._schema, frozenset(chosen)), rows / self._schema.rows
 
@@ -75,10 +81,11 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport]):
 
     def scan(self, file: FileStat, scratch: str) -> Iterable[ArrayPiece]:
         for array, part in self._parts.get(file.path, ()):
-            stored = part.stored
-            if stored.offset is None and file.path.lower().endswith(".npz"):
-                stored = unpack(stored, scratch)
-            yield from cut_part(array, part, stored, self._rows, self._schema.rows, self._kept)
+            pieces = list(cut_part(array, part, self._rows, self._schema.rows, self._kept))
+            if pieces and is_packed(part.stored):
+                stored = unpack(part.stored, scratch, max(piece.at + piece.rows for piece in pieces))
+                pieces = [replace(piece, stored=stored) for piece in pieces]
+            yield from pieces
 
     def gather(
         self, name: str, pieces: Sequence[ArrayPiece], split: SplitName | None, lost: Sequence[Reject]

@@ -1,6 +1,7 @@
 """Rows of files by ranges, against NumPy's own reading of the whole."""
 
 import io
+from dataclasses import replace
 
 import h5py
 import numpy as np
@@ -50,7 +51,7 @@ def test_members_of_a_npz(tmp_path, pack, order):
     pack(tmp_path / "a.npz", x=values, other=np.zeros(3))
     stored = find_array(storage.stat(str(tmp_path / "a.npz")), "x", None)
     if stored.offset is None:
-        stored = unpack(stored, str(tmp_path / "scratch"))
+        stored = unpack(stored, str(tmp_path / "scratch"), 20)
     np.testing.assert_array_equal(read_rows(stored, 4, 17), values[4:17])
 
 
@@ -91,7 +92,7 @@ def test_what_fails_in_the_machine_is_no_fault_of_a_hdf5_file(tmp_path, monkeypa
     assert read_rows(stored, 0, 4000).shape == (4000, 20)
     for reads in range(100 - whole.left):  # each of the reads may be the one that fails
         monkeypatch.setattr(storage, "open_input", lambda _, reads=reads: Failing(path, reads, error))
-        with pytest.raises(JobFailed, match="Input/output error|no answer"):
+        with pytest.raises(JobFailed, match=r"Input/output error|no answer"):
             read_rows(stored, 0, 4000)
     monkeypatch.setattr(storage, "open_input", lambda _: Failing(path, 1, error))
     with pytest.raises(type(error)):
@@ -147,4 +148,22 @@ def test_a_packed_member_that_is_damaged_is_set_aside(tmp_path):
     (tmp_path / "a.npz").write_bytes(data)
     stored = find_array(storage.stat(str(tmp_path / "a.npz")), "x", None)
     with pytest.raises(BadInput, match=r"x: (is no .npz file|cannot be unpacked|is cut off)"):
-        unpack(stored, str(tmp_path / "scratch"))
+        unpack(stored, str(tmp_path / "scratch"), stored.rows)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_no_more_is_unpacked_than_is_asked_for(tmp_path, order):
+    values = np.array(some("f8", (100, 3)), order=order)
+    np.savez_compressed(tmp_path / "a.npz", x=values)
+    stored = find_array(storage.stat(str(tmp_path / "a.npz")), "x", None)
+    copy = unpack(stored, str(tmp_path / "scratch"), 10)
+    assert copy.file.size == (10 if order == "C" else 100) * 3 * 8  # in Fortran's order a row is all over the array
+    np.testing.assert_array_equal(read_rows(copy, 4, 10), values[4:10])
+
+
+def test_no_more_is_unpacked_than_the_head_tells_of(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", x=np.zeros(1_000_000))
+    stored = replace(find_array(storage.stat(str(tmp_path / "a.npz")), "x", None), shape=(4,))
+    with pytest.raises(BadInput, match="x: has more values than its head tells of"):
+        unpack(stored, str(tmp_path / "scratch"), 4)
+    assert not [path for path in (tmp_path / "scratch").rglob("*") if path.stat().st_size > 32]

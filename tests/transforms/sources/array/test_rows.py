@@ -35,7 +35,7 @@ def whole(schema: ArraySchema) -> ArrayBlock:
         piece
         for column in schema.columns
         for part in column.array.parts
-        for piece in cut_part(column.name, part, part.stored, schema.rows, schema.rows, None)
+        for piece in cut_part(column.name, part, schema.rows, schema.rows, None)
     ]
     return gather_block(pieces[0].asset, pieces, schema, schema.rows, [])
 
