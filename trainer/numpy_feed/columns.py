@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from beamfeed.contract.dataset.fields import LENGTHS, Field
 from beamfeed.contract.dataset.windows import count_windows, first_row
@@ -136,12 +138,25 @@ def _entries(lists: Lists, field: Field) -> tuple[np.ndarray | Pieces, np.ndarra
         numbers, counts = _numbers(lists, field.name)
         return _shaped(numbers, shape), counts
     strings, counts = find_strings(lists.buffer, lists.pieces[field.name])
+    if field.spelled:
+        return _class_numbers(lists.buffer, strings, field), counts
     if not field.is_raw:
         return strings, counts
     if (strings.sizes != field.bytes).any():
         raise ValueError
     dtype = np.dtype(field.dtype)
     return _shaped(join(lists.buffer, strings).view(dtype.newbyteorder("<")).astype(dtype, copy=False), shape), counts
+
+
+def _class_numbers(buffer: np.ndarray, names: Pieces, field: Field) -> np.ndarray:
+    """The numbers of classes by their names, int64; a ValueError where there is no such class."""
+    ends = np.concatenate([[0], np.cumsum(names.sizes)])
+    data = [None, pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(join(buffer, names))]
+    texts = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, data)
+    found = pc.index_in(texts, pa.array([name.encode() for name in field.classes], pa.large_binary()))
+    if found.null_count:
+        raise ValueError
+    return found.to_numpy().astype(np.int64)
 
 
 def _shaped(numbers: np.ndarray, shape: Sequence[int]) -> np.ndarray:
