@@ -8,9 +8,11 @@ CORE = [
     "apache-beam[gcp]>=2.77,<2.78",
     "google-cloud-storage>=3.1,<4",
     "google-crc32c>=1.6,<2",  # without it Beam falls back to a slow checksum in Python
+    "h5py>=3.11,<4",  # arrays in HDF5; Keras needs it too
     "keras>=3.15,<4",
     "matplotlib>=3.10,<4",
     "numpy>=2,<3",
+    "pillow>=11,<13",
     "psutil>=6,<8",
     "pyarrow>=25,<26",
     "pydantic>=2.11,<3",
@@ -42,6 +44,7 @@ BENCH = [
     "dask>=2026.1",
     "grain>=0.2.10,<1",
     "pandas>=2.2,<4",
+    "scikit-learn>=1.5,<2",  # the digits of examples/make_digits.py
 ]
 # What `make docs` builds the site with.
 DOCS = [
@@ -52,10 +55,14 @@ DOCS = [
 
 # What `train.writers: [mlflow]` needs.
 MLFLOW = ["mlflow-skinny>=3.1,<4"]
+# What `beamfeed.torch_dataset` needs.
+TORCH = ["torch>=2.4"]
+# What arrays in Zarr need.
+ZARR = ["zarr>=3.1,<4"]
 # CUDA, for training on GPUs.
 GPU = ["tensorflow[and-cuda]>=2.21,<2.22"]
 # What the slow tests run against.
-SLOW = ["mlflow>=3.1,<4"]
+SLOW = ["mlflow>=3.1,<4", "scikit-learn>=1.5,<2", "tensorflow-datasets>=4.9.9,<5", *ZARR]
 
 HERE = Path(__file__).parent
 URL = "https://github.com/beamfeed/beamfeed"
@@ -97,6 +104,15 @@ setup(
     package_dir={"beamfeed": "beamfeed", **PACKAGES},
     package_data={"beamfeed": ["py.typed"]},
     install_requires=CORE,
-    extras_require={"gpu": GPU, "mlflow": MLFLOW, "dev": DEV, "bench": BENCH, "docs": DOCS, "slow": SLOW},
+    extras_require={
+        "gpu": GPU,
+        "mlflow": MLFLOW,
+        "torch": TORCH,
+        "zarr": ZARR,
+        "dev": DEV,
+        "bench": BENCH,
+        "docs": DOCS,
+        "slow": SLOW,
+    },
     entry_points={"console_scripts": ["beamfeed=beamfeed.launcher.cli:main"]},
 )

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from beamfeed.contract.errors import JobFailed, UserError
     from beamfeed.launcher.api import RunResult, preprocess, run, train
     from beamfeed.launcher.job import load_job
+    from beamfeed.trainer.arrays.load import load_arrays
     from beamfeed.trainer.feed.dataset import Tuning, load_dataset
     from beamfeed.trainer.feed.sharding import Distribution
+    from beamfeed.trainer.numpy_feed.torch_dataset import torch_dataset
     from beamfeed.transforms.rejects import BadInput
     from beamfeed.transforms.steps import EncodeWindows, ReadTimeseries, SeriesBlock
 
@@ -44,11 +46,13 @@ __all__ = [
     "UserError",
     "Windows",
     "__version__",
+    "load_arrays",
     "load_dataset",
     "load_job",
     "preprocess",
     "read_manifest",
     "run",
+    "torch_dataset",
     "train",
 ]
 
@@ -67,11 +71,13 @@ _HOMES = {
     "Tuning": "trainer.feed.dataset",
     "UserError": "contract.errors",
     "Windows": "contract.config.prepare",
+    "load_arrays": "trainer.arrays.load",
     "load_dataset": "trainer.feed.dataset",
     "load_job": "launcher.job",
     "preprocess": "launcher.api",
     "read_manifest": "contract.dataset.manifest",
     "run": "launcher.api",
+    "torch_dataset": "trainer.numpy_feed.torch_dataset",
     "train": "launcher.api",
 }
 

@@ -282,6 +282,24 @@ def tables_lines(found: dict) -> Iterator[str]:
     yield ""
 
 
+def arrays_lines(found: dict) -> Iterator[str]:
+    """What `arrays.py` measured: bytes a second of several ways to feed one array, beside copying memory."""
+    yield from (
+        "## Arrays",
+        "",
+        f"{found['rows']:,} rows of {found['row_bytes']:,} bytes in the page cache, in shuffled batches of "
+        f"{found['batch']}. `memcpy` is `np.copyto` of as many bytes, by one thread, in the same run. The ways of "
+        "`beamfeed.load_arrays` are by how the array lies in its files; `records` is the same array preprocessed.",
+        "",
+    )
+    yield from table(
+        ["", "GB/s", "of memcpy"],
+        [[name, f"{one['bytes_per_second'] / 1e9:.2f}", f"{one['of_memcpy']:.0%}"]
+         for name, one in found["ways"].items()],
+    )  # fmt: skip
+    yield ""
+
+
 def feed_baseline(entries: dict[str, dict]) -> str | None:
     """The entry that is ours: the first that bears the name."""
     return next((name for name in entries if name.startswith((OURS, "ours"))), None)
@@ -382,6 +400,8 @@ def _lines(results: dict) -> Iterator[str]:
         yield ""
     if results.get("tables"):
         yield from tables_lines(results["tables"])
+    if results.get("arrays"):
+        yield from arrays_lines(results["arrays"])
     if results.get("feed"):
         yield from ["## Feeding", ""]
         if ran(results["feed"].get("results", {})):

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import arrays
 import numpy as np
 import shapes
 import tables
@@ -252,13 +253,14 @@ def parts(bench: Bench, size: Size, name: str, out: Path, scratch: Path) -> dict
         "files": lambda: bench.many_files(size.files),
         "shapes": lambda: shapes.compare(shapes.SIZES[name], size.repeats, shapes.BEFORE, say),
         "tables": lambda: tables.compare(name, scratch),
+        "arrays": lambda: arrays.compare(name, scratch),
         "feed": lambda: bench.feed(*size.feed),
         "train": lambda: bench.train(*size.train, size.repeats),
         "profile": lambda: bench.profile(out / "profile.png"),
     }
 
 
-PARTS = ("start_up", "preprocess", "growth", "files", "shapes", "tables", "feed", "train", "profile")
+PARTS = ("start_up", "preprocess", "growth", "files", "shapes", "tables", "arrays", "feed", "train", "profile")
 
 
 def main() -> None:

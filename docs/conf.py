@@ -44,6 +44,7 @@ myst_heading_anchors = 4
 
 # The pages of docs/reference.
 autodoc_default_options = {"members": True, "undoc-members": True, "ignore-module-all": True}
+autodoc_mock_imports = ["torch"]  # an extra that the site is built without
 autodoc_inherit_docstrings = False  # Beam's, of DoFn.process
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True

@@ -14,9 +14,11 @@ from beamfeed.contract.events import tell_error
 from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.verbosity import set_verbosity
 from beamfeed.launcher.completion import SHELLS
-from beamfeed.launcher.stage import PREPROCESS, TRAIN
+from beamfeed.launcher.stage import ADOPT, PREPROCESS, TRAIN
 
 INTERRUPTED = 130
+FORMATS = ("parquet", "webdataset", "array_record", "numpy")  # of `beamfeed export`
+SPLITS = ("train", "eval", "test")
 BEFORE = "beamfeed: "  # each message on stderr
 
 
@@ -54,7 +56,8 @@ def parse_args(argv: Sequence[str]) -> argparse.Namespace:
     args, unknown = parser.parse_known_args(own)
     if unknown:
         args.parser.refuse(unknown, args.command)
-    if beam_options and PREPROCESS not in getattr(args, "stages", ()):
+    takes_beam = {PREPROCESS, ADOPT} & set(getattr(args, "stages", ())) or getattr(args, "takes_beam", False)
+    if beam_options and not takes_beam:
         parser.error(f"options after -- are for Beam, which {args.command} does not run")
     if getattr(args, "once", None) and not (args.restart or args.from_step):
         args.parser.error(f"--once {args.once}: goes with --restart or --from-step, whose start it names")
@@ -80,6 +83,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     _init_command(commands)
+    _adopt_command(commands)
     both = _job_command(
         commands,
         "run",
@@ -154,6 +158,7 @@ def build_parser() -> Parser:
     feed.add_argument("--seconds", type=seconds, metavar="S", help="of each of about 22 measurements (2)")
     feed.add_argument("--out", metavar="DIR", help="write profile.png and profile.json into this folder")
 
+    _export_command(commands)
     _command(
         commands,
         "schema",
@@ -163,6 +168,34 @@ def build_parser() -> Parser:
     )
     _completion_command(commands, parser)
     return parser
+
+
+def _export_command(commands: Any) -> None:
+    out = _command(
+        commands,
+        "export",
+        "export",
+        "write a dataset in a format of other programs; options for Beam follow --",
+        "beamfeed export out/data --to parquet --out out/parquet",
+    )
+    out.set_defaults(takes_beam=True)
+    out.add_argument("dataset", metavar="DATASET|JOB", help="the folder that holds manifest.json, or the job file")
+    out.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as in beamfeed run; of a JOB")
+    out.add_argument("--to", required=True, choices=FORMATS, metavar="FORMAT", help=", ".join(FORMATS))
+    out.add_argument("--out", required=True, metavar="DIR", help="the folder to write, local or gs://")
+    out.add_argument(
+        "--what", choices=("windows", "rows"), metavar="WHAT", help="windows (the default), or the rows of records"
+    )
+    out.add_argument(
+        "--split",
+        action="append",
+        default=[],
+        choices=SPLITS,
+        metavar="SPLIT",
+        help="this split alone: train, eval or test; may be repeated",
+    )
+    out.add_argument("--fields", metavar="NAMES", help="these fields alone, such as label,values")
+    out.add_argument("--force", action="store_true", help="replace another export that is there")
 
 
 def _completion_command(commands: Any, parser: Parser) -> None:
@@ -188,6 +221,38 @@ def _init_command(commands: Any) -> None:
     start.add_argument("folder", metavar="FOLDER", help="the folder of the files, a glob or a file, local or gs://")
     start.add_argument("--out", metavar="JOB", help="the job file to write; without it, it is printed")
     start.add_argument("--force", action="store_true", help="write over a job file that is there")
+
+
+def _adopt_command(commands: Any) -> None:
+    take = _command(
+        commands,
+        "adopt",
+        "adopt",
+        "make a dataset of TFRecords that others wrote, where they lie; options for Beam follow --",
+        "beamfeed adopt flowers --target label --classes label=auto --job job.yaml",
+    )
+    take.set_defaults(stages=(ADOPT,))
+    take.add_argument("folder", metavar="FOLDER", help="the folder of the TFRecords, local or gs://")
+    roles = {
+        "target": "a feature that a model is to tell",
+        "key": "a feature that no model gets",
+        "input": "a feature of strings that a model gets; it gets numbers and images anyway",
+        "weight": "a feature that says how much each row counts",
+    }
+    for name, told in roles.items():
+        take.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=f"{told}; may be repeated")
+    values = {
+        "classes": "the numbers or texts of a target are classes: auto, or their names, label=cat,dog",
+        "default": "stands for the value that some records lack: age=0",
+        "shape": "of a value: image=28,28, or boxes=any,4",
+        "split": "the files of a split: train=*/2023/*, or a fraction of the files, eval=0.1; else by their names",
+    }
+    for name, told in values.items():
+        take.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE", help=told)
+    take.add_argument("--name", metavar="NAME", help="of the dataset; that of the folder, if it is left out")
+    take.add_argument("--out", metavar="DIR", help="write manifest and index into this folder, not beside the shards")
+    take.add_argument("--job", metavar="JOB", help="write a job file that trains on it")
+    take.add_argument("--force", action="store_true", help="write over a job file that is there")
 
 
 def _job_command(commands: Any, name: str, stages: tuple[str, ...], about: str, example: str) -> Parser:

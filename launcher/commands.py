@@ -23,7 +23,7 @@ from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, make_pla
 from beamfeed.launcher.processes import Held, Process, run_together
 from beamfeed.launcher.run import cancel_job, describe_plan, plan_values, run_plan
 from beamfeed.launcher.schema import job_schema
-from beamfeed.launcher.stage import CHECK, PREPROCESS, PROGRAMS, TRAIN
+from beamfeed.launcher.stage import ADOPT, CHECK, PREPROCESS, PROGRAMS, TRAIN
 from beamfeed.launcher.summary import summary
 
 
@@ -33,6 +33,19 @@ def init(args: argparse.Namespace) -> int:
     command += [f"--out={args.out}"] if args.out is not None else []
     command += [f"--{name}" for name in ("force", "quiet", "json") if getattr(args, name, False)]
     return run_together("init", [Process((*command, "--", args.folder), {})])
+
+
+def adopt(args: argparse.Namespace) -> int:
+    """Makes a dataset of TFRecords that are there, in a process of its own: it reads them with Beam."""
+    folder = f"./{args.folder}" if args.folder.startswith("-") else args.folder
+    command = [sys.executable, "-m", PROGRAMS[ADOPT], folder]
+    for name in ("target", "key", "input", "weight", "classes", "default", "shape", "split"):
+        command += [f"--{name}={value}" for value in getattr(args, name)]
+    for name in ("out", "name", "job"):
+        command += [f"--{name}={value}"] if (value := getattr(args, name)) is not None else []
+    command += [f"--{name}" for name in ("force", "quiet", "json") if getattr(args, name, False)]
+    process = Process((*command, *args.beam_options), {"TF_CPP_MIN_LOG_LEVEL": "2"})
+    return run_together("adopt", [process])
 
 
 def run(args: argparse.Namespace) -> int:
@@ -120,7 +133,7 @@ def named_again(args: argparse.Namespace) -> str:
 
 def list_checkpoints(args: argparse.Namespace) -> int:
     """Shows what a training run can go back to, in a process of its own: it needs TensorFlow."""
-    job, _ = load_for_plan(args.job, args.set, args.max_assets)
+    job, _ = load_for_plan(args.job, args.set, args.max_assets, sourced=False)
     if job.train is None:
         raise UserError(f"{args.job}: train: is missing, it must be a mapping, such as {Train.example}")
     more = ("--json",) if args.json else ()
@@ -130,7 +143,7 @@ def list_checkpoints(args: argparse.Namespace) -> int:
 
 def find_learning_rate(args: argparse.Namespace) -> int:
     """Tries learning rates, in a process of its own: it needs TensorFlow."""
-    job, overrides = load_for_plan(args.job, args.set, args.max_assets)
+    job, overrides = load_for_plan(args.job, args.set, args.max_assets, sourced=False)
     if job.train is None:
         raise UserError(f"{args.job}: train: is missing, it must be a mapping, such as {Train.example}")
     for name in ("restart", "from_step", "profile_steps", "once"):
@@ -172,7 +185,7 @@ def find_dataset(path: str, overrides: Sequence[str]) -> tuple[str, str | None]:
         if overrides:
             raise UserError(f"--set {overrides[0]}: replaces a key of a job file, and {path} is none")
         return path, None
-    job, _ = load_for_plan(path, overrides, None)
+    job, _ = load_for_plan(path, overrides, None, sourced=False)
     return job.output.path, path if job.train else None
 
 
@@ -204,6 +217,17 @@ def profile(args: argparse.Namespace) -> int:
     if args.json:
         command += ["--json"]
     return run_together("profile", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
+
+
+def export(args: argparse.Namespace) -> int:
+    """Exports a dataset, in a process of its own: it needs Beam."""
+    dataset, _ = find_dataset(args.dataset, args.set)
+    command = [sys.executable, "-m", "beamfeed.pipelines.export_dataset", f"--to={args.to}", f"--out={args.out}"]
+    command += [f"--{name}={value}" for name in ("what", "fields") if (value := getattr(args, name)) is not None]
+    command += [f"--split={split}" for split in args.split]
+    command += [f"--{name}" for name in ("force", "json") if getattr(args, name)]
+    beam = ["--", *args.beam_options] if args.beam_options else []
+    return run_together("export", [Process((*command, dataset, *beam), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
 
 
 def schema(args: argparse.Namespace) -> int:

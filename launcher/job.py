@@ -10,16 +10,19 @@ from pydantic import ConfigDict, Field, create_model, model_validator
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.launch import Launch, PreprocessLaunch, StageLaunch, TrainLaunch
 from beamfeed.contract.config.load import load_as
+from beamfeed.contract.config.sources import Source
+from beamfeed.contract.config.sources.none import NoSource
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
 
 
-def load_job(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Job:
+def load_job(path: str | os.PathLike[str], overrides: Sequence[str] = (), *, sourced: bool = True) -> Job:
     """Reads a job file and applies `key=value` overrides.
 
     Args:
       path: the job file, local or gs://
       overrides: such as `windows.stride=4`; the value is YAML.
+      sourced: whether it must have a source; a job that only trains needs none.
 
     Raises:
       UserError: with one line per mistake.
@@ -29,12 +32,12 @@ def load_job(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Job
       >>> job.windows
       Windows(length=8, stride=2)
     """
-    return load_as(job_model(), os.fspath(path), overrides)
+    return load_as(job_model(sourced), os.fspath(path), overrides)
 
 
 @cache
-def job_model() -> type[Job]:
-    """The model of the whole job file; `beamfeed schema` prints it."""
+def job_model(sourced: bool = True) -> type[Job]:
+    """The model of the whole job file; `beamfeed schema` prints it. See `load_job`."""
     launch = create_model(
         "Launch",
         __base__=Launch,
@@ -42,7 +45,10 @@ def job_model() -> type[Job]:
         preprocess=_stage_model(PREPROCESS, PreprocessLaunch),
         train=_stage_model(TRAIN, TrainLaunch),
     )
-    return create_model("Job", __base__=Job, __doc__=Job.__doc__, launch=(launch, launch()))
+    fields: dict[str, Any] = {"launch": (launch, launch())}
+    if not sourced:
+        fields["source"] = (Source, Field(default_factory=NoSource))
+    return create_model("Job", __base__=Job, __doc__=Job.__doc__, **fields)
 
 
 class _Strict(StageLaunch):

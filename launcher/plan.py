@@ -12,6 +12,7 @@ import yaml
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.sources.none import NoSource
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.batches import fit_batch
 from beamfeed.contract.dataset.checkpoints import check_step, find_progress
@@ -66,7 +67,7 @@ def make_plan(
       UserError: if the job file is wrong or nothing matches its input.
       JobFailed: if the dataset is complete, but not within the job's limits.
     """
-    job, overrides = load_for_plan(job_path, overrides, max_assets)
+    job, overrides = load_for_plan(job_path, overrides, max_assets, sourced=PREPROCESS in names)
     if TRAIN in names and job.train is None:
         raise UserError(f"{job_path}: train: is missing; 'beamfeed preprocess {job_path}' needs none")
     if from_step is not None and once is None and job.train is not None:  # of a start with a name, it may be done
@@ -75,7 +76,8 @@ def make_plan(
     files, empty = find_files(job)
     published, old = _find_replaceable(job)
     if empty and (PREPROCESS in names or published is None):
-        raise UserError(f"source.files: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
+        key = job.source.key_of(empty[0])
+        raise UserError(f"{key}: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
     # Training needs only the dataset: its input may have gone, or be on another machine.
     data = data_fingerprint(job, files) if files or published is None else published.fingerprint
     complete = read_complete(job.output.path, data)
@@ -83,7 +85,7 @@ def make_plan(
         check_complete(job, complete)
     why = _why_preprocess(job, published, old, data)
     if PREPROCESS not in names and complete is None:
-        raise UserError(f"output.path: {why}; run 'beamfeed preprocess {job_path}' first")
+        raise UserError(f"output.path: {_why_no_training(job, job_path, published, why)}")
 
     arguments = ("--job", job_path, *_as_arguments(overrides))
     stages = []
@@ -94,7 +96,7 @@ def make_plan(
         named = () if once is None else (f"--once={once}",)
         if job.train.floor:
             more = floor_overrides(job.train)
-            floor = load_job(job_path, [*overrides, *more])
+            floor = load_job(job_path, [*overrides, *more], sourced=PREPROCESS in names)
             stages.append(
                 train_stage(
                     _fitted(floor, complete), (*arguments, *_as_arguments(more), *named), data, start, name=FLOOR
@@ -113,13 +115,17 @@ def check_backends(job: Job, names: Sequence[str]) -> None:
         backends()[launch.backend].check(job, name)
 
 
-def load_for_plan(job_path: str, overrides: Sequence[str], max_assets: int | None) -> tuple[Job, list[str]]:
-    """The job, of a smoke test if so many assets are asked for, and all overrides that make it."""
-    job = load_job(job_path, overrides)
+def load_for_plan(
+    job_path: str, overrides: Sequence[str], max_assets: int | None, *, sourced: bool = True
+) -> tuple[Job, list[str]]:
+    """The job, of a smoke test if so many assets are asked for, and all overrides that make it; see `load_job`."""
+    job = load_job(job_path, overrides, sourced=sourced)
     if max_assets is None:
         return job, list(overrides)
+    if isinstance(job.source, NoSource):
+        raise UserError(f"--max-assets {max_assets}: of a source, and {job_path} has none")
     every = [*overrides, *smoke_test_overrides(job, max_assets)]
-    return load_job(job_path, every), every
+    return load_job(job_path, every, sourced=sourced), every
 
 
 def smoke_test_overrides(job: Job, assets: int) -> list[str]:
@@ -266,6 +272,28 @@ def _why_preprocess(job: Job, published: Manifest | None, old: str | None, finge
     if published.fingerprint != fingerprint:
         return f"the job or its input changed since {job.output.path} was written"
     return f"shards of {job.output.path} are missing or damaged"
+
+
+def _why_no_training(job: Job, job_path: str, published: Manifest | None, why: str) -> str:
+    """Why a job cannot train on its dataset, and what helps."""
+    if published is not None and published.adopted is not None:
+        output = job.output.path
+        changed = _changed_shard(published, output)
+        told = f"{changed} changed, or is gone, since the folder was adopted" if changed else why
+        return f"{told}; adopt it again: beamfeed adopt {published.adopted or output}"
+    if isinstance(job.source, NoSource):
+        return f"{why}, and {job_path} has no source to preprocess; 'beamfeed adopt' makes one of TFRecords"
+    return f"{why}; run 'beamfeed preprocess {job_path}' first"
+
+
+def _changed_shard(manifest: Manifest, output: str) -> str | None:
+    """The first shard that is not as the manifest says."""
+    for split, info in manifest.splits.items():
+        found = manifest.list_shards(output, split) if info.shards else {}
+        for path, shard in zip(manifest.shard_paths(output, split), info.shards, strict=True):
+            if path not in found or found[path].size != shard.bytes:
+                return path
+    return None
 
 
 def _as_arguments(overrides: Sequence[str]) -> tuple[str, ...]:

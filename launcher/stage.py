@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 PREPROCESS, TRAIN, FLOOR = "preprocess", "train", "floor"
-CHECK = "check"  # looks at a job, and is no stage of it
+CHECK, ADOPT = "check", "adopt"  # looks at a job, at a folder; no stages of a job
 PROGRAMS = {  # modules for `python -m`
     PREPROCESS: "beamfeed.pipelines.preprocess",
     TRAIN: "beamfeed.trainer.main",
     CHECK: "beamfeed.pipelines.check",
+    ADOPT: "beamfeed.pipelines.adopt",
 }
 
 

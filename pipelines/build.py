@@ -9,7 +9,7 @@ read costs less than to hold or to shuffle the data.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,20 +60,29 @@ class PreprocessPipeline:
         planned = _plan_assets(self, pipeline)
         verdicts = _check_assets(self, planned["assets"])
         statistics, transform_fn = source.learn(verdicts)
-        transform_written = transform_fn | "WriteTransformFn" >> WriteTransformFn(self.layout.root)
+        once = pipeline | "Once" >> beam.Create([None])
+        if transform_fn is None:
+            graph = transform_written = once | "NoGraph" >> beam.Map(lambda _: "")
+        else:
+            graph, _ = transform_fn
+            transform_written = transform_fn | "WriteTransformFn" >> WriteTransformFn(self.layout.root)
         judged = verdicts | "Outcome" >> beam.ParDo(Outcome()).with_outputs(REJECTS, NOTES, VALUES, main="accepted")
-        accepted, once = judged["accepted"], pipeline | "Once" >> beam.Create([None])
+        accepted = judged["accepted"]
         rejects = (planned[REJECTS], planned[LOST], judged[REJECTS]) | "Rejects" >> beam.Flatten()
         counted = (
-            accepted
+            verdicts
             | "CountAssets"
             >> beam.CombineGlobally(
-                CountRows(lambda verdict: verdict.asset.rows, lambda verdict: verdict.rejected_rows)
+                CountRows(
+                    lambda verdict: verdict.accepted,
+                    lambda verdict: verdict.counted_rows,
+                    lambda verdict: verdict.rejected_rows,
+                )
             ).without_defaults()
         )
         fleet = once | "DecideFleet" >> beam.ParDo(
             DecideFleet(job, self.layout, self.files),
-            beam.pvalue.AsSingleton(counted, default_value=(0, 0, 0)),
+            beam.pvalue.AsSingleton(counted, default_value=(0, 0, 0, 0)),
             beam.pvalue.AsList(rejects),
             *_values(job, planned[VALUES], judged[VALUES]),
         )
@@ -83,7 +92,7 @@ class PreprocessPipeline:
             # The fleet is there as a barrier: nothing is written before it is decided on.
             | "PlanShards" >> beam.FlatMap(self._plan_shards, beam.pvalue.AsIter(works), beam.pvalue.AsSingleton(fleet))
             | "SpreadShards" >> beam.Reshuffle()
-            | "WriteToTFRecord" >> WriteToTFRecord(self.layout, source, transform_fn[0], statistics, progress)
+            | "WriteToTFRecord" >> WriteToTFRecord(self.layout, source, graph, statistics, progress)
         )
         verify = VerifyShard(job.windows, job.output.compression, progress)
         verified = (
@@ -221,7 +230,7 @@ class SplitsOfAsset(beam.DoFn):
             yield beam.pvalue.TaggedOutput(REJECTS, (reject, asset.rows))
 
 
-def write_listing(layout: DataLayout, files: list[FileStat]) -> None:
+def write_listing(layout: DataLayout, files: Sequence[FileStat]) -> None:
     """The files to read, kept out of the job's graph, which must stay small."""
     lines = (json.dumps([stat.path, stat.size, stat.mtime]) + "\n" for stat in files)
     storage.write_text(layout.listing, "".join(lines))

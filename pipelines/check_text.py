@@ -27,8 +27,8 @@ def expected_cost(checked: Checked, cores: int | None = None) -> tuple[float, in
       cores: of the machine; left out, it is asked.
     """
     assert checked.manifest is not None
-    columns = len(checked.prediction.overview.columns)
-    size = checked.manifest.counts.rows_read * columns * 4 / 1e9
+    overview = checked.prediction.overview
+    size = checked.manifest.counts.rows_read * (overview.row_bytes or 4 * len(overview.columns)) / 1e9
     work = size * SECONDS_PER_GB + len(checked.files) * SECONDS_PER_FILE
     return START_SECONDS + work * MEASURED_CORES / (cores or available_cores()), MEMORY_BYTES
 
@@ -93,7 +93,8 @@ def to_text(checked: Checked) -> str:
 def _input(checked: Checked) -> list[str]:
     overview, manifest = checked.prediction.overview, checked.manifest
     size, count = sum(file.size for file in checked.files), len(checked.files)
-    read = f"{len(checked.read):,} of them were read, so that figures with ~ are estimates; --full reads all"
+    read = f"{len(checked.read):,} of them" if checked.share is None else f"{checked.share:.2%} of their rows"
+    read += " were read, so that figures with ~ are estimates; --full reads all"
     lines = [_pair("files", f"{count:,}, {size_text(size)}; {'all were read' if checked.exact else read}")]
     if manifest is not None:
         sign, counts = "" if checked.exact else "~", manifest.counts

@@ -13,6 +13,7 @@ from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.batches import check_split, fit_batch, tell_batch
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.goals import check_task
+from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_complete
 from beamfeed.contract.errors import UserError
@@ -39,6 +40,7 @@ class Checked:
       complete: whether the dataset is there already.
       problems: what cannot work, a line each.
       warnings: what works, but may not be meant.
+      share: of the rows that were read, where that was not told by whole files.
     """
 
     job: Job
@@ -51,11 +53,12 @@ class Checked:
     complete: bool
     problems: Sequence[str]
     warnings: Sequence[str]
+    share: float | None = None
 
     @property
     def exact(self) -> bool:
         """Whether all files were read, so that figures are no estimates."""
-        return len(self.read) == len(self.files)
+        return len(self.read) == len(self.files) and self.share in (None, 1)
 
 
 def check_job(job: Job, *, full: bool = False) -> Checked:
@@ -76,12 +79,16 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
     with problems.told():
         complete = read_complete(job.output.path, fingerprint) is not None
     source, files = make_source(job, listed)
-    read = choose_files(files, lambda path: source.asset_of_path(path, job), None if full else SAMPLE_BYTES)
+    part = None if full else source.part(SAMPLE_BYTES)
+    if part is None:
+        read = choose_files(files, lambda path: source.asset_of_path(path, job), None if full else SAMPLE_BYTES)
+        share = sum(file.size for file in read) / max(1, sum(file.size for file in files))
+    else:
+        read, (source, share) = files, part
     with tempfile.TemporaryDirectory(prefix="beamfeed-check-") as scratch:
         found = predict(source, read, scratch, fingerprint, layout.folder)
-    share = sum(file.size for file in read) / max(1, sum(file.size for file in files))
-    exact = len(read) == len(files)
-    mixed = not exact and any(source.asset_of_path(file.path, job) is None for file in files)
+    exact = len(read) == len(files) and (part is None or share == 1)
+    mixed = not exact and part is None and any(source.asset_of_path(file.path, job) is None for file in files)
     manifest = found.manifest if exact or found.manifest is None else scaled(found.manifest, share, mixed=mixed)
 
     def tell(lines: Sequence[str]) -> None:
@@ -89,7 +96,7 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
         if exact:
             problems.lines.extend(lines)
         else:
-            warnings.extend(f"of the files that were read: {line}" for line in lines)
+            warnings.extend(f"of what was read: {line}" for line in lines)
 
     tell(found.problems)
     with problems.told():
@@ -104,7 +111,9 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
         of_training = Problems()
         warnings += _training(job, manifest, of_training)
         tell(of_training.lines)
-    return Checked(job, files, read, mixed, source.remarks, found, manifest, complete, problems.lines, warnings)
+    return Checked(
+        job, files, read, mixed, source.remarks, found, manifest, complete, problems.lines, warnings, part and share
+    )
 
 
 def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
@@ -114,6 +123,7 @@ def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
     with problems.told():
         manifest = manifest.select(job.train.feed.where)
         check_task(job.train.task, manifest)
+        check_inputs(job.train.inputs, manifest)
         fitted = fit_batch(job, manifest)
         assert fitted.train is not None
         check_split(manifest, "train", fitted.train.feed.batch_size, whole=True)

@@ -52,7 +52,8 @@ def list_source(job: Job) -> list[FileStat]:
     except OSError as error:
         raise UserError(f"source.files: {', '.join(job.source.patterns)}: {str(error).splitlines()[0]}") from None
     if empty:
-        raise UserError(f"source.files: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
+        key = job.source.key_of(empty[0])
+        raise UserError(f"{key}: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
     return files
 
 
@@ -150,14 +151,15 @@ def preprocess(
         note(remark, sys.stdout)
     layout = DataLayout.of(job.output.path, fingerprint)
     progress = Progress(options.view_as(JobOptions).progress_dir)
-    progress.total("scan", len(files))
     runner = choose_runner(options, job.launch.preprocess.workers)
     local, waits = is_local(options), not is_dataflow(options)  # asked now: a runner may clear its name
     if local:
         storage.remove_tree(layout.root)  # of a run that did not end. Elsewhere it may be one that goes on
     log.folders = () if storage.is_remote(layout.temporary) else (layout.temporary,)
-    with _pipeline(runner, options, ending) as pipeline, _tidied(layout) if local else nullcontext():
-        write_listing(layout, files)
+    with open_pipeline(runner, options, ending) as pipeline, _tidied(layout) if local else nullcontext():
+        listed = source.listed(files, layout.scratch)
+        progress.total("scan", len(listed))
+        write_listing(layout, listed)
         # Beam remarks on type hints of TensorFlow Transform.
         with _log_level(logging.ERROR), tft_beam.Context(temp_dir=f"{layout.temporary}/tft"):
             PreprocessPipeline(source, layout, fingerprint, len(files), progress).build(pipeline)
@@ -177,7 +179,7 @@ def preprocess(
 
 
 @contextmanager
-def _pipeline(runner: Any, options: Any, ending: Ending) -> Iterator[Any]:
+def open_pipeline(runner: Any, options: Any, ending: Ending) -> Iterator[Any]:
     """A pipeline. Its folder for temporary files is removed also where it comes to no run."""
     import apache_beam as beam
 

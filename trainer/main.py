@@ -24,6 +24,7 @@ from beamfeed.contract.dataset.batches import check_split, fit_batch, tell_batch
 from beamfeed.contract.dataset.checkpoints import check_step
 from beamfeed.contract.dataset.goals import check_task
 from beamfeed.contract.dataset.initial import check_init
+from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
@@ -78,6 +79,7 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerI
         check_writers(job.train.writers, os.environ)
     manifest = read_manifest(job.output.path).select(job.train.feed.where)
     check_task(job.train.task, manifest)
+    check_inputs(job.train.inputs, manifest)
     job, asked = fit_batch(job, manifest), job
     check_split(manifest, "train", job.train.feed.batch_size, whole=True)
     if worker.is_chief and job is not asked:

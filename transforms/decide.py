@@ -63,9 +63,9 @@ class DecideFleet(beam.DoFn):
         self._job, self._layout, self._files = job, layout, files
 
     def process(
-        self, _: None, accepted: tuple[int, int, int], rejects: list[Reject], values: Sequence[str] = ()
+        self, _: None, counted: tuple[int, int, int, int], rejects: list[Reject], values: Sequence[str] = ()
     ) -> Iterable[Fleet]:
-        assets, rows, rejected_rows = accepted
+        assets, rows, rejected_rows = counted[1:]
         fleet = Fleet.of(self._files, assets, rows, rejects, rejected_rows)
         check_limits(fleet, sorted(set(rejects), key=str), self._job.limits, self._layout.rejects)
         if knows_values(self._job, fleet):

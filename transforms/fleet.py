@@ -39,11 +39,11 @@ class Fleet:
     Attributes:
       files: listed.
       accepted: assets that go on.
-      rows: of these.
+      rows: of these, and of assets of which all rows were set aside by themselves.
       rejected_assets: set aside.
       rejected_files: of which something was set aside.
       nameless_files: set aside before they could tell their assets.
-      rejected_rows: of accepted assets, set aside by themselves.
+      rejected_rows: of these rows, set aside by themselves.
     """
 
     files: int

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest, Shard
@@ -90,11 +92,12 @@ def predict(
       data: the folder of the shards below the output; for the manifest.
     """
     found, problems = _Found(), Problems()
-    assets = _plan(source, _scan(source, files, scratch, found), found, problems)
+    listed = source.listed(files, scratch)
+    assets = _plan(source, _scan(source, listed, scratch, found), found, problems)
     verdicts, statistics = _check(source, assets, found, problems)
     accepted = [verdict for verdict in verdicts if verdict.accepted]
-    rows = sum(verdict.asset.rows for verdict in accepted)
-    rejected_rows = sum(verdict.rejected_rows for verdict in accepted)
+    rows = sum(verdict.counted_rows for verdict in verdicts)
+    rejected_rows = sum(verdict.rejected_rows for verdict in verdicts)
     rejects = sorted({*found.rejects, *found.lost}, key=str)
     fleet = Fleet.of(len(files), len(accepted), rows, rejects, rejected_rows)
     job = source.job
@@ -188,8 +191,8 @@ def _count(
         shards: dict[SplitName, list[Counted]] = {name: [] for name in SPLITS}
         of_asset: dict[str, set[SplitName]] = {verdict.asset.name: set() for verdict in accepted}
         for plan in plan_shards(works, job.output.shards, job.split.seed):
-            tally = _tally(plan, source, statistics, fields)
-            shards[plan.split].append((_shard(plan, tally, fields), tally.targets))
+            tally, strings = _tally(plan, source, statistics, fields)
+            shards[plan.split].append((_shard(plan, tally, fields, strings), tally.targets))
             for name, windows in tally.windows_by_asset.items():
                 if windows:
                     of_asset[name].add(plan.split)
@@ -206,18 +209,23 @@ def _count(
     return None, rejects
 
 
-def _tally(plan: ShardPlan, source: Source, statistics: Statistics, fields: Sequence[Field]) -> Tally:
-    tally = Tally()
+def _tally(
+    plan: ShardPlan, source: Source, statistics: Statistics, fields: Sequence[Field]
+) -> tuple[Tally, dict[str, int]]:
+    """What a shard will hold; and of the fields of strings that are known by now, how many bytes these have."""
+    tally, strings = Tally(), Counter[str]()
     for work in plan.work:
         for block in source.preview(work, statistics):
             tally.add(block, [one for one in fields if one.name in block.values], source.job.windows)
-    return tally
+            strings.update({name: one.nbytes for name, one in block.values.items() if isinstance(one, pa.Array)})
+    return tally, strings
 
 
-def _shard(plan: ShardPlan, tally: Tally, fields: Sequence[Field]) -> Shard:
+def _shard(plan: ShardPlan, tally: Tally, fields: Sequence[Field], strings: dict[str, int]) -> Shard:
     """As the manifest will list it; its bytes are about those before they are packed, and it has no checksum."""
     count = {"row": tally.rows, "window": tally.windows, "record": tally.records}
-    size = tally.records * RECORD_OVERHEAD + sum(count[one.per] * _bytes(one) for one in fields)
+    guessed = sum(count[one.per] * _bytes(one) for one in fields if one.name not in strings)
+    size = tally.records * RECORD_OVERHEAD + guessed + sum(strings.values())
     return Shard(
         records=tally.records, windows=tally.windows, rows=tally.rows, bytes=size, crc32c="0" * 8, folder=plan.folder
     )

@@ -20,6 +20,7 @@ from beamfeed.transforms.records.example_encoder import schema_text
 from beamfeed.transforms.records.tfrecord import Written
 from beamfeed.transforms.rejects import Reject, to_jsonl
 from beamfeed.transforms.sources.base import Source, Statistics
+from beamfeed.transforms.tfds.write import tfds_files
 
 Verified = tuple[Written, Shard, np.ndarray]  # a shard, as it was written and as it was read back, and its blocks
 
@@ -52,6 +53,8 @@ def publish(
         write_blocks(layout.blocks(name), index_table([blocks for _, _, blocks in shards[name]]))
     storage.write_text(layout.stats, json.dumps(stats, indent=1) + "\n")
     storage.write_text(layout.schema, schema_text(manifest.fields))
+    for file, text in tfds_files(manifest).items():
+        storage.write_text(storage.join(layout.root, file), text)
     if rejects:
         storage.write_text(layout.rejects, to_jsonl(rejects))
     write_manifest(layout.output, manifest)

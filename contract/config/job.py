@@ -16,6 +16,8 @@ from beamfeed.contract.config.output import OUTPUT_KEYS, Limits, Output
 from beamfeed.contract.config.prepare import Prepare, Windows
 from beamfeed.contract.config.section import OneOrMore, Section, Told
 from beamfeed.contract.config.sources import Source
+from beamfeed.contract.config.sources.base import Tells
+from beamfeed.contract.config.sources.none import NoSource
 from beamfeed.contract.config.split import SPLIT_KEYS, Split
 from beamfeed.contract.config.task import Classify, Regress, Several, goals_of
 from beamfeed.contract.config.train import Train
@@ -53,10 +55,11 @@ class Job(Section):
     @model_validator(mode="after")
     def _sections_fit_the_source(self) -> "Job":
         used = self.source.sections
+        of = "a job without a source" if isinstance(self.source, NoSource) else f"source.kind: {self.source.kind}"
         for name in ("prepare", "windows", "label", "features"):
             given = name in self.model_fields_set and getattr(self, name) not in ({}, [])
             if given and name not in used:
-                raise ValueError(f"{name}: does not go with source.kind: {self.source.kind}")
+                raise ValueError(f"{name}: does not go with {of}")
             if used.get(name) and not given:
                 raise ValueError(f"{name}: is missing")
         if "by" not in self.split.model_fields_set and self.split.by not in self.source.split_by:
@@ -65,12 +68,10 @@ class Job(Section):
         wrong = [f"split.{key}" for key in SPLIT_KEYS if key not in source.split_keys and getattr(self.split, key)]
         wrong += [f"output.{key}" for key in OUTPUT_KEYS if key not in source.output_keys and getattr(self.output, key)]
         if wrong:
-            raise ValueError(f"{wrong[0]}: does not go with source.kind: {source.kind}")
+            raise ValueError(f"{wrong[0]}: does not go with {of}")
         if self.split.by not in self.source.split_by:
             allowed = ", ".join(self.source.split_by)
-            raise ValueError(
-                f"split.by: {self.split.by} does not go with source.kind: {self.source.kind} (allowed: {allowed})"
-            )
+            raise ValueError(f"split.by: {self.split.by} does not go with {of} (allowed: {allowed})")
         return self
 
     @model_validator(mode="after")
@@ -87,18 +88,21 @@ class Job(Section):
         names = [label.name for label in self.label]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"label: two labels have the name {twice[0]!r}; give each its own, as in 'name: fault'")
-        if names and self.train is not None and "task" not in self.train.model_fields_set:
+        of_source = self.source.labels
+        if (names or of_source) and self.train is not None and "task" not in self.train.model_fields_set:
+            has = "a label" if names else "outputs"
             raise ValueError(
-                "train.task: is missing: the job has a label, so say whether to {name: classify}, {name: regress} "
-                "or {name: reconstruct}"
+                f"train.task: is missing: the job has {has}, so say whether to "
+                "{name: classify}, {name: regress} or {name: reconstruct}"
             )
-        if "label" in self.source.sections and self.train is not None:
+        if ("label" in self.source.sections or of_source) and self.train is not None:
             self._check_targets(self.train)
         return self
 
     def _check_targets(self, train: Train) -> None:
         """Where labels are the only targets, a task that does not fit them is told before anything is preprocessed."""
-        labels = {label.name: label for label in self.label}
+        of_job = [Tells(label.name, label.role, label.classes is not None) for label in self.label]
+        labels = {label.name: label for label in (*of_job, *self.source.labels)}
         for output, goal in goals_of(train.task).items():
             key = f"train.task.outputs.{output}" if isinstance(train.task, Several) else "train.task"
             for end, name, role in (
@@ -107,13 +111,13 @@ class Job(Section):
             ):
                 if name is None:
                     continue
-                fits = [label.name for label in self.label if label.role == role]
+                fits = [label.name for label in labels.values() if label.role == role]
                 if name not in fits:
                     told = f"the labels with role {role}: {', '.join(fits)}" if fits else f"no label has role {role}"
                     raise ValueError(f"{key}.{end}: there is no such label: {name!r}{near_miss(name, fits)} ({told})")
-            if isinstance(goal, Classify) and labels[goal.target].classes is None:
+            if isinstance(goal, Classify) and not labels[goal.target].has_classes:
                 raise ValueError(f"{key}: classify needs classes: give the label {goal.target!r} 'classes: auto'")
-            if isinstance(goal, Regress) and labels[goal.target].classes is not None:
+            if isinstance(goal, Regress) and labels[goal.target].has_classes:
                 raise ValueError(f"{key}: regress needs numbers, the label {goal.target!r} has classes")
 
     @model_validator(mode="after")
@@ -137,6 +141,7 @@ def _folder(path: str) -> str:
 
 
 class TrainingJob(Job):
-    """A job with a section `train`: what the trainer needs."""
+    """A job with a section `train`: what the trainer needs. The dataset may be there without a source."""
 
+    source: Source = Field(default_factory=NoSource, description="May be left out where a dataset is trained on.")
     train: Train

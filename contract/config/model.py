@@ -1,14 +1,19 @@
 """The section `train.model`. One class a model, and the one place that looks a model up."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import OneOf, Section, names_code
+from beamfeed.contract.config.section import FilePath, OneOf, Section, names_code
 
 
 class ModelSection(Section):
     """A model: Beamfeed's own by `name`, the user's by `class`."""
+
+    @property
+    def bare(self) -> Self:
+        """The same model, which reads no weights: for who has them already."""
+        return self
 
 
 class RecurrentAutoencoder(ModelSection):
@@ -80,6 +85,77 @@ class TextModel(ModelSection):
     )
 
 
+class MultiInput(ModelSection):
+    """Each input by itself, images by convolutions, then all side by side through dense layers; an output a head."""
+
+    name: Literal["multi_input"] = Field(description="Says that it is this model.")
+    filters: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[32, 64],
+        description="Of inputs [height, width] or [height, width, channels]: filters of each convolution of 3 by 3, "
+        "after which the size is halved, as long as it can be. []: they are flattened, as other inputs are.",
+    )
+    units: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[128], description="Units of the layers over all inputs side by side."
+    )
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="Share of each layer's values that training leaves out by chance."
+    )
+
+
+class Residual(ModelSection):
+    """A small residual network (He et al. 2015) over images, for each thing to classify or regress an output."""
+
+    name: Literal["residual"] = Field(description="Says that it is this model.")
+    filters: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[32, 64, 128],
+        min_length=1,
+        description="Of each stage; every stage after the first halves height and width.",
+    )
+    blocks: Annotated[int, Field(ge=1)] = Field(
+        default=2, description="Of two convolutions each, in a stage; what a block gets is added to what it gives."
+    )
+    stem: Literal[1, 2, 4] = Field(
+        default=1, description="The first layer divides height and width by this: 1 for small images, 4 for large ones."
+    )
+    dense: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[], description="Units of further layers between the mean over the image and the outputs."
+    )
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="Share of the values before the outputs that training leaves out by chance."
+    )
+
+
+class Application(ModelSection):
+    """A network of keras.applications over images, without its last layer; nothing is downloaded."""
+
+    name: Literal["application"] = Field(description="Says that it is this model.")
+    network: str = Field(description="Its name in keras.applications, such as MobileNetV2.")
+    weights: FilePath | None = Field(
+        default=None,
+        min_length=1,
+        description="A file with weights of the network without its last layer (.weights.h5, or the .h5 files of "
+        "keras.applications), local or gs://; left out, it learns from the beginning.",
+    )
+    frozen: bool = Field(default=False, description="Whether its weights stay as they are: only the outputs learn.")
+    dense: list[Annotated[int, Field(ge=1)]] = Field(
+        default=[], description="Units of further layers between the mean over the image and the outputs."
+    )
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="Share of the values before the outputs that training leaves out by chance."
+    )
+
+    @property
+    def bare(self) -> Self:
+        """Without `weights`."""
+        return self.model_copy(update={"weights": None})
+
+    @model_validator(mode="after")
+    def _has_what_is_frozen(self) -> "Application":
+        if self.frozen and self.weights is None:
+            raise ValueError("frozen: goes with weights: what is frozen must have learned something")
+        return self
+
+
 class CustomModel(ModelSection):
     """A model of the user's own. Only the trainer imports its module."""
 
@@ -110,6 +186,8 @@ class CustomModel(ModelSection):
 
 
 # What makes it is in beamfeed/trainer/models/.
-MODELS: tuple[type[ModelSection], ...] = (RecurrentAutoencoder, Recurrent, Tabular, Linear, TextModel, CustomModel)
+MODELS: tuple[type[ModelSection], ...] = (
+    RecurrentAutoencoder, Recurrent, Tabular, Linear, TextModel, Residual, Application, MultiInput, CustomModel,
+)  # fmt: skip
 
 Model = Annotated[ModelSection, OneOf("name", MODELS)]

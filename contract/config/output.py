@@ -27,7 +27,8 @@ class Output(Section):
     )
     rows_per_record: Annotated[int, Field(ge=1, le=65_536)] | None = Field(
         default=None,
-        description="Of tables: rows that a record holds; left out, about 64 KB of them. Other readers expect 1.",
+        description="Of tables, images and arrays: rows that a record holds; left out, about 64 KB of them. Other "
+        "readers expect 1.",
     )
     compression: Literal["none", "gzip"] = Field(
         default="none", description="Of the shards. gzip costs a copy on the trainer's machine."

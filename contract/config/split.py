@@ -28,7 +28,8 @@ class Split(Section):
         description="asset: whole assets, by a seeded hash of the name. time: the first part of each asset's time "
         "trains, or what is before eval_from. rows: the first rows of each asset train. column: by the values of a "
         "column of the file, or of the path: a named group of source.asset.pattern, or the key of a key=value folder. "
-        "Of tables also: row, each by itself, by a hash of its place; key, by a hash of source.key.",
+        "Of tables, images and arrays also: row, each by itself, by a hash of its place (of an image, of its path); of "
+        "tables and images: key, by a hash of source.key.",
     )
     column: str | None = Field(default=None, description="With by: column, its name.")
     train: Fraction | Rows | list[str] = Field(default=0.8, description=_PART)
@@ -46,7 +47,7 @@ class Split(Section):
         description="With by: time of a table: rows so long before the first cut are not used: 7d.",
     )
     stratify: bool = Field(
-        default=False, description="With by: row of a table, each class of the label has its exact share in each split."
+        default=False, description="With by: row, each class of the label has its exact share in each split."
     )
     seed: int = Field(default=7, description="By a hash, another seed deals assets or rows out differently.")
 

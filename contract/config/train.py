@@ -5,8 +5,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.duration import checked_duration
+from beamfeed.contract.config.inputs import InputSection
 from beamfeed.contract.config.model import Linear, Model
-from beamfeed.contract.config.section import Duration, FilePath, Fraction, Section, class_name
+from beamfeed.contract.config.section import Duration, FieldName, FilePath, Fraction, Section, class_name
 from beamfeed.contract.config.task import Reconstruct, Task
 
 
@@ -179,6 +180,10 @@ class Train(Section):
 
     model: Model = Field(description="What is trained: one of the models here by its name, or your own by its class.")
     task: Task = Field(default=Reconstruct(name="reconstruct"), description="What is learned; left out, reconstruct.")
+    inputs: dict[FieldName, InputSection] = Field(
+        default={},
+        description="How fields of images are decoded and varied, by the field's name: {image: {size: [64, 64]}}.",
+    )
     feed: Feed = Feed()
     epochs: Annotated[int, Field(ge=1)] = Field(default=20, description="How often the train split is read, at most.")
     max_steps: Annotated[int, Field(ge=1)] | None = Field(

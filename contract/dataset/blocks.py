@@ -40,21 +40,21 @@ def read_blocks(output: str, manifest: Manifest, split: str) -> pa.Table:
     try:
         blocks = pq.read_table(pa.BufferReader(storage.read_bytes(path)))
     except FileNotFoundError:
-        raise UserError(f"{path}: the index of the shards is missing; preprocess again") from None
+        raise UserError(f"{path}: the index of the shards is missing; {manifest.remedy}") from None
     except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: damaged: {str(error).splitlines()[0]}; preprocess again") from None
+        raise UserError(f"{path}: damaged: {str(error).splitlines()[0]}; {manifest.remedy}") from None
     info = manifest.splits[split]  # type: ignore[index]
     shards = info.shards
     if blocks.schema != SCHEMA:
-        raise UserError(f"{path}: is not an index of this version; preprocess again")
+        raise UserError(f"{path}: is not an index of this version; {manifest.remedy}")
     if info.chosen is not None:  # numbered as the manifest has them
         place = pc.index_in(blocks["shard"], value_set=pa.array(info.chosen, pa.int64()))
         blocks = blocks.set_column(0, SCHEMA.field("shard"), place.cast(pa.int64())).filter(place.is_valid())
     sums = blocks.group_by("shard").aggregate([("records", "sum"), ("windows", "sum")]).sort_by("shard")
     told = [(number, shard.records, shard.windows) for number, shard in enumerate(shards) if shard.records]
     if list(zip(*(sums[name].to_pylist() for name in ("shard", "records_sum", "windows_sum")), strict=True)) != told:
-        raise UserError(f"{path}: does not fit the manifest's shards; preprocess again")
+        raise UserError(f"{path}: does not fit the manifest's shards; {manifest.remedy}")
     steps = pc.pairwise_diff(blocks["shard"].combine_chunks())[1:]
     if not pc.all(pc.greater_equal(steps, 0), min_count=0).as_py():
-        raise UserError(f"{path}: damaged: its blocks are out of order; preprocess again")
+        raise UserError(f"{path}: damaged: its blocks are out of order; {manifest.remedy}")
     return blocks

@@ -13,6 +13,7 @@ Dtype = Literal[
 Role = Literal["input", "target", "weight", "key"]
 Per = Literal["row", "window", "record"]
 Time = Literal["instant", "duration", "decimal", "number"]
+Stored = Literal["rows", "list", "steps"]
 Listed = Literal["float32", "int64", "bytes"]  # what a feature of an Example can hold
 LISTED: tuple[Listed, ...] = get_args(Listed)
 # Of one number; of a string, of the place it is at.
@@ -30,7 +31,7 @@ class Field(BaseModel):
     In a record it is a feature of the `tf.train.Example`: the values of all rows (windows) of the record one after the
     other, in row-major order. Where a value may be of any length, a second feature, `<name>.lengths`, int64, says how
     many entries each has along that axis. Of a dtype that an Example cannot list, each value is one string: its memory,
-    little-endian.
+    little-endian. Records that others wrote hold one row each; `feature`, `stored` and `default` say how they differ.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -56,6 +57,20 @@ class Field(BaseModel):
         "the files begin to count. decimal: 1e-9 of the files' numbers. number: the files' numbers, or rows.",
     )
 
+    feature: str = Key(default="", description="Its name in the records, where that is not its own.")
+    stored: Stored = Key(
+        default="rows",
+        description="rows: the values of all rows of a record, as above. Of records of one row, and values of any "
+        "length without a feature for the lengths: list: the whole list is the value; steps: it is a feature list of "
+        "a SequenceExample, an entry for each step.",
+    )
+    spelled: bool = Key(
+        default=False, description="Of a target with classes: records hold the names of the classes, not the numbers."
+    )
+    default: int | float | str | None = Key(
+        default=None, description="Stands for each number or string of a value that a record of one row lacks."
+    )
+
     @model_validator(mode="after")
     def _fits(self) -> "Field":
         if None in self.shape[1:] or any(size is not None and size < 1 for size in self.shape):
@@ -64,7 +79,18 @@ class Field(BaseModel):
             raise ValueError(f"{self.name}: {len(self.columns)} columns for the shape {list(self.shape)}")
         if self.is_raw and self.is_ragged:
             raise ValueError(f"{self.name}: {self.dtype} of any length; only {', '.join(LISTED)} may be")
+        if self.stored != "rows" and not self.is_ragged:
+            raise ValueError(f"{self.name}: stored as {self.stored}, which goes with values of any length")
+        if self.spelled and not (self.classes and self.dtype == "int64"):
+            raise ValueError(f"{self.name}: spelled, which goes with classes and int64")
+        if self.default is not None and (self.is_ragged or self.is_raw):
+            raise ValueError(f"{self.name}: a default goes with values of one shape, of {', '.join(LISTED)}")
         return self
+
+    @property
+    def in_records(self) -> str:
+        """Its name in the records."""
+        return self.feature or self.name
 
     @property
     def is_raw(self) -> bool:
@@ -74,7 +100,7 @@ class Field(BaseModel):
     @property
     def listed(self) -> Listed:
         """What its feature lists."""
-        return "bytes" if self.is_raw else cast(Listed, self.dtype)
+        return "bytes" if self.is_raw or self.spelled else cast(Listed, self.dtype)
 
     @property
     def listed_width(self) -> int:

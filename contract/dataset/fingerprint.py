@@ -2,9 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.features import own_functions
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.prepare import STEPS
@@ -12,6 +13,7 @@ from beamfeed.contract.config.section import Section
 from beamfeed.contract.config.task import own_metrics_of
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset import manifest
+from beamfeed.contract.errors import UserError
 from beamfeed.contract.own_code import code_digest
 from beamfeed.contract.packages import fetched
 from beamfeed.contract.storage.files import FileStat
@@ -41,7 +43,7 @@ def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
     output goes, nor who writes it or trains on it, nor when the job gives up.
 
     Raises:
-      UserError: if there is no such code.
+      UserError: if there is no such code, or no file that the source names.
     """
     what = {
         "format": manifest.FORMAT,
@@ -58,9 +60,18 @@ def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
                 what["steps"] = code_digest(job.prepare.steps, STEPS, folders)
             what |= {key: code_digest([path], key, folders) for key, path in own.items()}
     digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode())
-    for stat in files:
+    for stat in [*files, *_beside(job)]:
         digest.update(f"\n{stat.path}\t{stat.size}\t{stat.mtime}".encode())
     return digest.hexdigest()
+
+
+def _beside(job: Job) -> Iterator[FileStat]:
+    """The files that a source reads beside those that it lists."""
+    for key, path in job.source.beside.items():
+        try:
+            yield storage.stat(path)
+        except FileNotFoundError:
+            raise UserError(f"{key}: {path}: there is no such file") from None
 
 
 def _dump(value: Any, exclude: Any) -> Any:
@@ -110,6 +121,8 @@ def run_fingerprint(train: Train, data: str) -> str:
         what["feed"]["lanes"] = f"{what['feed']['lanes']} of larger rounds"
     if what["init"] is None:
         del what["init"]
+    if not what["inputs"]:  # as runs of before had none
+        del what["inputs"]
     for goal in [what["task"], *what["task"].get("outputs", {}).values()]:
         goal.pop("metrics", None)
     # Of one of Keras, its name in `watch` says it all; one of the user's own may be of any module.

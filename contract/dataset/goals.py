@@ -40,8 +40,8 @@ def inputs_of(manifest: Manifest) -> list[Field]:
     return [field for field in manifest.fields if field.role == "input"]
 
 
-def find_field(manifest: Manifest, name: str, key: str, role: str) -> Field:
-    """The field that the job names at `key`: one number for each window, of this role.
+def find_field(manifest: Manifest, name: str, key: str, role: str, *, axes: int = 0) -> Field:
+    """The field that the job names at `key`: one number for each window, or as many axes of them, of this role.
 
     Raises:
       UserError: if there is none.
@@ -53,7 +53,7 @@ def find_field(manifest: Manifest, name: str, key: str, role: str) -> Field:
         raise UserError(f"{key}: the dataset has no field {name!r}{near_miss(name, fits)} ({has})")
     if found.role != role:
         raise UserError(f"{key}: the field {name!r} has role {found.role}, not {role} ({has})")
-    if found.shape or (found.per == "row" and manifest.windows.length > 1):
+    if len(found.shape) > axes or found.is_ragged or (found.per == "row" and manifest.windows.length > 1):
         raise UserError(f"{key}: the field {name!r} has more than one value for each window")
     if found.dtype == "bytes":
         raise UserError(f"{key}: the field {name!r} is of text, it must be of numbers or classes")
@@ -93,7 +93,7 @@ def _classify(goal: Classify, key: str, manifest: Manifest) -> None:
 
 @check_goal.register
 def _regress(goal: Regress, key: str, manifest: Manifest) -> None:
-    field = find_field(manifest, goal.target, f"{key}.target", "target")
+    field = find_field(manifest, goal.target, f"{key}.target", "target", axes=1)
     if field.classes:
         raise UserError(f"{key}.target: {goal.target!r} holds classes ({_some(field.classes)}); use {{name: classify}}")
 

@@ -21,7 +21,7 @@ def over_limits(
       rejected_assets: of these.
       files: listed.
       nameless_files: set aside before they could tell their assets.
-      rows: of accepted assets, and
+      rows: of accepted assets and of those of which no row is left, and
       rejected_rows: of these, that were set aside by themselves.
     """
     most = limits.max_rejected_assets

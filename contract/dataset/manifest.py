@@ -26,7 +26,7 @@ class _Strict(BaseModel):
 
 
 class Shard(_Strict):
-    """One TFRecord file, as it was read back after writing; its name is `layout.shard_name` of its place."""
+    """One TFRecord file, as it was read back; its name is `layout.shard_name` of its place, or `file`."""
 
     records: int
     windows: int
@@ -34,6 +34,10 @@ class Shard(_Strict):
     bytes: int
     crc32c: str = Field(description="CRC-32C of the whole file, 8 hex digits.")
     folder: str = Field(default="", description="Of its partition, below the split's: country=DE.")
+    file: str = Field(default="", description="Of one that others wrote: its path below the folder of all of them.")
+
+
+_RARE = ("folder", "file")  # columns that are left out where they are empty
 
 
 class Target(_Strict):
@@ -70,7 +74,7 @@ class SplitInfo(_Strict):
     def _from_columns(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        names = [name for name in Shard.model_fields if name != "folder" or name in value]
+        names = [name for name in Shard.model_fields if name not in _RARE or name in value]
         columns = [value.get(name) for name in names]
         if set(value) != set(names) or not all(isinstance(column, list) for column in columns):
             raise ValueError(f"must hold the lists {', '.join(names)}")
@@ -80,7 +84,8 @@ class SplitInfo(_Strict):
 
     @field_serializer("shards")
     def _to_columns(self, shards: list[Shard]) -> dict[str, list[int | str]]:
-        names = [name for name in Shard.model_fields if name != "folder" or any(shard.folder for shard in shards)]
+        rare = [name for name in _RARE if any(getattr(shard, name) for shard in shards)]
+        names = [name for name in Shard.model_fields if name not in _RARE or name in rare]
         return {name: [getattr(shard, name) for shard in shards] for name in names}
 
 
@@ -91,7 +96,7 @@ class Counts(_Strict):
     assets: int = Field(description="Assets found, rejected ones included.")
     rejected_assets: int
     rejected_files: int
-    rows_read: int = Field(description="Rows of the accepted assets.")
+    rows_read: int = Field(description="Rows of the accepted assets, and of those that lost rows and have none left.")
     rejected_rows: int = Field(default=0, description="Of these, rows that were set aside by themselves.")
 
 
@@ -104,6 +109,9 @@ class Manifest(_Strict):
     fingerprint: str
     data: str = Field(description="The data folder, such as data-0f3a…")
     previous: str | None = Field(None, description="The data folder before it, which a trainer may still read.")
+    adopted: str | None = Field(
+        default=None, description="Where shards lie that others wrote; empty: in the folder of the manifest."
+    )
     fields: list[DataField] = Field(description="What a record holds.")
     windows: Windows = Field(description="Where windows are in the rows of a record; of one row where rows are single.")
     records: Literal["segments", "windows"]
@@ -136,11 +144,26 @@ class Manifest(_Strict):
     def shard_paths(self, output: str, split: SplitName) -> list[str]:
         """The split's shards in order. Readers open these and nothing else."""
         names, info = self.data_layout(output), self.splits[split]
+        if self.adopted is not None:
+            return [below(self.adopted or output, shard.file) for shard in info.shards]
         count = len(info.shards) if info.written is None else info.written
         return [
             names.shard(split, number, count, shard.folder)
             for number, shard in zip(info.numbers, info.shards, strict=True)
         ]
+
+    def list_shards(self, output: str, split: SplitName) -> dict[str, storage.FileStat]:
+        """What lies where the split's shards are, by path; its index too, if it lies there."""
+        if self.adopted is None:
+            found = storage.match(self.data_layout(output).split(split), (layout.SHARD_SUFFIX, layout.BLOCKS))
+        else:
+            found = storage.match(self.adopted or output, ("",))
+        return {stat.path: stat for stat in found}
+
+    @property
+    def remedy(self) -> str:
+        """What makes the dataset good again."""
+        return "preprocess again" if self.adopted is None else "adopt the folder again"
 
     def select(self, where: Mapping[str, Sequence[str]]) -> "Manifest":
         """The manifest of the shards of some partitions alone: by column, the values that are wanted.
@@ -161,6 +184,11 @@ class Manifest(_Strict):
             if all(values.get(column) in wanted for column, wanted in where.items())
         }
         return self.model_copy(update={"splits": {name: _some(info, keep) for name, info in self.splits.items()}})
+
+
+def below(folder: str, file: str) -> str:
+    """The path of a file in a folder, as a listing of that folder has it."""
+    return file if folder.rstrip("/") in (".", "") and not folder.startswith("/") else storage.join(folder, file)
 
 
 def partition_values(folder: str) -> dict[str, str]:
@@ -315,9 +343,10 @@ def read_complete(output: str, fingerprint: str) -> Manifest | None:
     for split, info in manifest.splits.items():
         if not info.shards:
             continue
-        stats = storage.match(names.split(split), (layout.SHARD_SUFFIX, layout.BLOCKS))
-        found = {stat.path: stat.size for stat in stats}
+        found = {path: stat.size for path, stat in manifest.list_shards(output, split).items()}
         sizes = [found.get(path) for path in manifest.shard_paths(output, split)]
-        if names.blocks(split) not in found or sizes != [shard.bytes for shard in info.shards]:
+        index = names.blocks(split)
+        has_index = index in found or (manifest.adopted is not None and storage.exists(index))
+        if sizes != [shard.bytes for shard in info.shards] or not has_index:
             return None
     return manifest

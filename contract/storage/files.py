@@ -221,6 +221,14 @@ def match_inputs(patterns: Sequence[str], suffixes: tuple[str, ...]) -> tuple[li
     return [files[path] for path in sorted(files)], [pattern for pattern in patterns if not found[pattern]]
 
 
+def fits(path: str, pattern: str) -> bool:
+    """Whether a file, a folder or a glob names a path: itself, or one of its files."""
+    if path == pattern:
+        return True
+    folder, is_glob = _listing_root(pattern)
+    return bool(re.fullmatch(_glob_to_regex(pattern), path)) if is_glob else path.startswith(f"{folder}/")
+
+
 def below(path: str, patterns: Sequence[str]) -> str:
     """What of a path stands below the folder that its pattern begins with: the same wherever that folder is.
 

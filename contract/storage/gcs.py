@@ -90,7 +90,9 @@ class _Ranges(io.RawIOBase):
                 if_generation_match=self._blob.generation, retry=_retry(),
             )  # fmt: skip
         if len(data) != end - self._at:
-            raise OSError(f"{self._path}: gave {len(data)} bytes at {self._at}, {end - self._at} were asked for")
+            raise ConnectionError(
+                f"{self._path}: gave {len(data)} bytes at {self._at}, {end - self._at} were asked for"
+            )
         self._at = end
         return data
 

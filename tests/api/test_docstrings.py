@@ -1,6 +1,7 @@
 """The examples in the docstrings of the public names, run one after the other in one folder."""
 
 import doctest
+from importlib.util import find_spec
 
 import pytest
 
@@ -12,10 +13,12 @@ ORDER = [
     "preprocess",
     "read_manifest",
     "load_dataset",
+    *(["torch_dataset"] if find_spec("torch") else []),
     "train",
     "run",
     "ReadTimeseries",
     "EncodeWindows",
+    "load_arrays",
 ]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beamfeed.trainer.feed import dataset
+from beamfeed.trainer.feed import rounds
 from beamfeed.trainer.feed.sampler import Index, Order
 from beamfeed.trainer.feed.sharding import Distribution, Share
 
@@ -17,7 +17,7 @@ feed_scale = importlib.import_module("feed_scale")
 
 
 def test_a_round_is_that_of_training():
-    assert feed_scale.ROUND_BYTES == dataset.LEAST_BYTES
+    assert feed_scale.ROUND_BYTES == rounds.LEAST_BYTES
 
 
 @pytest.mark.parametrize(

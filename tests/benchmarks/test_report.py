@@ -100,6 +100,15 @@ def results(tmp_path):
                 {"rows": None, "seconds": 15.0, "bytes": 60e6, "fed": 2_600_000.0},
             ],
         },
+        "arrays": {
+            "rows": 131_072,
+            "row_bytes": 4096,
+            "batch": 256,
+            "ways": {
+                "memcpy": {"bytes_per_second": 8e9, "of_memcpy": 1.0},
+                "one file": {"bytes_per_second": 6e9, "of_memcpy": 0.75},
+            },
+        },
         "profile": {"command": "beamfeed profile data", "text": "stage  windows/s\nparse  12", "png": str(png)},
         "train": {
             "batch": 64,
@@ -175,6 +184,13 @@ def test_rows_of_tables_are_compared_with_the_plain_way(results):
     assert "| 500,000 | 16 | 1,140 |" in text
     assert "| 1 | 40 | 90 | 130,000 | 0.05x |" in text
     assert "| **default**, about 64 KB | 15 | 60 | 2,600,000 | 1.0x |" in text
+
+
+def test_arrays_are_compared_with_memcpy(results):
+    text = report.render(results)
+    assert "131,072 rows of 4,096 bytes in the page cache, in shuffled batches of 256." in text
+    assert "| memcpy | 8.00 | 100% |" in text
+    assert "| one file | 6.00 | 75% |" in text
 
 
 def test_growth_that_failed_has_no_line(results, tmp_path):

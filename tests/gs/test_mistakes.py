@@ -11,7 +11,7 @@ def told(gs, *arguments: str, **env: str) -> str:
     """The line that preprocessing ends with."""
     begin = time.monotonic()
     done = gs.preprocess(*arguments, **env)
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 60  # trying again takes minutes
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     lines = done.stderr.splitlines()

@@ -8,7 +8,9 @@ import pytest
 from beamfeed.launcher.cli import build_parser
 from beamfeed.launcher.completion import SHELLS, completion_script
 
-COMMANDS = {"init", "run", "preprocess", "train", "cancel", "inspect", "profile", "schema", "completion"}
+COMMANDS = {
+    "adopt", "init", "run", "preprocess", "train", "cancel", "inspect", "profile", "export", "schema", "completion"
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +81,14 @@ def test_every_argument_that_is_a_path_is_completed_as_one(scripts):
         "DATASET|JOB",
         "FILE.png",
         "DIR",
+        "FORMAT",
+        "NAMES",
+        "SPLIT",
+        "WHAT",
         "SHELL",
         "COMMAND",
         "KEY=VALUE",
+        "NAME=VALUE",
         "N",
         "NAME",
         "A-B",

@@ -126,7 +126,7 @@ SETS = {
     "windows..stride=3": "needs key=value",
     "name.first=x": "name is 'small', it holds no keys",
     "split.train=0.9": "train + eval + test is 1.3",
-    "source.kind=null": "needs kind: timeseries or table",
+    "source.kind=null": "needs kind: timeseries or table or image or array",
     "train.optimizer.learning_rate=-1": "-1 is not allowed, it must be a number above 0",
     "train.optimizer.learning_rate=.inf": "inf is not allowed, it must be a number above 0",
     "train.epochs=0": "0 is not allowed, it must be a whole number above 0",

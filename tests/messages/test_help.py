@@ -12,6 +12,7 @@ from beamfeed.contract.arguments import Parser
 from beamfeed.launcher import cli
 
 PROGRAMS = [
+    "beamfeed.pipelines.export_dataset",
     "beamfeed.trainer.main",
     "beamfeed.trainer.tools.find_rate",
     "beamfeed.trainer.tools.inspect_dataset",
@@ -20,7 +21,11 @@ PROGRAMS = [
 ]
 OF_BEAM = ["beamfeed.pipelines.preprocess", "beamfeed.pipelines.dataflow_template"]
 HIDDEN = ["--prune", "--progress-dir"]  # says its new name; the launcher's
-LAUNCHED = ["beamfeed.pipelines.check", "beamfeed.pipelines.suggest_job"]  # of them `beamfeed` has the help
+LAUNCHED = [
+    "beamfeed.pipelines.adopt",
+    "beamfeed.pipelines.check",
+    "beamfeed.pipelines.suggest_job",
+]  # of them `beamfeed` has the help
 
 
 def commands() -> dict[str, Parser]:

@@ -241,7 +241,7 @@ def test_what_a_sample_lacks_is_told_as_such(fleet, capsys, monkeypatch):
     size = sum(file.stat().st_size for file in fleet.files.iterdir())
     monkeypatch.setattr("beamfeed.pipelines.job_check.SAMPLE_BYTES", size // 2)
     assert check.main(["--job", path]) == 0
-    assert "warning       of the files that were read: " in capsys.readouterr().out
+    assert "warning       of what was read: " in capsys.readouterr().out
 
 
 def test_a_mistake_that_only_the_launcher_knows_is_told_once(fleet):

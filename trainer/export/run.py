@@ -33,9 +33,9 @@ def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
       outcome: of the training run.
     """
     names = RunLayout(job.train.workdir)
-    objective = Objective(job.train.task, manifest)
+    objective = Objective.of(job.train, manifest)
     objective.settle(outcome.result.metrics)
-    model = models.build(job.train.model, objective.signature, job.train.seed)
+    model = models.build(job.train.model.bare, objective.signature, job.train.seed)
     model.set_weights(outcome.weights)
     model.save(names.model)
     transform = manifest.data_layout(job.output.path).transform_fn

@@ -16,7 +16,9 @@ from beamfeed.contract.config.prepare import Missing
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.windows import count_windows, first_row
 from beamfeed.trainer import models
+from beamfeed.trainer.export.arrays import ArrayServing, takes_arrays
 from beamfeed.trainer.export.columns import ColumnServing, takes_columns
+from beamfeed.trainer.export.stored import StoredServing
 from beamfeed.trainer.tasks.base import Restore
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -171,10 +173,23 @@ def save_serving(
     model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str,
     ranges: Sequence[tuple[int, float, float]] = (), unused: Set[str] = frozenset(),
 ) -> None:  # fmt: skip
-    """Writes a SavedModel with the signatures of `Serving`, or of `ColumnServing`; loading takes TensorFlow alone."""
-    module: Serving | ColumnServing = (
-        ColumnServing(model, objective, transform, unused)
-        if takes_columns(transform)
-        else Serving(model, objective, manifest, transform, missing, ranges)
-    )
+    """Writes a SavedModel, for which loading takes TensorFlow alone.
+
+    Its signatures are those of `Serving`; of `ArrayServing` where the dataset is of arrays, of which fields may be
+    decoded, too; of `StoredServing` where fields of another one are decoded, or single rows have no transform graph, as
+    in datasets of others; of `ColumnServing` where it is of columns.
+    """
+    module: Serving | ColumnServing | StoredServing
+    if takes_arrays(manifest, transform):
+        module = ArrayServing(model, objective, transform)
+    elif objective.preparation is not None or _takes_what_is_stored(manifest, transform):
+        module = StoredServing(model, objective)
+    elif takes_columns(transform):
+        module = ColumnServing(model, objective, transform, unused)
+    else:
+        module = Serving(model, objective, manifest, transform, missing, ranges)
     tf.saved_model.save(module, folder, signatures=module.signatures())
+
+
+def _takes_what_is_stored(manifest: Manifest, transform: str) -> bool:
+    return manifest.windows.length == 1 and not tf.saved_model.contains_saved_model(transform)

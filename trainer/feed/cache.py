@@ -31,13 +31,16 @@ _folders: dict[str, str] = {}  # that this process holds, by name
 atexit.register(_until_the_end.close)
 
 
-def local_copies(dataset: str, shards: Sequence[FileStat], compression: str) -> list[str]:
+def local_copies(
+    dataset: str, shards: Sequence[FileStat], compression: str, remedy: str = "preprocess again"
+) -> list[str]:
     """Copies shards to a folder of temporary files and returns their paths there; once for each on this machine.
 
     Args:
       dataset: names the folder.
       shards: as they were listed; one that has changed since is another.
       compression: of the shards.
+      remedy: what makes the dataset good again.
 
     Raises:
       UserError: if there is no room for them, or a compressed one is damaged.
@@ -49,7 +52,8 @@ def local_copies(dataset: str, shards: Sequence[FileStat], compression: str) -> 
         _folders[name] = folder
         targets = [os.path.join(folder, _name(shard)) for shard in shards]
         with ThreadPoolExecutor(THREADS) as pool:
-            for _ in pool.map(_copy, [shard.path for shard in shards], targets, [compression] * len(shards)):
+            paths, count = [shard.path for shard in shards], len(shards)
+            for _ in pool.map(_copy, paths, targets, [compression] * count, [remedy] * count):
                 pass
     except OSError as error:
         raise UserError(
@@ -63,19 +67,19 @@ def _name(shard: FileStat) -> str:
     return hashlib.sha256(f"{shard.path}\t{shard.size}\t{shard.mtime}".encode()).hexdigest()[:32]
 
 
-def _copy(source: str, target: str, compression: str) -> None:
+def _copy(source: str, target: str, compression: str, remedy: str) -> None:
     with open(target + LOCK, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # while another process copies it, this one waits
         if os.path.exists(target):
             return
         part = target + ".part"
         with open(part, "wb") as out:
-            for chunk in _chunks(source, compression):
+            for chunk in _chunks(source, compression, remedy):
                 out.write(chunk)
         os.replace(part, target)
 
 
-def _chunks(source: str, compression: str) -> Iterator[bytes]:
+def _chunks(source: str, compression: str, remedy: str) -> Iterator[bytes]:
     try:
         with storage.open_input(source) as file:
             # What unpacks reads 8 KB at a time, each of which would be a request of its own.
@@ -84,7 +88,7 @@ def _chunks(source: str, compression: str) -> Iterator[bytes]:
             while chunk := stream.read(CHUNK_BYTES):
                 yield chunk
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise UserError(f"{source}: damaged: {error}; preprocess again") from None
+        raise UserError(f"{source}: damaged: {error}; {remedy}") from None
     except OSError as error:  # of where it is, not of the copy
         raise JobFailed(f"{source}: cannot be read: {error}") from error
 

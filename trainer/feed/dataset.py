@@ -6,7 +6,8 @@ A record holds rows that follow each other, such as a segment of an asset. The s
     records    the blocks are read, several at a time                                          (reader)
     rows       are parsed and checked, each field by itself                                    (parsing)
                and the places of the wanted windows found                                      (windowing)
-    windows    gathered from the rows, about two megabytes at a time, and cut into batches without copying
+    windows    gathered from the rows, about two megabytes at a time, prepared if that is asked for  (preparation)
+               and cut into batches without copying
 
 Windows are indices until the last step, so a round costs its rows and not its
 windows, and no step handles windows one by one. What a step of a training run reads
@@ -23,19 +24,20 @@ import tensorflow as tf
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
-from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.batches import check_split, eval_steps, train_steps
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
-from beamfeed.contract.errors import UserError
-from beamfeed.contract.storage import FileStat
 from beamfeed.trainer.feed.cache import local_copies
-from beamfeed.trainer.feed.fields import Wanted, choose_fields, data_fields, stored_bytes, window_bytes, windows_fitting
+from beamfeed.trainer.feed.fields import Wanted, choose_fields, window_bytes
+from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.reader import Memory, RowSource, Shards
+from beamfeed.trainer.feed.rounds import round_windows
 from beamfeed.trainer.feed.sampler import Index, Line, Order
+from beamfeed.trainer.feed.shard_files import find_shards
 from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
 from beamfeed.trainer.feed.windowing import (
     Columns,
     Places,
+    add_zeros,
     gather,
     locate_windows,
     places,
@@ -44,9 +46,9 @@ from beamfeed.trainer.feed.windowing import (
 )
 
 LAST = np.iinfo(np.int64).max
-LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20  # of rows in a round; some rounds are in memory at a time
 REMOTE_FACTOR = 8  # times as many blocks are read at a time from gs://, where each waits for an answer
 CHUNK_BYTES = 2 << 20  # of windows gathered at a time: calls for small batches would cost more than the copying
+PREPARED_BYTES = 512 << 10  # of windows prepared at a time: what does not fit a core's cache takes longer
 PREFETCH_BYTES = 8 << 20  # of batches made ready, but at least two; tf.data's own choice grows to hundreds of MB
 PREFETCH_BATCHES = 64  # at most: thousands of tiny ones would be read for minutes, and many epochs of a small split
 # No function of the feed has Python's control flow on tensors: to look for it takes seconds at the start of each run.
@@ -129,6 +131,7 @@ def load_dataset(
     tuning: Tuning = Tuning(),
     where: Mapping[str, Sequence[str]] | None = None,
     manifest: Manifest | None = None,
+    preparation: Preparation | None = None,
 ) -> tf.data.Dataset:
     """The windows of one split, in batches, in an order that the arguments decide and nothing else.
 
@@ -163,6 +166,7 @@ def load_dataset(
       tuning: how the graph is run.
       where: reads some partitions alone: by column, the values that are wanted. No shard of others is opened.
       manifest: of the dataset, if it has been read already.
+      preparation: changes the fields of a batch, such as what the job's `train.inputs` says.
 
     Returns:
       A dataset with known cardinality, of dicts by the name of the field: float32,
@@ -196,7 +200,9 @@ def load_dataset(
     wanted = choose_fields(manifest, fields)
     share = Share(batch_size, distribution)
     info = check_split(manifest, split, batch_size, whole=remainder == "drop")
-    listed = _list_shards(manifest, path, split)
+    if preparation is not None:
+        preparation.check(batch_size, distribution.devices)
+    listed = find_shards(manifest, path, split)
     index = Index.read(path, manifest, split)
     until = tuning.until if isinstance(tuning, CutOff) else "batches"
     steps = (train_steps if remainder == "drop" else eval_steps)(info.windows, batch_size)
@@ -204,7 +210,7 @@ def load_dataset(
         index,
         share,
         steps,
-        round_steps=_round_windows(manifest, split, index, shuffle, min(lanes, batch_size)) // batch_size or 1,
+        round_steps=round_windows(manifest, split, index, shuffle, min(lanes, batch_size)) // batch_size or 1,
         lanes=min(lanes, batch_size) if shuffle else distribution.workers if remainder == "pad" else 1,
         seed=seed if shuffle else None,
     )
@@ -212,7 +218,8 @@ def load_dataset(
     is_remote = storage.is_remote(path)
     if tuning.cache == "file" or manifest.compression != "none":
         read = np.unique(index.shard[order.blocks()])
-        copies = local_copies(manifest.data_layout(path).root, [listed[shard] for shard in read], manifest.compression)
+        chosen = [listed[shard] for shard in read]
+        copies = local_copies(manifest.data_layout(path).root, chosen, manifest.compression, manifest.remedy)
         for shard, copy in zip(read, copies, strict=True):
             paths[shard] = copy
         is_remote = False
@@ -224,7 +231,11 @@ def load_dataset(
         parallel=tuning.parallel,
         skip_corrupt=skip_corrupt,
     )
-    source: RowSource = Memory(shards, index, order.blocks()) if tuning.cache == "memory" else shards
+    if until != "batches":
+        preparation = None
+    kept = preparation if preparation is not None and preparation.keeps else None
+    in_memory = kept is not None or tuning.cache == "memory"
+    source: RowSource = Memory(shards, index, order.blocks(), kept, padded=remainder == "pad") if in_memory else shards
 
     @as_written
     def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:
@@ -241,10 +252,15 @@ def load_dataset(
             return shards.records(blocks) if until == "records" else shards.parsed(blocks)
         rows, block = source.rows(blocks, block)
         place, there = locate_windows(rows, block, window)
+        numbered = () if preparation is None else (
+            epoch * steps + number * order.round_steps + tf.where(resumed, tf.constant(skip, tf.int64), 0),
+        )  # fmt: skip
         if remainder == "pad":
-            columns, at = point_to_zeros(rows, places(rows, place, wanted), there, wanted)
-            return columns, at, rows.piece, tf.cast(there, tf.float32)
-        return rows.columns, places(rows, replace_missing(place, there) if skip_corrupt else place, wanted), rows.piece
+            rows = rows if rows.zeros else add_zeros(rows, wanted)
+            at = point_to_zeros(rows, places(rows, place, wanted), there, wanted)
+            return rows.columns, at, rows.piece, *numbered, tf.cast(there, tf.float32)
+        at = places(rows, replace_missing(place, there) if skip_corrupt else place, wanted)
+        return rows.columns, at, rows.piece, *numbered
 
     if min(start) < 0 or (epochs is not None and start[1] > epochs * steps):
         raise ValueError(f"start is {start}, there are {steps} batches in each of {epochs or 'many'} epochs")
@@ -260,7 +276,9 @@ def load_dataset(
     if until != "batches":
         return rounds
     window = window_bytes(info, wanted.fields, manifest.windows.length, int(index.bytes.sum()))
-    batches = _cut(rounds, share, wanted, window, tf.data.AUTOTUNE if tuning.parallel else None)
+    window += preparation.bytes if preparation is not None else 0
+    threads = tf.data.AUTOTUNE if tuning.parallel else None
+    batches = _cut(rounds, share, wanted, window, threads, preparation, is_decoded=kept is not None)
     size = tf.data.INFINITE_CARDINALITY if epochs is None else (epochs * steps - start[1]) * distribution.replicas
     batches = batches.apply(tf.data.experimental.assert_cardinality(size))
     if tuning.prefetch:
@@ -273,25 +291,18 @@ def load_dataset(
     return batches.with_options(options)
 
 
-def _round_windows(manifest: Manifest, split: SplitName, index: Index, shuffle: int, lanes: int) -> int:
-    """How many windows are mixed at a time; the same whatever fields are wanted.
-
-    More of them with more lanes: what a lane gives to a round would else be little more than the blocks at its ends,
-    which are read again for the next.
-    """
-    info, fields, size = manifest.splits[split], data_fields(manifest), int(index.bytes.sum())
-    stored = stored_bytes(info, fields, size)
-    least = max(shuffle * window_bytes(info, fields, manifest.windows.length, size), LEAST_BYTES)
-    windows = min(max(shuffle, windows_fitting(info, stored, least)), windows_fitting(info, stored, MOST_BYTES))
-    return windows * max(1, lanes // LANES) if shuffle else windows
-
-
-def _cut(rounds: tf.data.Dataset, share: Share, wanted: Wanted, window: int, threads: int | None) -> tf.data.Dataset:
+def _cut(
+    rounds: tf.data.Dataset, share: Share, wanted: Wanted, window: int, threads: int | None,
+    preparation: Preparation | None = None, is_decoded: bool = False,
+) -> tf.data.Dataset:  # fmt: skip
     """Rounds -> the batches of each replica, dicts by the name of the field, with weights where rounds have them.
 
-    A round's windows, of about so many bytes, are gathered in chunks of whole batches.
+    A round's windows, of about so many bytes, are gathered in chunks of whole batches. Where they are prepared, rounds
+    say which global batch is their first, and chunks are small.
     """
     chunk = share.size * max(1, CHUNK_BYTES // (share.size * window))
+    if preparation is not None:
+        chunk = max(1, PREPARED_BYTES // window // preparation.together) * preparation.together
 
     @as_written
     def to_chunks(columns: Columns, at: Places, *others: tf.Tensor) -> tf.data.Dataset:
@@ -300,22 +311,18 @@ def _cut(rounds: tf.data.Dataset, share: Share, wanted: Wanted, window: int, thr
         return first.map(lambda first: (first, columns, at, *others))
 
     @as_written
-    def to_windows(first: tf.Tensor, columns: Columns, at: Places, piece: tf.Tensor, *weights: tf.Tensor) -> Any:
+    def to_windows(first: tf.Tensor, columns: Columns, at: Places, piece: tf.Tensor, *others: tf.Tensor) -> Any:
         here = {per: place[first : first + chunk] for per, place in at.items()}
-        windows = gather(columns, here, piece, wanted)
+        if chunk == 1:
+            here = {per: tf.ensure_shape(place, [1]) for per, place in here.items()}
+        windows, weights = gather(columns, here, piece, wanted), list(others)
+        if preparation is not None:
+            begin = weights.pop(0)
+            rows = first + tf.range(tf.size(next(iter(here.values())), tf.int64))
+            numbers = (begin + rows // share.size) * share.batch_size + share.first + rows % share.size
+            windows = preparation.finish(windows, numbers, is_decoded)
         return (windows, weights[0][first : first + chunk]) if weights else windows
 
     chunks = rounds.flat_map(to_chunks)
     windows = chunks.map(to_windows, num_parallel_calls=threads, deterministic=True if threads else None)
     return windows.rebatch(share.replica_sizes, drop_remainder=True)
-
-
-def _list_shards(manifest: Manifest, path: str, split: SplitName) -> list[FileStat]:
-    """The shards of a split, in the manifest's order."""
-    folder = manifest.data_layout(path).split(split)
-    found = {stat.path: stat for stat in storage.match(folder, (layout.SHARD_SUFFIX,))}
-    shards = manifest.shard_paths(path, split)
-    for shard in shards:
-        if shard not in found:
-            raise UserError(f"{shard}: the manifest lists this shard, but it is missing; preprocess again")
-    return [found[shard] for shard in shards]

@@ -13,6 +13,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.cluster.strategy import Cluster
 from beamfeed.trainer.feed.dataset import Tuning, load_dataset
+from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.sharding import Distribution
 
 
@@ -29,6 +30,14 @@ class Evaluation(Protocol):
         """The sums of all workers, `loss` and `windows` among them."""
 
 
+class Prepared(Preparation, Protocol):
+    """What changes the fields of a batch, and how it does so in training."""
+
+    @property
+    def training(self) -> Preparation:
+        """The one for training batches."""
+
+
 class Feed:
     """The distributed batches of each split. Iterators without end are kept for all epochs.
 
@@ -37,6 +46,7 @@ class Feed:
       manifest: the dataset's manifest.
       cluster: whose worker reads.
       fields: the names of those that are read.
+      preparation: changes the fields of a batch; in `training` it may do so by chance.
       kept: each iterator is put into it too. While tf.data tunes a pipeline, taking that apart waits for the tuning,
         which was seen to take two minutes; who ends the process without taking anything apart need not wait.
     """
@@ -47,16 +57,18 @@ class Feed:
         manifest: Manifest,
         cluster: Cluster,
         fields: Sequence[str],
+        preparation: Prepared | None = None,
         kept: list[Any] | None = None,
     ):
+        self._preparation = preparation
         self._job, self._manifest, self._cluster, self._fields = job, manifest, cluster, fields
         self._kept = [] if kept is None else kept
         self._padded: dict[SplitName, Iterator[Any]] = {}
 
     def train(self, epoch: int, step: int, lanes: int) -> Iterator[Any]:
         """Shuffled training batches without end, from this step of this epoch on; see `lanes_of`."""
-        feed = self._job.train.feed
-        return self._open("train", shuffle=feed.shuffle, seed=feed.seed, lanes=lanes, start=(epoch, step))
+        feed, preparation = self._job.train.feed, self._preparation and self._preparation.training
+        return self._open("train", preparation, shuffle=feed.shuffle, seed=feed.seed, lanes=lanes, start=(epoch, step))
 
     def evaluate(
         self,
@@ -79,7 +91,7 @@ class Feed:
         if windows == 0:
             return None
         if split not in self._padded:
-            self._padded[split] = self._open(split, remainder="pad")
+            self._padded[split] = self._open(split, self._preparation, remainder="pad")
         found, left = evaluation.begin(), eval_steps(windows, self._job.train.feed.batch_size)
         while left:
             steps = min(left, at_a_time)
@@ -92,13 +104,13 @@ class Feed:
         if (count != windows and not self._job.train.feed.skip_corrupt) or count == 0:
             raise UserError(
                 f"{self._job.output.path}: the split {split} held {count:.0f} windows, the manifest says {windows}; "
-                "preprocess again"
+                f"{self._manifest.remedy}"
             )
         if not math.isfinite(loss):
             raise JobFailed(f"the loss on the split {split} is {loss}; look for extreme values in the data")
         return sums
 
-    def _open(self, split: SplitName, **options: Any) -> Iterator[Any]:
+    def _open(self, split: SplitName, preparation: Preparation | None, **options: Any) -> Iterator[Any]:
         feed, worker = self._job.train.feed, self._cluster.worker
         dataset = load_dataset(
             self._job.output.path,
@@ -112,6 +124,7 @@ class Feed:
             distribution=Distribution(worker.index, worker.count, self._cluster.replicas),
             tuning=Tuning(cache=feed.cache),
             manifest=self._manifest,
+            preparation=preparation,
             **options,
         )
         batches = iter(self._cluster.strategy.distribute_datasets_from_function(lambda _: dataset))

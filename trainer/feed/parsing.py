@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
@@ -10,6 +11,7 @@ from beamfeed.trainer.feed.fields import Wanted
 
 MISMATCH = "the windows in the shards differ from the manifest"
 LISTED: dict[Listed, tf.DType] = {"float32": tf.float32, "int64": tf.int64, "bytes": tf.string}
+HASHES = 2**62  # of names of classes; two of one hash would be refused by what is compared after it
 NOT_DECODED = {tf.uint32: tf.int32, tf.uint64: tf.int64}  # by tf.io.decode_raw, and what has the same size
 
 
@@ -35,9 +37,9 @@ def parse(serialized: tf.Tensor, wanted: Wanted) -> Parsed:
       tf.errors.InvalidArgumentError: with MISMATCH and the name of the field, if a field does not have a whole value
         for each row, window, or the record; or TensorFlow's own, if it is of another dtype.
     """
-    found = tf.io.parse_example(serialized, _features(wanted))
+    found = _parse(serialized, wanted)
     there = tf.cast(tf.strings.length(serialized) > 0, tf.int64)
-    counts = {field.name: _count(found, field) for field in wanted.parsed}
+    counts = {field.name: _count(found, field, there) for field in wanted.parsed}
     rows = counts[wanted.rows_of.name]
     framed = count_windows(rows, wanted.windows.length, wanted.windows.stride)
     expected = {"row": rows, "window": framed, "record": there}
@@ -49,29 +51,53 @@ def parse(serialized: tf.Tensor, wanted: Wanted) -> Parsed:
         for field in wanted.parsed
     ]
     with tf.control_dependencies([check for check in checks if check is not None]):  # there are none in eager mode
-        columns = {field.name: tf.reshape(_values(found, field), _shape(field)) for field in wanted.stored}
+        columns = {field.name: tf.reshape(_values(found, field, there), _shape(field)) for field in wanted.stored}
         rows = tf.identity(rows)
-    lengths = [field.name + LENGTHS for field in wanted.stored if field.is_ragged]
-    return Parsed(columns | {name: found[name].flat_values for name in lengths}, rows, there)
+    lengths = {field.name + LENGTHS: _lengths(found, field, there) for field in wanted.stored if field.is_ragged}
+    return Parsed(columns | lengths, rows, there)
+
+
+Found = dict[str, tf.RaggedTensor]  # lists by record, of each field
+
+
+def _parse(serialized: tf.Tensor, wanted: Wanted) -> Found:
+    """The lists of each field, `[records, entries]`; of one in steps, `[records, steps, entries]`."""
+    specs, steps = _features(wanted), [field.name for field in wanted.parsed if field.stored == "steps"]
+    if not steps:
+        return dict(tf.io.parse_example(serialized, specs))
+    in_steps = {name: specs.pop(name) for name in steps}
+    context, lists, _ = tf.io.parse_sequence_example(serialized, specs or None, in_steps)
+    return {**context, **lists}
 
 
 def _features(wanted: Wanted) -> dict[str, tf.io.RaggedFeature]:
     """What is parsed of each record."""
-    dtypes = {field.name: LISTED[field.listed] for field in wanted.parsed}
-    dtypes |= {field.name + LENGTHS: tf.int64 for field in wanted.parsed if field.is_ragged}
-    return {name: tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64) for name, dtype in dtypes.items()}
+    spec = {
+        field.name: tf.io.RaggedFeature(LISTED[field.listed], field.in_records, row_splits_dtype=tf.int64)
+        for field in wanted.parsed
+    }
+    lengths = [field.name + LENGTHS for field in wanted.parsed if field.is_ragged and field.stored == "rows"]
+    return spec | {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in lengths}
 
 
-def _count(found: dict[str, tf.RaggedTensor], field: Field) -> tf.Tensor:
+def _count(found: Found, field: Field, there: tf.Tensor) -> tf.Tensor:
     """How many values of a field each record has."""
+    if field.stored != "rows" or field.default is not None:  # a record is a row
+        return there
     if field.is_ragged:
         return found[field.name + LENGTHS].row_lengths()
     return found[field.name].row_lengths() // field.listed_width
 
 
-def _is_whole(found: dict[str, tf.RaggedTensor], field: Field, count: tf.Tensor) -> tf.Tensor:
+def _is_whole(found: Found, field: Field, count: tf.Tensor) -> tf.Tensor:
     """Whether no value has a part missing, nor an entry that is of none."""
-    entries = count
+    sizes, entries = found[field.name].row_lengths(), count
+    if field.stored == "steps":
+        return tf.reduce_all(found[field.name].values.row_lengths() == field.width)
+    if field.stored == "list":
+        return tf.reduce_all(sizes % field.width == 0)
+    if field.default is not None:
+        return tf.reduce_all((sizes == 0) | (sizes == field.width))
     positive = tf.constant(True)
     if field.is_ragged:
         lengths = found[field.name + LENGTHS]
@@ -79,16 +105,47 @@ def _is_whole(found: dict[str, tf.RaggedTensor], field: Field, count: tf.Tensor)
         positive = tf.reduce_all(lengths.flat_values >= 0)
     if field.is_raw:
         positive = tf.reduce_all(tf.strings.length(found[field.name].flat_values) == field.bytes)
-    return positive & tf.reduce_all(found[field.name].row_lengths() == entries * field.listed_width)
+    return positive & tf.reduce_all(sizes == entries * field.listed_width)
 
 
-def _values(found: dict[str, tf.RaggedTensor], field: Field) -> tf.Tensor:
+def _values(found: Found, field: Field, there: tf.Tensor) -> tf.Tensor:
     values = found[field.name].flat_values
+    if field.default is not None:
+        filled = found[field.name].to_tensor(field.default, shape=[None, field.width])
+        values = tf.reshape(tf.boolean_mask(filled, there > 0), [-1])
+    if field.spelled:
+        return class_numbers(values, field)
     if not field.is_raw:
         return values
     dtype = tf.as_dtype(field.dtype)
     decoded = tf.io.decode_raw(values, NOT_DECODED.get(dtype, dtype))
     return tf.bitcast(decoded, dtype) if dtype in NOT_DECODED else decoded
+
+
+def class_numbers(names: tf.Tensor, field: Field) -> tf.Tensor:
+    """The numbers of classes, int64 `[values]`, by their names, strings `[values]`: looked up by a hash.
+
+    Raises:
+      tf.errors.InvalidArgumentError: with MISMATCH and the name of the field, if there is no such class.
+    """
+    classes = np.array([name.encode() for name in field.classes], object)
+    with tf.init_scope():  # now, not in the graph
+        hashes = tf.strings.to_hash_bucket_fast(classes, HASHES).numpy()
+    order = np.argsort(hashes)
+    place = tf.searchsorted(hashes[order], tf.strings.to_hash_bucket_fast(names, HASHES), out_type=tf.int64)
+    place = tf.minimum(place, len(classes) - 1)
+    known = tf.reduce_all(tf.gather(tf.constant(classes[order].tolist()), place) == names)
+    check = tf.debugging.Assert(known, [f"{MISMATCH}: field {field.name}"])
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.gather(tf.constant(order, tf.int64), place)
+
+
+def _lengths(found: Found, field: Field, there: tf.Tensor) -> tf.Tensor:
+    """How many entries each value of any length has, int64 `[values]`."""
+    if field.stored == "rows":
+        return found[field.name + LENGTHS].flat_values
+    width = 1 if field.stored == "steps" else field.width
+    return tf.boolean_mask(found[field.name].row_lengths() // width, there > 0)
 
 
 def _shape(field: Field) -> list[int]:

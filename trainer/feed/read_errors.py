@@ -14,7 +14,10 @@ from beamfeed.trainer.feed.reader import open_shard
 
 LOOK_SECONDS = 60.0  # each worker looks for what is damaged; a large dataset takes hours to read
 _DIFFERS = re.compile(rf"{MISMATCH}(: field \w+)?")
-_OTHER_TYPE = re.compile(r"Key: ([\w.]+),.*Data types don't match")  # TensorFlow's words
+# TensorFlow's messages end with the operation that failed; those that decode the files in a field.
+_NOT_DECODED = re.compile(r"\{\{node [^}]*\b(?:Decode[A-Z]\w*|ExtractJpegShape)(?:_\d+)?\}\}")
+_BEFORE = re.compile(r"^.*Iterator::[\w:\[\]]+: ")  # the reason
+_OTHER_TYPE = re.compile(r"Key: ([^,]+),.*Data types don't match")  # TensorFlow's words
 
 
 @contextmanager
@@ -28,12 +31,16 @@ def explained(manifest: Manifest, output: str) -> Iterator[None]:
         yield
     except tf.errors.DataLossError:
         path, reason = find_damage(manifest, output) or (output, "a shard, which 'beamfeed inspect --verify' names")
-        raise UserError(f"{path}: damaged: {reason}; preprocess again, or set train.feed.skip_corrupt=true") from None
+        raise UserError(f"{path}: damaged: {reason}; {manifest.remedy}, or set train.feed.skip_corrupt=true") from None
     except tf.errors.InvalidArgumentError as error:
+        if _NOT_DECODED.search(error.message):
+            why = _BEFORE.sub("", error.message.splitlines()[0])
+            line = f"a record holds a file that cannot be decoded: {why}; write the shards anew without it"
+            raise UserError(f"{output}: {line}") from None
         told = find_mismatch(error)
         if told is None:
             raise
-        raise UserError(f"{output}: {told}; preprocess again") from None
+        raise UserError(f"{output}: {told}; {manifest.remedy}") from None
     except tf.errors.NotFoundError as error:
         if output not in error.message:
             raise

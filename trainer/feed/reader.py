@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from beamfeed.trainer.feed.fields import Wanted
 from beamfeed.trainer.feed.parsing import MISMATCH, Parsed, parse
+from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.sampler import Index
-from beamfeed.trainer.feed.windowing import Rows, find_windows
+from beamfeed.trainer.feed.windowing import Rows, add_zeros, find_windows
 
 BUFFER_BYTES = 8 << 20  # at a time, of a whole shard
 GROUP_BYTES = 16 << 20  # read into memory at a time
@@ -116,7 +117,7 @@ class Shards:
     def __init__(
         self, paths: list[str], index: Index, wanted: Wanted, *, open_blocks: int, parallel: bool, skip_corrupt: bool
     ):
-        self._paths, self._wanted = tf.constant(paths), wanted
+        self._paths, self.wanted = tf.constant(paths), wanted
         self._index = Index(*(tf.constant(column) for column in index))
         self._open_blocks, self._parallel = open_blocks, parallel
         self._skip_corrupt = skip_corrupt
@@ -132,7 +133,7 @@ class Shards:
 
     def parsed(self, blocks: tf.Tensor) -> Parsed:
         """The values of the blocks' records, and of an empty one after them."""
-        return parse(self.records(blocks), self._wanted)
+        return parse(self.records(blocks), self.wanted)
 
     def rows(self, blocks: tf.Tensor, block: tf.Tensor) -> tuple[Rows, tf.Tensor]:
         return self.find(self.parsed(blocks), blocks), block
@@ -147,7 +148,7 @@ class Shards:
         records = tf.gather(self._index.records, blocks)
         whole = tf.debugging.assert_equal(tf.size(parsed.rows, tf.int64), tf.reduce_sum(records) + 1, MISMATCH)
         with tf.control_dependencies([whole] if whole is not None else []):
-            rows = find_windows(parsed._replace(rows=tf.identity(parsed.rows)), records, self._wanted)
+            rows = find_windows(parsed._replace(rows=tf.identity(parsed.rows)), records, self.wanted)
         if self._skip_corrupt:
             return rows
         same = tf.debugging.assert_equal(rows.windows, tf.gather(self._index.windows, blocks), MISMATCH)
@@ -162,10 +163,24 @@ class Memory:
       shards: that are read.
       index: of their blocks.
       blocks: int64 `[blocks]`, the numbers of those that are wanted.
+      preparation: decodes the values before they are kept.
+      padded: whether a window of zeros is kept, too: else each round would copy all values to add one.
     """
 
-    def __init__(self, shards: Shards, index: Index, blocks: np.ndarray):
-        read = tf.function(shards.parsed, input_signature=[tf.TensorSpec([None], tf.int64)])
+    def __init__(
+        self,
+        shards: Shards,
+        index: Index,
+        blocks: np.ndarray,
+        preparation: Preparation | None = None,
+        *,
+        padded: bool = False,
+    ):
+        def decoded(blocks: tf.Tensor) -> Parsed:
+            found = shards.parsed(blocks)
+            return found if preparation is None else found._replace(columns=preparation.decode(found.columns))
+
+        read = tf.function(decoded, input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
         pieces: dict[str, list[tf.Tensor]] = {}
         counts = []
         groups = np.flatnonzero(np.diff(np.cumsum(index.bytes[blocks]) // GROUP_BYTES, prepend=-1))
@@ -178,7 +193,8 @@ class Memory:
         # Of one field after the other, so that no more than one is there twice.
         values = {name: tf.concat(pieces.pop(name), 0) for name in list(pieces)}
         parsed = Parsed(values, *(tf.concat(column, 0) for column in zip(*counts, strict=True)))
-        self._rows = shards.find(parsed, tf.constant(blocks))
+        rows = shards.find(parsed, tf.constant(blocks))
+        self._rows = add_zeros(rows, shards.wanted) if padded else rows
         self._places = np.full(len(index.bytes) + 1, -1)  # of each block, and of none
         self._places[blocks] = np.arange(len(blocks))
 

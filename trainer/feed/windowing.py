@@ -28,6 +28,7 @@ class Rows(NamedTuple):
       first: int64 `[blocks]`, how many windows are before each block's.
       windows: int64 `[blocks]`, how many each block has.
       piece: int64 scalar, rows that can be copied as one: all windows start and end at multiples of it.
+      zeros: whether there is a window of zeros behind all values, see `add_zeros`.
     """
 
     columns: Columns
@@ -36,6 +37,7 @@ class Rows(NamedTuple):
     first: tf.Tensor
     windows: tf.Tensor
     piece: tf.Tensor
+    zeros: bool = False
 
 
 def find_windows(parsed: Parsed, records: tf.Tensor, wanted: Wanted) -> Rows:
@@ -118,29 +120,40 @@ def places(rows: Rows, place: tf.Tensor, wanted: Wanted) -> Places:
     return {**found, "window": place} if wanted.of("window") else found
 
 
-def point_to_zeros(rows: Rows, at: Places, there: tf.Tensor, wanted: Wanted) -> tuple[Columns, Places]:
-    """Adds a window of zeros (empty strings, values without entries) behind all values, and points to it.
+def add_zeros(rows: Rows, wanted: Wanted) -> Rows:
+    """The same with a window of zeros (empty strings, values without entries) behind all values."""
+    columns = dict(rows.columns)
+    for field in wanted.fields:
+        more = _window_of_zeros(field, wanted)
+        if field.is_ragged:
+            splits = columns[field.name + SPLITS]
+            columns[field.name + SPLITS] = tf.concat([splits, tf.repeat(splits[-1:], more)], 0)
+        else:
+            values = columns[field.name]
+            columns[field.name] = tf.concat([values, tf.zeros([more, *values.shape[1:]], values.dtype)], 0)
+    return rows._replace(columns=columns, zeros=True)
+
+
+def point_to_zeros(rows: Rows, at: Places, there: tf.Tensor, wanted: Wanted) -> Places:
+    """The places of windows, of those that are not there those of zeros.
 
     Args:
-      rows: as `find_windows` gives them.
+      rows: as `add_zeros` gives them.
       at: as `places` gives them.
       there: bool `[windows]`; those that are not become zeros.
       wanted: the fields.
     """
-    columns, at = dict(rows.columns), dict(at)
-    for per in list(at):
-        more = wanted.windows.length if per == "row" else 1
-        for field in wanted.of(per):
-            values = columns[field.name]
-            if field.is_ragged:
-                splits = columns[field.name + SPLITS]
-                end = tf.size(splits, tf.int64) - 1
-                columns[field.name + SPLITS] = tf.concat([splits, tf.repeat(splits[-1:], more)], 0)
-            else:
-                end = tf.shape(values, tf.int64)[0]
-                columns[field.name] = tf.concat([values, tf.zeros([more, *values.shape[1:]], values.dtype)], 0)
-        at[per] = tf.where(there, at[per], end)
-    return columns, at
+    found = {}
+    for per, place in at.items():
+        field = wanted.of(per)[0]
+        splits = rows.columns.get(field.name + SPLITS)
+        end = tf.shape(rows.columns[field.name], tf.int64)[0] if splits is None else tf.size(splits, tf.int64) - 1
+        found[per] = tf.where(there, place, end - _window_of_zeros(field, wanted))
+    return found
+
+
+def _window_of_zeros(field: Field, wanted: Wanted) -> int:
+    return wanted.windows.length if field.per == "row" else 1
 
 
 def gather(columns: Columns, at: Places, piece: tf.Tensor, wanted: Wanted) -> dict[str, tf.Tensor]:

@@ -81,7 +81,7 @@ class Training:
         self.names = RunLayout(job.train.workdir)
         train = job.train
         check_split(manifest, "train", train.feed.batch_size, whole=True)
-        self.objective = Objective(train.task, manifest)
+        self.objective = Objective.of(train, manifest)
         self.watched = find_watched(train.watch, self.objective)
         with cluster.strategy.scope(), computing_in(train.devices.precision):
             self.model = models.build(train.model, self.objective.signature, train.seed)
@@ -91,7 +91,7 @@ class Training:
                 train.optimizer, self.model.trainable_variables, train.devices.precision == "mixed_float16"
             )
         self.steps = train_steps(windows_in(manifest, "train"), train.feed.batch_size)  # of an epoch
-        self.feed = Feed(job, manifest, cluster, self.objective.fields(), start.kept)
+        self.feed = Feed(job, manifest, cluster, self.objective.fields(), self.objective.preparation, start.kept)
         self._train = make_train_steps(
             cluster.strategy,
             self.model,

@@ -6,17 +6,23 @@ from typing import Any
 import keras
 
 from beamfeed.contract.config.model import (
+    Application,
     CustomModel,
     Linear,
     ModelSection,
+    MultiInput,
     Recurrent,
     RecurrentAutoencoder,
+    Residual,
     Tabular,
     TextModel,
 )
+from beamfeed.trainer.models.application import build_application
 from beamfeed.trainer.models.custom import build_custom, find_encoder
+from beamfeed.trainer.models.multi_input import build_multi_input
 from beamfeed.trainer.models.recurrent import build_recurrent
 from beamfeed.trainer.models.recurrent_autoencoder import build_recurrent_autoencoder
+from beamfeed.trainer.models.residual import build_residual
 from beamfeed.trainer.models.signature import Signature
 from beamfeed.trainer.models.tabular import build_linear, build_tabular
 from beamfeed.trainer.models.text import build_text
@@ -28,6 +34,9 @@ BUILDERS: dict[type[ModelSection], Callable[[Any, Signature], keras.Model]] = {
     Tabular: build_tabular,
     Linear: build_linear,
     TextModel: build_text,
+    MultiInput: build_multi_input,
+    Residual: build_residual,
+    Application: build_application,
     CustomModel: build_custom,
 }
 

@@ -66,14 +66,22 @@ def embedding_size(size: int) -> int:
     return min(50, round(1.6 * size**0.56))
 
 
-def categories_of(values: keras.KerasTensor, one: Input) -> list[keras.KerasTensor]:
-    """Each column of categories, `[batch]`."""
-    return [values[:, place] for place in range(len(one.columns))]
+def categories_of(values: keras.KerasTensor, name: str, one: Input) -> list[tuple[str, int, keras.KerasTensor]]:
+    """Each column of categories, `[batch]`, with its name and how many there are; an input that is one column."""
+    if not one.shape:
+        return [(name, one.sizes[0], values)]
+    columns = enumerate(zip(one.columns, one.sizes, strict=True))
+    return [(f"{name}_{column}", size, values[:, place]) for place, (column, size) in columns]
 
 
 def is_text(one: Input) -> bool:
     """Whether an input is the words of a text."""
-    return one.dtype == "int64" and len(one.sizes) == 1 and not one.columns
+    return one.dtype == "int64" and len(one.sizes) == 1 and not one.columns and one.shape != ()
+
+
+def are_categories(one: Input) -> bool:
+    """Whether an input is a column of categories, or several."""
+    return one.dtype == "int64" and bool(one.sizes) and (bool(one.columns) or one.shape == ())
 
 
 def inputs_beside(
@@ -82,11 +90,11 @@ def inputs_beside(
     """What an input is to dense layers, `[batch, numbers]` each."""
     if one.dtype == "float32":
         return [keras.layers.Flatten()(values) if len(one.shape) > 1 else _as_column(values, one)]
-    if not (one.dtype == "int64" and one.columns and one.sizes):
+    if not are_categories(one):
         raise UserError(_unfit(name, one, model))
     return [
-        keras.layers.Embedding(count, size or embedding_size(count), name=f"{name}_{column}_embedding")(part)
-        for part, column, count in zip(categories_of(values, one), one.columns, one.sizes, strict=True)
+        keras.layers.Embedding(count, size or embedding_size(count), name=f"{column}_embedding")(part)
+        for column, count, part in categories_of(values, name, one)
     ]
 
 
@@ -102,13 +110,13 @@ def _sums(inputs: dict[str, keras.KerasTensor], signature: Signature, model: str
                 terms.append(
                     keras.layers.Dense(output.units, name=f"{output_name}_{name}_weights", dtype="float32")(flat)
                 )
-            elif one.dtype == "int64" and one.columns and one.sizes:
+            elif are_categories(one):
                 terms += [
                     keras.layers.Embedding(
-                        count, output.units, embeddings_initializer="zeros", name=f"{output_name}_{name}_{column}",
+                        count, output.units, embeddings_initializer="zeros", name=f"{output_name}_{column}",
                         dtype="float32",
                     )(part)
-                    for part, column, count in zip(categories_of(values, one), one.columns, one.sizes, strict=True)
+                    for column, count, part in categories_of(values, name, one)
                 ]  # fmt: skip
             else:
                 raise UserError(_unfit(name, one, model))

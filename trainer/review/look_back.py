@@ -22,6 +22,7 @@ from beamfeed.contract.dataset.review import AssetError, Review, SplitReview, wr
 from beamfeed.trainer.models import find_parts
 from beamfeed.trainer.review.assets import WORST, assets_csv, errors_by_asset, worst_share
 from beamfeed.trainer.review.columns import Columns, drift
+from beamfeed.trainer.review.inputs_seen import images_of, training_inputs
 from beamfeed.trainer.review.reading import Fields, Keys, numbers_of, read_windows, some_of
 from beamfeed.trainer.review.report import Chosen, draw_report
 from beamfeed.trainer.review.scores import Guessed, Scorer, Scores
@@ -58,13 +59,15 @@ def look_back(
     Returns:
       The picture, a PNG.
     """
-    names, keys = RunLayout(job.train.workdir), Keys.of(manifest)
+    names, keys = RunLayout(job.train.workdir), Keys.of(manifest, rows=bool(images_of(objective)))
+    preparation = objective.preparation and objective.preparation.once
     fields = [*objective.fields(), *keys.names]
     batch = max(1, min(BATCH, job.train.feed.batch_size // result.workers))
     most = most_windows(job, objective, result)
 
     def train_windows() -> Iterator[Fields]:
-        for fields, present in read_windows(job, manifest, "train", objective.fields(), batch, min(FITTED, most)):
+        count = min(FITTED, most)
+        for fields, present in read_windows(job, manifest, "train", objective.fields(), batch, count, preparation):
             yield some_of(fields, numbers_of(present))
 
     def targets(name: str) -> Iterator[np.ndarray]:
@@ -79,7 +82,7 @@ def look_back(
     scorer = Scorer(model, objective, guesses, keys, manifest)
     shown: SplitName = "eval" if windows_in(manifest, "eval") else "train"
     scores = {
-        split: scorer(read_windows(job, manifest, split, fields, batch, most), keeps=split == shown)
+        split: scorer(read_windows(job, manifest, split, fields, batch, most, preparation), keeps=split == shown)
         for split in (shown, *TESTED)
         if windows_in(manifest, split)
     }
@@ -95,7 +98,8 @@ def look_back(
         storage.write_text(names.assets, assets_csv(errors))
     title = f"{job.name}: {shown}, {len(scores[shown].losses):,} windows"
     chosen = choose(scores[shown], scorer, keys)
-    png = draw_report(title, objective, result, epochs, floor, scores[shown], errors.get(shown, []), chosen)
+    seen = training_inputs(job, manifest, objective)
+    png = draw_report(title, objective, result, epochs, floor, scores[shown], errors.get(shown, []), chosen, seen)
     storage.write_bytes(names.report, png)
     return png
 
@@ -158,5 +162,7 @@ def choose(scores: Scores, scorer: Scorer, keys: Keys) -> list[Chosen]:
     for name, number in (("best", order[0]), ("median", order[len(order) // 2]), ("worst", order[-1])):
         batch = int(np.searchsorted(ends, number, side="right"))
         one = some_of(scores.kept[batch], [number - (ends[batch - 1] if batch else 0)])
-        found.append(Chosen(name, keys.describe(one, 0), float(scores.losses[number]), scorer.outputs(one)))
+        images = {field: one[field][0].numpy() for field in scorer.images}
+        loss = float(scores.losses[number])
+        found.append(Chosen(name, keys.describe(one, 0), loss, scorer.outputs(one), images))
     return found

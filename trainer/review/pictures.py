@@ -13,6 +13,7 @@ from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer import figures
 from beamfeed.trainer.feed.dataset import load_dataset
+from beamfeed.trainer.review.inputs_seen import BATCH_PICTURE, Seen, draw_seen, training_inputs
 from beamfeed.trainer.tasks.base import Sample, Sampling
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -25,7 +26,7 @@ Fields = dict[str, Any]
 class Pictures:
     """Draws what a model makes of some windows of the eval split, or of the train split where that is empty.
 
-    The windows are read once.
+    The windows are read once. The first time, inputs that are images are drawn too, as training gets them.
 
     Args:
       job: the job; `output.path` is where the dataset is.
@@ -36,6 +37,7 @@ class Pictures:
     def __init__(self, job: TrainingJob, manifest: Manifest, objective: Objective):
         self._job, self._manifest, self._objective = job, manifest, objective
         self._read: dict[Sampling, Fields] = {}
+        self._seen: Seen | None = None
 
     def samples(self, model: keras.Model) -> dict[str, Sample]:
         """For each output, by its name, some windows and what the model makes of them."""
@@ -61,6 +63,12 @@ class Pictures:
             task = self._objective.tasks[name]
             task.draw(figure, sample)
             pngs[self._objective.prefix(name) + task.picture] = figures.png(figure)
+        if self._seen is None:
+            self._seen = training_inputs(self._job, self._manifest, self._objective)
+            if self._seen.images:
+                figure = figures.figure(6, 6)
+                draw_seen(figure, self._seen)
+                pngs[BATCH_PICTURE] = figures.png(figure)
         return pngs
 
     def _fields(self, sampling: Sampling) -> Fields:
@@ -80,6 +88,7 @@ class Pictures:
             shuffle=count if sampling.mixed else 0,
             skip_corrupt=self._job.train.feed.skip_corrupt,
             manifest=self._manifest,
+            preparation=self._objective.preparation and self._objective.preparation.once,
         )
         return next(iter(batches))  # as there are so many windows, nothing is left over in it or filled in
 

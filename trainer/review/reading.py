@@ -15,6 +15,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.times import time_text
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.fields import PLACE
+from beamfeed.trainer.feed.preparation import Preparation
 
 PLACES = 64  # of a split that is not read as a whole: that many its windows come from
 
@@ -22,8 +23,9 @@ Fields = dict[str, Any]
 
 
 def read_windows(
-    job: TrainingJob, manifest: Manifest, split: SplitName, names: list[str], batch: int, most: int
-) -> Iterator[tuple[Fields, tf.Tensor]]:
+    job: TrainingJob, manifest: Manifest, split: SplitName, names: list[str], batch: int, most: int,
+    preparation: Preparation | None = None,
+) -> Iterator[tuple[Fields, tf.Tensor]]:  # fmt: skip
     """Batches of a split's windows, the same ones in the same order each time, and which of them are no padding.
 
     Args:
@@ -33,6 +35,7 @@ def read_windows(
       names: of the fields.
       batch: windows in each; they are filled up with padding.
       most: windows in all, about; of a split with more, some from all over it.
+      preparation: changes the fields of a batch.
 
     Returns:
       Pairs of a batch with at least one window, and weights `[batch]`, 0 for padding.
@@ -48,6 +51,7 @@ def read_windows(
         remainder="pad",
         skip_corrupt=job.train.feed.skip_corrupt,
         manifest=manifest,
+        preparation=preparation,
     )
     options = tf.data.Options()
     options.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes
@@ -74,24 +78,33 @@ class Keys:
       asset: the record's asset; None where records name none.
       times: of the first and the last row of a record; none where they are not known.
       columns: names of the parts of the inputs' last axis.
+      row: names each row, where windows are of one and are to be told of.
     """
 
     asset: Field | None
     times: tuple[Field, ...]
     columns: list[str]
+    row: Field | None = None
 
     @classmethod
-    def of(cls, manifest: Manifest) -> "Keys":
-        """Those of a dataset: the first name that a record has, and its times."""
+    def of(cls, manifest: Manifest, rows: bool = False) -> "Keys":
+        """Those of a dataset: the first name that a record has, and its times; with `rows`, what names a row too."""
+        of_rows = [
+            field
+            for field in manifest.fields
+            if (field.role, field.per, field.dtype, field.shape) == ("key", "row", "bytes", ())
+        ]
+        row = of_rows[0] if rows and of_rows and manifest.windows.length == 1 else None
         keys = [field for field in manifest.fields if field.role == "key" and field.per == "record"]
         names = [field for field in keys if field.dtype == "bytes" and field.shape == ()]
         times = tuple(field for field in keys if field.time is not None)
-        return cls(names[0] if names else None, times if len(times) == 2 else (), manifest.features)
+        return cls(names[0] if names else None, times if len(times) == 2 else (), manifest.features, row)
 
     @property
     def names(self) -> list[str]:
         """Of the fields to read."""
         fields = [*([self.asset] if self.asset else []), *self.times, *([PLACE] if self.times else [])]
+        fields += [self.row] if self.row else []
         return [field.name for field in fields]
 
     def assets(self, fields: Fields) -> np.ndarray:
@@ -103,6 +116,8 @@ class Keys:
     def describe(self, fields: Fields, at: int) -> str:
         """Where a window of a batch is from: `pump-03, 2024-03-01 12:00:05`."""
         told = [self.assets(fields)[at]] if self.asset else []
+        if self.row:
+            told.append(fields[self.row.name].numpy()[at].decode(errors="replace"))
         if self.times:
             first, last = (int(fields[field.name][at]) for field in self.times)
             row, rows = (int(number) for number in fields[PLACE.name][at])

@@ -8,6 +8,7 @@ import numpy as np
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import AssetError
 from beamfeed.trainer import figures
+from beamfeed.trainer.review.inputs_seen import Seen, draw_image, draw_seen
 from beamfeed.trainer.review.scores import Scores
 from beamfeed.trainer.tasks.base import Sample
 from beamfeed.trainer.tasks.objective import LOSS, Objective
@@ -27,12 +28,14 @@ class Chosen(NamedTuple):
       place: its asset and time, as far as they are known.
       loss: of it.
       samples: of it alone, by output.
+      images: its inputs that are images, by name.
     """
 
     name: str
     place: str
     loss: float
     samples: Mapping[str, Sample]
+    images: Mapping[str, np.ndarray] = {}
 
 
 def draw_report(
@@ -44,8 +47,11 @@ def draw_report(
     scores: Scores,
     errors: Sequence[AssetError],
     chosen: Sequence[Chosen],
+    seen: Seen = Seen({}),
 ) -> bytes:
-    """The report as a PNG: curves, what the outputs show, and errors; under them windows, for each output a row.
+    """The report as a PNG: curves, what the outputs show, and errors; under them windows, a row for each output.
+
+    Inputs that are images have a row each.
 
     Args:
       title: above all.
@@ -56,6 +62,7 @@ def draw_report(
       scores: of the model and of guesses.
       errors: by asset, the worst first.
       chosen: windows by themselves.
+      seen: inputs that are images, as training gets them.
     """
     reached = {} if floor is None else {LOSS: floor.best_loss, **floor.metrics}
     best, watched = best_step(epochs, result), result.watched
@@ -72,17 +79,21 @@ def draw_report(
     panels.append(lambda part: draw_losses(part.subplots(), scores, objective.loss_name))
     if len(errors) > 1:
         panels.append(lambda part: draw_assets(part.subplots(), errors))
+    if seen.images:
+        panels.append(lambda part: draw_seen(part, seen))
+    images = list(chosen[0].images) if chosen else []
+    below = len(singles) + len(images)
     rows = in_rows(len(panels))
-    figure = figures.figure(
-        PANEL[0] * max([*rows, *([len(chosen)] if singles else [])]), PANEL[1] * (len(rows) + len(singles))
-    )
+    figure = figures.figure(PANEL[0] * max([*rows, *([len(chosen)] if below else [])]), PANEL[1] * (len(rows) + below))
     figure.suptitle(title, fontsize="large")
-    parts = list(figure.subfigures(len(rows) + len(singles), 1, squeeze=False)[:, 0])
+    parts = list(figure.subfigures(len(rows) + below, 1, squeeze=False)[:, 0])
     left = iter(panels)
     for part, count in zip(parts, rows, strict=False):
         for place in part.subfigures(1, count, squeeze=False)[0]:
             next(left)(place)
-    for part, name in zip(parts[len(rows) :], singles, strict=True):
+    for part, name in zip(parts[len(rows) + len(singles) :], images, strict=True):
+        _draw_images(part, objective, name, chosen)
+    for part, name in zip(parts[len(rows) :], singles, strict=False):
         shown = [one.samples[name] for one in chosen]
         wanted, found = (
             np.concatenate(values) for values in zip(*((one.wanted, one.found) for one in shown), strict=True)
@@ -103,6 +114,18 @@ def _draw_task(part: Any, objective: Objective, name: str, sample: Sample) -> No
     objective.tasks[name].draw(part, sample)
     if objective.several:
         part.suptitle(name, fontsize="medium")
+
+
+def _draw_images(part: Any, objective: Objective, name: str, chosen: Sequence[Chosen]) -> None:
+    """An input of the chosen windows, with what is true of each and what the model says."""
+    for one, place in zip(chosen, part.subplots(1, len(chosen), squeeze=False)[0], strict=True):
+        draw_image(place, one.images[name])
+        said = [
+            f"{output}: {line}" if objective.several else line
+            for output, sample in one.samples.items()
+            if (line := objective.tasks[output].say(sample))
+        ]
+        place.set_title("\n".join([_told(one), *said]), fontsize="small")
 
 
 def _told(one: Chosen) -> str:

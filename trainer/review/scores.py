@@ -11,6 +11,7 @@ import tensorflow as tf
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.review import Measured
 from beamfeed.trainer.review.columns import Columns
+from beamfeed.trainer.review.inputs_seen import images_of
 from beamfeed.trainer.review.reading import Fields, Keys, numbers_of, some_of
 from beamfeed.trainer.tasks.base import Guess, Sample
 from beamfeed.trainer.tasks.objective import LOSS, Examples, Objective
@@ -52,12 +53,17 @@ class Scorer:
       guesses: what costs nothing.
       keys: of the dataset.
       manifest: of the same.
+
+    Attributes:
+      images: the names of the inputs that are images.
     """
 
     def __init__(self, model: keras.Model, objective: Objective, guesses: Guessed, keys: Keys, manifest: Manifest):
         self._model, self._objective, self._guesses, self._keys = model, objective, guesses, keys
         self._manifest = manifest
         self._drawn = [name for name, task in objective.tasks.items() if not task.shows_windows]
+        self.images = images_of(objective)
+        self._shows = bool(self.images) or len(self._drawn) < len(objective.tasks)
         self._measure = tf.function(self._of_batch, reduce_retracing=True)
 
     def __call__(self, batches: Iterable[tuple[Fields, tf.Tensor]], keeps: bool) -> Scores:
@@ -77,7 +83,7 @@ class Scorer:
                 total[name] = {key: total[name][key] + value.numpy().astype(np.float64) for key, value in sums.items()}
             for name, (wanted, output) in drawn.items():
                 pairs[name].append((wanted.numpy(), output.numpy()))
-            if keeps and len(self._drawn) < len(self._objective.tasks):
+            if keeps and self._shows:
                 kept.append(real)
         names = self._keys.columns
         measured = {name: self._objective.values(sums, sum(map(len, losses))) for name, sums in total.items()}

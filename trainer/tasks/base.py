@@ -183,6 +183,10 @@ class Task(ABC):
     def draw(self, figure: Any, sample: Sample) -> None:
         """Draws a sample into a figure or a part of one, which is empty."""
 
+    def say(self, sample: Sample) -> str:
+        """What is true of the first window of a sample, and what the model says; empty where no line can say it."""
+        return ""
+
     def draw_windows(self, figures: Sequence[Any], sample: Sample, titles: Sequence[str]) -> None:
         """Draws each window of a sample into a part of a figure, with its title. Where `shows_windows`."""
         raise NotImplementedError

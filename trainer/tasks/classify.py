@@ -165,5 +165,11 @@ class Classify(Task):
             color = "white" if shares[row, column] > 0.5 else "black"
             axes.text(column, row, f"{matrix[row, column]:,}", ha="center", va="center", color=color)
 
+    def say(self, sample: Sample) -> str:
+        """The class, and the likeliest one with its probability."""
+        probabilities = self.scored(tf.constant(sample.found[:1])).numpy()[0]
+        said = int(self._decided(tf.constant(sample.found[:1])).numpy()[0])
+        return f"is {self.classes[int(sample.wanted[0])]}, said {self.classes[said]} ({probabilities[said]:.0%})"
+
     def _one_hot(self, wanted: tf.Tensor) -> tf.Tensor:
         return tf.one_hot(wanted, len(self.classes))

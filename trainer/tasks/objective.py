@@ -1,6 +1,7 @@
 """The goals of a training run together: all that the loop knows of what is learned."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,10 +9,14 @@ import tensorflow as tf
 
 from beamfeed.contract.config import task as sections
 from beamfeed.contract.config.task import Goal, Several, goals_of
+from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.goals import check_task, inputs_of, keyed_goals
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import UserError
+from beamfeed.trainer.decode import preparation_of
+from beamfeed.trainer.decode.mixing import OTHER, SHARE
+from beamfeed.trainer.decode.preparation import Preparation
 from beamfeed.trainer.models.signature import Input, Signature
 from beamfeed.trainer.tasks.base import Fields, Restore, Task
 from beamfeed.trainer.tasks.classify import Classify
@@ -32,6 +37,19 @@ TAKEN = ("epoch", "step", "learning_rate", "gradient_norm", "seconds", "windows_
 Sums = dict[str, Any]  # by name; what adds up over windows, steps, replicas and workers
 
 
+class Mixed(NamedTuple):
+    """What is wanted of the windows that those of a batch are mixed with.
+
+    Attributes:
+      share: of each window itself, float32 `[batch]`.
+      wanted, weights: of the other one, as those of `Examples`.
+    """
+
+    share: tf.Tensor
+    wanted: dict[str, tf.Tensor]
+    weights: dict[str, tf.Tensor]
+
+
 class Examples(NamedTuple):
     """A batch, as a model and its losses take it.
 
@@ -39,11 +57,13 @@ class Examples(NamedTuple):
       x: the model's input; a dict by name where there are several.
       wanted: what each output is compared with, by the output's name.
       weights: how much each window counts, `[batch]`, by the output's name, where not all count alike.
+      mixed: where windows are mixed with each other.
     """
 
     x: Any
     wanted: dict[str, tf.Tensor]
     weights: dict[str, tf.Tensor]
+    mixed: Mixed | None = None
 
 
 class Objective:
@@ -52,18 +72,22 @@ class Objective:
     Args:
       section: `train.task` of the job.
       manifest: of the dataset.
+      preparation: what is made of its fields before a model gets them.
 
     Attributes:
       tasks: the goals by the names of their outputs.
       signature: what is asked of the model.
+      preparation: the same, for the feed; None where fields stay as they are stored.
 
     Raises:
       UserError: if the dataset has not what the task asks for, or a loss or metric cannot be had.
     """
 
-    def __init__(self, section: Goal | Several, manifest: Manifest):
+    def __init__(self, section: Goal | Several, manifest: Manifest, preparation: Preparation | None = None):
         check_task(section, manifest)
         inputs = {field.name: input_of(field, manifest) for field in inputs_of(manifest)}
+        if preparation is not None:
+            inputs |= {name: decoder.input for name, decoder in preparation.decoders.items()}
         goals = zip(goals_of(section).items(), keyed_goals(section), strict=True)
         self.tasks = {name: TASKS[type(goal)](goal, key, manifest, inputs) for (name, goal), key in goals}
         self.signature = Signature(inputs, {name: task.output for name, task in self.tasks.items()})
@@ -74,6 +98,17 @@ class Objective:
         ]
         self._check_names([metric for metric, _ in measures])
         self._measures = dict(measures)
+        targets = [name for name in self.fields() if name not in inputs]
+        self.preparation = preparation and replace(preparation, targets=targets)
+
+    @classmethod
+    def of(cls, train: Train, manifest: Manifest) -> "Objective":
+        """That of a job, which also says how fields are decoded.
+
+        Raises:
+          UserError: likewise.
+        """
+        return cls(train.task, manifest, preparation_of(train, manifest))
 
     @property
     def several(self) -> bool:
@@ -117,22 +152,42 @@ class Objective:
 
     def examples(self, fields: Fields) -> Examples:
         """A batch of the dataset's fields -> what is learned from it."""
+        wanted, weights = self._wanted(fields)
+        mixed = None
+        if SHARE in fields:
+            others = {name.removeprefix(OTHER): one for name, one in fields.items() if name.startswith(OTHER)}
+            mixed = Mixed(fields[SHARE], *self._wanted({**fields, **others}))
+        return Examples(self.inputs(fields), wanted, weights, mixed)
+
+    def _wanted(self, fields: Fields) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        """What is wanted, and how much each window counts, by the name of the output."""
         wanted = {name: task.wanted(fields) for name, task in self.tasks.items()}
         weights = {name: task.weights(fields, wanted[name]) for name, task in self.tasks.items()}
-        return Examples(self.inputs(fields), wanted, {name: one for name, one in weights.items() if one is not None})
+        return wanted, {name: one for name, one in weights.items() if one is not None}
 
     def losses(self, examples: Examples, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Of each window, float32 `[batch]`: `loss`, the weighted sum, and where there are several, each output's."""
-        each = {}
-        for name, task in self.tasks.items():
-            losses = task.losses(examples.wanted[name], outputs[name])
-            each[name] = losses * examples.weights[name] if name in examples.weights else losses
+        """Of each window, float32 `[batch]`: `loss`, the weighted sum, and where there are several, each output's.
+
+        Of windows that are mixed, the losses of both are mixed: for cross-entropy, that is the loss of mixed targets.
+        """
+        each = self._of_outputs(outputs, examples.wanted, examples.weights)
+        mixed = examples.mixed
+        if mixed is not None:
+            others = self._of_outputs(outputs, mixed.wanted, mixed.weights)
+            each = {name: mixed.share * one + (1 - mixed.share) * others[name] for name, one in each.items()}
         parts = [
             losses if self.tasks[name].goal.weight == 1 else self.tasks[name].goal.weight * losses
             for name, losses in each.items()
         ]
         total = parts[0] if len(parts) == 1 else tf.add_n(parts)
         return {LOSS: total, **dict(zip(self._output_losses(), each.values(), strict=False))}
+
+    def _of_outputs(
+        self, outputs: Mapping[str, tf.Tensor], wanted: dict[str, tf.Tensor], weights: dict[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """The losses of each output, with their weights."""
+        found = {name: task.losses(wanted[name], outputs[name]) for name, task in self.tasks.items()}
+        return {name: losses * weights[name] if name in weights else losses for name, losses in found.items()}
 
     def measure(self, examples: Examples, outputs: Mapping[str, tf.Tensor], present: tf.Tensor | None = None) -> Sums:
         """The sums of all metrics over a batch, float32; `present`, `[batch]`, is 0 for windows that do not count."""

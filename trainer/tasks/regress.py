@@ -1,4 +1,4 @@
-"""The task regress: the model gives a number, in the units of the target."""
+"""The task regress: the model gives a number, or several of one target, in the units of the target."""
 
 from typing import Any
 
@@ -13,7 +13,10 @@ from beamfeed.trainer.tasks.named import Measure, Trial
 
 
 class Regress(Task):
-    """Loss: the squared error. Losses and metrics get `[batch, 1]`, those of the user's own `[batch]`."""
+    """Loss: the squared error. Losses and metrics get `[batch, 1]`, those of the user's own `[batch]`.
+
+    Of a target of k numbers all get `[batch, k]`.
+    """
 
     picture = "predictions"
     sampling = Sampling(2048, mixed=True)
@@ -23,43 +26,55 @@ class Regress(Task):
 
     @property
     def output(self) -> Output:
-        """`[batch, 1]` or `[batch]`; a head's mean and deviation are those of the training windows."""
-        told = self._told
-        return Output(((1,), ()), "a number", units=1, scale=told.std or 1.0, offset=told.mean or 0.0)
+        """`[batch, 1]` or `[batch]`, or `[batch, k]`; a head's mean and deviation are those of the training windows."""
+        told, width = self._told, self._width
+        shapes = ((1,), ()) if width is None else ((width,),)
+        words = "a number" if width is None else f"{width} numbers"
+        return Output(shapes, words, units=width or 1, scale=told.std or 1.0, offset=told.mean or 0.0)
+
+    @property
+    def _width(self) -> int | None:
+        """Numbers of the target, where it is not a single one."""
+        shape = self.manifest.field(self.goal.target).shape
+        return shape[0] if shape else None
 
     def needs(self) -> list[str]:
         """The target, and the weights if there are any."""
         return [self.goal.target, *super().needs()]
 
     def wanted(self, fields: Fields) -> tf.Tensor:
-        """Float32 `[batch]`."""
-        return tf.cast(tf.reshape(fields[self.goal.target], [-1]), tf.float32)
+        """Float32 `[batch]`, or `[batch, k]`."""
+        return self._shaped(tf.cast(fields[self.goal.target], tf.float32))
 
     def losses(self, wanted: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
         """Float32 `[batch]`."""
         found = self.scored(found)
-        return self.loss(wanted, found) if self.loss.is_own else self.loss(wanted[:, None], found[:, None])
+        return self.loss(wanted, found) if self.loss.is_own else self.loss(_wide(wanted), _wide(found))
 
     def scored(self, found: tf.Tensor) -> tf.Tensor:
-        """Float32 `[batch]`."""
-        return tf.reshape(tf.cast(found, tf.float32), [-1])
+        """Float32 `[batch]`, or `[batch, k]`."""
+        return self._shaped(tf.cast(found, tf.float32))
+
+    def _shaped(self, values: tf.Tensor) -> tf.Tensor:
+        return tf.reshape(values, [-1] if self._width is None else [-1, self._width])
 
     def compared(self, measure: Measure, wanted: tf.Tensor, scored: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """As the class says."""
         if measure.keras_name == "r2_score":  # of differences; far from 0, squares in float32 have little left of them
             wanted, scored = (one - self.output.offset for one in (wanted, scored))
-        return (wanted, scored) if measure.is_own else (wanted[:, None], scored[:, None])
+        return (wanted, scored) if measure.is_own else (_wide(wanted), _wide(scored))
 
     def trial(self, rng: np.random.Generator, windows: int) -> Trial:
         """Numbers between the dataset's lowest and highest."""
         low, high = self._told.min, self._told.max
         if low is None or high is None or low == high:
             low, high = 0.5, 1.5
-        wanted, wrong = (tf.constant(rng.uniform(low, high, windows), tf.float32) for _ in range(2))
-        return Trial(wanted, wanted[:, None], wrong[:, None])
+        shape = [windows] if self._width is None else [windows, self._width]
+        wanted, wrong = (tf.constant(rng.uniform(low, high, shape), tf.float32) for _ in range(2))
+        return Trial(wanted, _wide(wanted), _wide(wrong))
 
     def serve(self, wanted: tf.Tensor, found: tf.Tensor, restore: Restore | None) -> dict[str, tf.Tensor]:
-        """The prediction, float32 `[batch]`."""
+        """The prediction, float32 `[batch]`, or `[batch, k]`."""
         return {"prediction": self.scored(found)}
 
     @property
@@ -73,15 +88,24 @@ class Regress(Task):
         mean = self._told.mean
         if mean is None:
             return Guesses({}, ["nothing to compare with: the manifest does not tell the mean of the target"])
-        return Guesses({"the mean": lambda wanted: tf.fill([tf.shape(wanted)[0], 1], mean)}, [])
+        return Guesses({"the mean": lambda wanted: tf.fill(tf.shape(_wide(wanted)), mean)}, [])
 
     def draw(self, figure: Any, sample: Sample) -> None:
         """Each window's prediction against what is true."""
         axes = figure.subplots()
-        found = sample.found.reshape(-1)
-        lowest, highest = (float(edge(np.concatenate([sample.wanted, found]))) for edge in (np.min, np.max))
+        found, wanted = sample.found.reshape(-1), sample.wanted.reshape(-1)
+        lowest, highest = (float(edge(np.concatenate([wanted, found]))) for edge in (np.min, np.max))
         axes.plot([lowest, highest], [lowest, highest], color="grey", linewidth=1)
-        axes.scatter(sample.wanted, found, s=6, alpha=0.4)
-        error = float(np.abs(found - sample.wanted).mean())
-        axes.set(title=f"{len(found):,} windows, mean error {error:.4g}", xlabel=f"true {self.goal.target}",
+        axes.scatter(wanted, found, s=6, alpha=0.4)
+        error = float(np.abs(found - wanted).mean())
+        axes.set(title=f"{len(sample.wanted):,} windows, mean error {error:.4g}", xlabel=f"true {self.goal.target}",
                  ylabel="predicted")  # fmt: skip
+
+    def say(self, sample: Sample) -> str:
+        """The true number and the predicted one; of several numbers, the first."""
+        return f"is {float(np.ravel(sample.wanted)[0]):.4g}, said {float(np.ravel(sample.found)[0]):.4g}"
+
+
+def _wide(values: tf.Tensor) -> tf.Tensor:
+    """`[batch]` -> `[batch, 1]`; `[batch, k]` as it is."""
+    return values if values.shape.rank == 2 else values[:, None]

@@ -1,16 +1,22 @@
-"""One picture of a dataset: the first record of a split over its rows, or how single rows are spread."""
+"""One picture of a dataset: the first record of a split over its rows, how single rows are spread, or images."""
 
 from collections.abc import Sequence
 
 import numpy as np
+import tensorflow as tf
 
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.inputs import is_encoded, is_raw_image
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer import figures
+from beamfeed.trainer.review.inputs_seen import draw_grid
 from beamfeed.trainer.tools.field_statistics import statistics_of
-from beamfeed.trainer.tools.show_record import Values, title_of
+from beamfeed.trainer.tools.show_record import Values, short, title_of
 
 SHOWN = 8  # columns
 HEIGHT = 1.1  # inches, of each
+IMAGES = 16
+LETTERS = 24  # of a title
 
 
 def draw(manifest: Manifest, split: str, records: Sequence[Values]) -> bytes:
@@ -22,6 +28,8 @@ def draw(manifest: Manifest, split: str, records: Sequence[Values]) -> bytes:
       records: some of them, at least one.
     """
     in_rows = manifest.windows.length > 1
+    if images := [field for field in manifest.fields if is_encoded(field) or is_raw_image(field)]:
+        return draw_images(manifest, split, records, images[0])
     return draw_rows(manifest, split, records[0]) if in_rows else draw_spread(manifest, split, records)
 
 
@@ -69,3 +77,36 @@ def draw_spread(manifest: Manifest, split: str, records: Sequence[Values]) -> by
         axes.set_title(one.name, fontsize="small")
         axes.tick_params(labelsize="x-small")
     return figures.png(figure)
+
+
+def draw_images(manifest: Manifest, split: str, records: Sequence[Values], field: Field) -> bytes:
+    """The first images, as they are stored, each with its label, or what names it."""
+    rows = [(record, place) for record in records for place in range(len(record[field.name]))][:IMAGES]
+    titles = [_title(record, place, manifest) for record, place in rows]
+    figure = figures.figure(9, 9)
+    figure.suptitle(f"{manifest.name}, {split}: {field.name}", fontsize="medium")
+    draw_grid(figure, [_image(record[field.name][place], field) for record, place in rows], titles)
+    return figures.png(figure)
+
+
+def _image(value: np.ndarray, field: Field) -> np.ndarray:
+    """A stored value as uint8 `[height, width, channels]`."""
+    if is_raw_image(field):
+        return value.reshape([size or 1 for size in field.shape])
+    image = tf.io.decode_image(value[0], expand_animations=False).numpy()
+    return image if image.shape[2] in (1, 3) else image[:, :, : 1 if image.shape[2] == 2 else 3]
+
+
+def _title(record: Values, place: int, manifest: Manifest) -> str:
+    targets = [field for field in manifest.fields if field.role == "target" and field.per == "row"]
+    keys = [field for field in manifest.fields if field.role == "key" and field.per == "row"]
+    for field in [*targets, *keys][:1]:
+        return short_title(record[field.name][place], field)
+    return ""
+
+
+def short_title(value: np.ndarray, field: Field) -> str:
+    """A label or a name in a few letters; of a class its name."""
+    if field.classes and 0 <= value[0] < len(field.classes):
+        return field.classes[int(value[0])][-LETTERS:]
+    return short(value, field)[-LETTERS:]

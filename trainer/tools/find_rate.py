@@ -17,6 +17,7 @@ from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.batches import check_split, fit_batch
 from beamfeed.contract.dataset.goals import check_task
+from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.ending import leave
@@ -177,6 +178,7 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         job = load_as(TrainingJob, arguments.job, [*arguments.set, "train.optimizer.schedule=null"])
         manifest = read_manifest(job.output.path).select(job.train.feed.where)
         check_task(job.train.task, manifest)
+        check_inputs(job.train.inputs, manifest)
         job = fit_batch(job, manifest)
         check_split(manifest, "train", job.train.feed.batch_size, whole=True)
         with heavy_imports():

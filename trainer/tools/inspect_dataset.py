@@ -90,7 +90,9 @@ def _names(field: Field) -> str:
     """The names of its parts, with how many values each has where these are categories; or of its classes."""
     if field.sizes and len(field.sizes) == len(field.columns):
         return ", ".join(f"{name} ({size:,})" for name, size in zip(field.columns, field.sizes, strict=True))
-    told = ", ".join(field.columns) or (f"{field.sizes[0]:,} words" if field.sizes else "")
+    if field.feature:
+        return field.feature + (f" (classes: {', '.join(field.classes)})" if field.classes else "")
+    told = ", ".join(field.columns) or (f"{field.sizes[0]:,} words" if field.sizes and field.shape else "")
     return told or (f"classes: {', '.join(field.classes)}" if field.classes else "")
 
 

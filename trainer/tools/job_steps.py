@@ -55,7 +55,7 @@ def make_job_steps(job: TrainingJob, manifest: Manifest, kept: list[Any] | None 
     """
     cluster = connect(WorkerInfo())
     train = job.train
-    objective = Objective(train.task, manifest)
+    objective = Objective.of(train, manifest)
     with cluster.strategy.scope(), computing_in(train.devices.precision):
         model = models.build(train.model, objective.signature, train.seed)
         if train.devices.xla:
@@ -68,7 +68,7 @@ def make_job_steps(job: TrainingJob, manifest: Manifest, kept: list[Any] | None 
         cluster.strategy, model, objective, optimizer, train.feed.batch_size, train.optimizer.clip_norm,
         train.devices.xla, train.devices.accumulate,
     )  # fmt: skip
-    batches = Feed(job, manifest, cluster, objective.fields(), kept).train(
+    batches = Feed(job, manifest, cluster, objective.fields(), objective.preparation, kept).train(
         epoch=0, step=0, lanes=lanes_of(train.feed.lanes, workers=1)
     )
     return JobSteps(cluster, optimizer, batches, zero_train(objective), run)

@@ -19,6 +19,7 @@ import tensorflow as tf
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.trainer.decode.preparation import Preparation
 from beamfeed.trainer.feed.dataset import Cache, CutOff, Tuning, load_dataset
 from beamfeed.trainer.feed.fields import data_fields, stored_bytes
 from beamfeed.trainer.feed.reader import BUFFER_BYTES
@@ -29,6 +30,7 @@ SPLIT: SplitName = "train"
 CALL_SECONDS = 0.1  # between looks at the clock
 LONGEST_EPOCH = 60.0  # seconds; what needs a longer one to be filled is not measured
 STAGES = ("read", "CRC", "parse", "frame", "shuffle", "batch", "prefetch")
+DECODE, AUGMENT = "decode", "augment"  # before the last of them, where a job's fields are decoded, and are augmented
 OPTIONS = ("interleave", "parallel map", "prefetch", "cache memory", "cache file")
 NOTHING = Tuning(open_blocks=1, parallel=False, prefetch=False)
 
@@ -43,6 +45,7 @@ class Feeding:
       batch_size: windows in a batch.
       shuffle: windows mixed at a time.
       seconds: that each measurement takes, after its warm-up.
+      preparation: how a job decodes fields.
     """
 
     manifest: Manifest
@@ -50,9 +53,21 @@ class Feeding:
     batch_size: int
     shuffle: int
     seconds: float
+    preparation: Preparation | None = None
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The names of those that are measured, in order."""
+        if self.preparation is None:
+            return STAGES
+        more = (DECODE, AUGMENT) if self.preparation.training.augments else (DECODE,)
+        return (*STAGES[:-1], *more, STAGES[-1])
 
     def load(self, **options: Any) -> tf.data.Dataset:
-        options = {"batch_size": self.batch_size, "shuffle": self.shuffle, "epochs": None, **options}
+        prepared = self.preparation and self.preparation.training
+        options = {
+            "batch_size": self.batch_size, "shuffle": self.shuffle, "epochs": None, "preparation": prepared, **options
+        }  # fmt: skip
         return load_dataset(self.output, SPLIT, manifest=self.manifest, **options)
 
     def read_bytes(self) -> tf.data.Dataset:
@@ -118,7 +133,7 @@ def first_read(feeding: Feeding) -> float:
 
 
 def measure_stages(feeding: Feeding, say: Say) -> list[StageRate]:
-    """The rates up to each of STAGES, in order."""
+    """The rates up to each of the stages, in order."""
     info = feeding.manifest.splits[SPLIT]
     per_record = info.windows / info.records
     cut = CutOff(prefetch=False)
@@ -133,19 +148,22 @@ def measure_stages(feeding: Feeding, say: Say) -> list[StageRate]:
         ),
         "frame": ({"tuning": replace(cut, until="frame"), "shuffle": 0}, lambda _, at, __: _windows(at)),
         "shuffle": ({"tuning": replace(cut, until="frame")}, lambda _, at, __: _windows(at)),
-        "batch": ({}, _windows),
+        "batch": ({"preparation": None}, _windows),
+        DECODE: ({"preparation": feeding.preparation}, _windows),
+        AUGMENT: ({}, _windows),
         "prefetch": ({"tuning": replace(cut, prefetch=True)}, _windows),
     }
     say("stage read")
     pieces = feeding.read_bytes().repeat()
     rates = [measure(pieces, lambda piece: _size(piece) / feeding.bytes_per_window, feeding.seconds)]
-    for name, (options, count) in cuts.items():
+    for name in feeding.stages[1:]:
+        options, count = cuts[name]
         say(f"stage {name}")
         rates.append(measure(feeding.load(**{"tuning": cut, **options}), count, feeding.seconds))
     extra = extra_times([rate.value for rate in rates])
     return [
         StageRate(name, rate.value, rate.value * feeding.bytes_per_window / 1e6, more, rate.spread)
-        for name, rate, more in zip(STAGES, rates, extra, strict=True)
+        for name, rate, more in zip(feeding.stages, rates, extra, strict=True)
     ]
 
 

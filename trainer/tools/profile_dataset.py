@@ -95,10 +95,10 @@ def profile(
         if job is None:
             tf.config.set_visible_devices([], "GPU")
         tf.config.list_physical_devices()  # where there is no GPU, the search for one is reported
+    from beamfeed.trainer.decode import preparation_of
     from beamfeed.trainer.feed.read_errors import explained
     from beamfeed.trainer.tools.measurements import (
         OPTIONS,
-        STAGES,
         Feeding,
         first_read,
         measure_options,
@@ -106,8 +106,9 @@ def profile(
     )
     from beamfeed.trainer.tools.step_times import measure_steps
 
-    feeding = Feeding(manifest, arguments.dataset, batch, shuffle, arguments.seconds)
-    say = Countdown(2 * len(OPTIONS) + len(STAGES) + 2 + (2 if job else 0), arguments.seconds)
+    preparation = preparation_of(job.train, manifest) if job else None
+    feeding = Feeding(manifest, arguments.dataset, batch, shuffle, arguments.seconds, preparation)
+    say = Countdown(2 * len(OPTIONS) + len(feeding.stages) + 2 + (2 if job else 0), arguments.seconds)
     with explained(manifest, arguments.dataset):
         say("first read")
         first = first_read(feeding)
@@ -279,9 +280,11 @@ def noise(profile: Profile) -> str | None:
 
 def _doing(stage: str) -> str:
     """The stage as a thing to do."""
-    return {"read": "reading", "CRC": "records and their checksums", "parse": "parsing", "frame": "framing"}.get(
-        stage, {"shuffle": "shuffling", "batch": "gathering batches"}.get(stage, "prefetching")
-    )
+    doing = {
+        "read": "reading", "CRC": "records and their checksums", "parse": "parsing", "frame": "framing",
+        "shuffle": "shuffling", "batch": "gathering batches", "decode": "decoding", "augment": "augmenting",
+    }  # fmt: skip
+    return doing.get(stage, "prefetching")
 
 
 def draw(profile: Profile) -> bytes:

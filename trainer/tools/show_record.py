@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.config.split import SplitName
-from beamfeed.contract.dataset.fields import LENGTHS, Field
+from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.times import time_text
 from beamfeed.contract.errors import UserError
@@ -28,20 +28,47 @@ def decode(serialized: bytes, fields: Sequence[Field]) -> Values:
     Raises:
       ValueError: if it is not a record of these fields.
     """
+    in_steps = any(field.stored == "steps" for field in fields)
     try:
-        feature = tf.train.Example.FromString(serialized).features.feature
+        found = (tf.train.SequenceExample if in_steps else tf.train.Example).FromString(serialized)
     except Exception as error:  # protobuf's DecodeError has no public home
         raise ValueError(f"not a record of this format: {type(error).__name__}") from None
-    return {field.name: _values(feature, field) for field in fields}
+    feature = found.context.feature if in_steps else found.features.feature
+    return {
+        field.name: _steps(found.feature_lists.feature_list[field.in_records].feature, field)
+        if field.stored == "steps"
+        else _values(feature, field)
+        for field in fields
+    }
+
+
+LISTS: dict[Listed, str] = {"float32": "float_list", "int64": "int64_list", "bytes": "bytes_list"}
+
+
+def _steps(steps: Any, field: Field) -> list[np.ndarray]:
+    """The one value of a feature list, flat."""
+    return [_numbers([one for step in steps for one in getattr(step, LISTS[field.listed]).value], field)]
+
+
+def _numbers(listed: Sequence[Any], field: Field) -> np.ndarray:
+    if field.spelled:
+        numbers = {name.encode(): number for number, name in enumerate(field.classes)}
+        if unknown := [one for one in listed if one not in numbers]:
+            raise ValueError(f"not a record of this format: field {field.name} has no class {unknown[0]!r}")
+        return np.array([numbers[one] for one in listed], np.int64)
+    return np.array(listed, object if field.dtype == "bytes" else np.dtype(field.dtype))
 
 
 def _values(feature: Any, field: Field) -> list[np.ndarray]:
-    lists = {"float32": "float_list", "int64": "int64_list", "bytes": "bytes_list"}
-    listed = getattr(feature[field.name], lists[field.listed]).value
+    listed = getattr(feature[field.in_records], LISTS[field.listed]).value
     if field.is_raw:
         flat = np.frombuffer(b"".join(listed), np.dtype(field.dtype).newbyteorder("<")).astype(field.dtype)
+    elif field.default is not None and not listed:
+        flat = _numbers([_default(field)] * field.width, field)
     else:
-        flat = np.array(listed, object if field.dtype == "bytes" else np.dtype(field.dtype))
+        flat = _numbers(listed, field)
+    if field.stored == "list":
+        return [flat]
     if field.is_ragged:
         sizes = np.array(feature[field.name + LENGTHS].int64_list.value, np.int64) * field.width
     else:
@@ -49,6 +76,10 @@ def _values(feature: Any, field: Field) -> list[np.ndarray]:
     if sizes.sum() != len(flat):
         raise ValueError(f"not a record of this format: field {field.name} has {len(flat)} entries")
     return np.split(flat, np.cumsum(sizes))[:-1]
+
+
+def _default(field: Field) -> Any:
+    return field.default.encode() if isinstance(field.default, str) else field.default
 
 
 def show_window(values: Values, manifest: Manifest) -> list[str]:
@@ -161,6 +192,8 @@ def _spread(paths: list[str], count: int) -> list[str]:
 def _read(path: str, manifest: Manifest) -> Iterator[Values]:
     try:
         for i, serialized in enumerate(open_shard(path, manifest.compression).as_numpy_iterator()):
+            if not serialized:  # a record that others wrote, without any feature: no row
+                continue
             try:
                 values = decode(serialized, manifest.fields)
             except ValueError as error:
@@ -169,6 +202,6 @@ def _read(path: str, manifest: Manifest) -> Iterator[Values]:
             if rows >= manifest.windows.length:
                 yield values
     except tf.errors.NotFoundError:
-        raise UserError(f"{path}: is missing; preprocess again") from None
+        raise UserError(f"{path}: is missing; {manifest.remedy}") from None
     except tf.errors.DataLossError:
-        raise UserError(f"{path}: is damaged; preprocess again") from None
+        raise UserError(f"{path}: is damaged; {manifest.remedy}") from None

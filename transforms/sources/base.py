@@ -137,9 +137,10 @@ class Verdict(Generic[A]):
       asset: as it is to be read.
       statistics: of its rows that train.
       rejects: why it is set aside.
-      left_out: all its rows have values that are in no list of `split`.
+      left_out: no row of it takes part, and it is no rejected asset: all have values that are in no list of `split`, or
+        were set aside by themselves.
       notes: what the user should know, see `beamfeed.transforms.notes`.
-      row_rejects: rows of an asset that goes on without them; the first ones.
+      row_rejects: rows that were set aside by themselves; the first ones.
       rejected_rows: how many these are.
       split_values: with split: {by: column} of the files, values of its rows: those in the lists, and some others.
     """
@@ -157,6 +158,11 @@ class Verdict(Generic[A]):
     def accepted(self) -> bool:
         """Whether it goes on."""
         return not self.rejects and not self.left_out
+
+    @property
+    def counted_rows(self) -> int:
+        """How many rows `rejected_rows` are among: also where none is left, so that these count for limits."""
+        return self.asset.rows if self.accepted or self.rejected_rows else 0
 
     @property
     def trains(self) -> bool:
@@ -199,12 +205,36 @@ class Source(ABC, Generic[P, A, R]):
         kept = set(first_names(names, job.split, job.source.max_assets))
         return [stat for stat, name in zip(files, names, strict=True) if name in kept]
 
+    def part(self, most: int) -> "tuple[Source[P, A, R], float] | None":
+        """For a look at large files: the source of some of their rows, and which share of all rows these are.
+
+        By default None: who looks reads some of the files.
+
+        Args:
+          most: bytes of the files that are to be read.
+        """
+        return None
+
     @property
     def remarks(self) -> Sequence[str]:
         """What was found out of the files that the user did not say, a line each."""
         return ()
 
     # From files to units, without their data.
+
+    def listed(self, files: Sequence[FileStat], scratch: str) -> Sequence[FileStat]:
+        """The files that are scanned, each by itself; by default those of the listing.
+
+        A kind of many small files may write what is known of runs of them into files of its own, and give these.
+
+        Args:
+          files: of the listing, or a sample of it.
+          scratch: a folder for files that the job needs until its end.
+
+        Raises:
+          UserError: if the job does not fit the files.
+        """
+        return files
 
     @abstractmethod
     def scan(self, file: FileStat, scratch: str) -> Iterable[P]:
@@ -304,7 +334,7 @@ class Source(ABC, Generic[P, A, R]):
         )
 
     @abstractmethod
-    def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple]":
+    def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple | None]":
         """Statistics, and the transform graph that they become.
 
         Args:
@@ -312,7 +342,7 @@ class Source(ABC, Generic[P, A, R]):
 
         Returns:
           a PCollection of one, the statistics of the training rows, and tensorflow-transform's (saved model folder,
-          metadata).
+          metadata); None where there is no graph.
         """
 
     # And once more to write it.
@@ -330,7 +360,7 @@ class Source(ABC, Generic[P, A, R]):
 
         Args:
           work: what to read.
-          transform: the folder of the transform graph.
+          transform: the folder of the transform graph; empty where there is none.
           statistics: of the training rows.
 
         Raises:

@@ -37,6 +37,7 @@ class Overview:
       missing: of each column of numbers, how many of the training rows have no value.
       training_rows: how many these are.
       times: of series.
+      row_bytes: of a row of the files, where that is known.
     """
 
     columns: tuple[str, ...] = ()
@@ -44,3 +45,4 @@ class Overview:
     missing: tuple[tuple[str, int], ...] = ()
     training_rows: int = 0
     times: Times | None = None
+    row_bytes: int | None = None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from beamfeed.contract.config.load import parse_job
 from beamfeed.transforms.suggest.columns import Column, describe
 from beamfeed.transforms.suggest.draft import Key, render
+from beamfeed.transforms.suggest.images import ImageFolder, draft_images, find_images
 from beamfeed.transforms.suggest.sample import Sample, take_sample, trailing_rows, with_footer
 from beamfeed.transforms.suggest.series import Series, draft_series, find_series
 from beamfeed.transforms.suggest.shared import Places, choose_places
@@ -36,14 +37,33 @@ def suggest(folder: str, name: str = "job.yaml") -> Suggestion:
     Raises:
       UserError: if there are no such files, or they cannot be read together.
     """
+    places = choose_places(folder)
+    images = find_images(folder)
+    if images is not None:
+        return _of_images(images, places, folder, name)
     sample = take_sample(folder)
     sample, found = _look(sample)
-    places = choose_places(folder)
     text = _head(sample, found, places, folder, name)
     draft = draft_series(sample, found, places) if isinstance(found, Series) else draft_table(sample, found, places)
     text += "\n" + "\n".join(render([part]) for part in [Key("name", places.name), *draft])
     parse_job(text, name=name)  # what is written must be a job file
     return Suggestion(text, _about(sample, found), _trains(found))
+
+
+def _of_images(found: ImageFolder, places: Places, folder: str, name: str) -> Suggestion:
+    command = f"beamfeed {'run' if found.trains else 'preprocess'} {name}"
+    text = (
+        f"# A first job file for {folder}, written by `beamfeed init`.\n#\n#   {command}\n#\n"
+        "# It runs as it is. What it says was guessed from names of files, and the sizes of some; read it through,\n"
+        "# and change what you know better. `beamfeed schema` describes every key.\n"
+    )
+    text += "\n" + "\n".join(
+        render([part]) for part in [Key("name", places.name), *draft_images(found, folder, places)]
+    )
+    parse_job(text, name=name)
+    count, label = len(found.files), "label folder" if found.labelled else "no label found"
+    alone = "" if found.trains else "; it preprocesses alone"
+    return Suggestion(text, f"images: {count:,} file{'s' if count > 1 else ''}, {label}{alone}", found.trains)
 
 
 def _look(sample: Sample) -> tuple[Sample, Series | Table]:

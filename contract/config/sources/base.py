@@ -1,10 +1,26 @@
 """What every kind of source has in the job file."""
 
-from typing import Annotated, ClassVar
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from beamfeed.contract.config.section import FilePath, Section
+
+
+@dataclass(frozen=True)
+class Tells:
+    """What a kind of source says of a field that is learned, or of a weight, without a section `label`.
+
+    Attributes:
+      name: of the field.
+      role: of it.
+      has_classes: whether its values are classes.
+    """
+
+    name: str
+    role: Literal["target", "weight"]
+    has_classes: bool
 
 
 class SourceSection(Section):
@@ -47,6 +63,20 @@ class SourceSection(Section):
     def patterns(self) -> tuple[str, ...]:
         """`files` as a list, whether it is one or not."""
         return (self.files,) if isinstance(self.files, str) else tuple(self.files)
+
+    def key_of(self, pattern: str) -> str:
+        """The key of the job that names a pattern, for messages."""
+        return "source.files"
+
+    @property
+    def labels(self) -> list[Tells]:
+        """What can be learned, where the kind itself says it."""
+        return []
+
+    @property
+    def beside(self) -> dict[str, str]:
+        """Files that are read beside `files`, such as a list of labels, by their keys: they count for what data are."""
+        return {}
 
     @classmethod
     def tell_suffixes(cls) -> str:

@@ -15,7 +15,8 @@ LONGEST_NAME = 40  # of the part that can be read; the service allows 63 in all
 
 def check_paths(job: Job) -> None:
     """Raises UserError if the workers could not see the input or the output."""
-    for key, path in (*(("source.files", path) for path in job.source.patterns), ("output.path", job.output.path)):
+    inputs = [(job.source.key_of(path), path) for path in job.source.patterns]
+    for key, path in (*inputs, ("output.path", job.output.path)):
         if not storage.is_remote(path):
             raise UserError(
                 f"{key}: {path} is on this machine, where Dataflow's workers cannot reach it; "

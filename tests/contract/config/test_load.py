@@ -32,7 +32,7 @@ def test_defaults_and_overrides():
         ("length: 30", "length: many", "job.yaml:7: windows.length: 'many' is not allowed, it must be a whole number "
                                             "from 1 to 1,000,000"),
         ("kind: timeseries", "kind: timeserie", "job.yaml:2: source: kind 'timeserie' is not allowed; did you mean "
-                                                "'timeseries'? (allowed: timeseries, table)"),
+                                                "'timeseries'? (allowed: timeseries, table, image, array)"),
         ("name: turbofan", "nam: turbofan", "job.yaml:1: nam: unknown key; did you mean 'name'?"),
         ("train: 0.8", "train: 0.9", "job.yaml:8: split: train + eval + test is 1.1, it must be 1"),
         ("train: 0.8", "by: column", "job.yaml:9: split: by: column needs 'column: <name>'"),

@@ -95,9 +95,10 @@ def test_a_list_may_be_written_as_its_only_member():
     ("override", "message"),
     [
         ("train.model={name: recurent}", "train.model: name 'recurent' is not allowed; did you mean 'recurrent'? "
-                                         "(allowed: recurrent_autoencoder, recurrent, tabular, linear, text)"),
+                                         "(allowed: recurrent_autoencoder, recurrent, tabular, linear, text, "
+                                         "residual, application, multi_input)"),
         ("train.model={units: [3]}", "train.model: needs name: recurrent_autoencoder or recurrent or tabular "
-                                   "or linear or text, or class: ..."),
+                                   "or linear or text or residual or application or multi_input, or class: ..."),
         ("train.model={name: recurrent, unit: [3]}", "train.model.unit: unknown key; did you mean 'units'? "
                                                      "(allowed: name, cell, units, dense, dropout)"),
         ("train.model={name: recurrent, class: 'a:B'}",
@@ -112,7 +113,8 @@ def test_a_list_may_be_written_as_its_only_member():
         ("train.task={outputs: {a: {name: regres}}}", "name 'regres' is not allowed; did you mean 'regress'?"),
         ("train.task={outputs: {A: {name: regress}}}", "train.task.outputs"),
         ("train.task={name: classify, class_weights: even}", "'even' is not allowed, it must be balanced or a mapping"),
-        ("source.kind=tables", "kind 'tables' is not allowed; did you mean 'table'? (allowed: timeseries, table)"),
+        ("source.kind=tables", "kind 'tables' is not allowed; did you mean 'table'? "
+                               "(allowed: timeseries, table, image, array)"),
         ("label={column: y, at: endd}", "label.at: 'endd' is not allowed; did you mean 'end'?"),
         ("label=[{column: y}, {column: y, at: endd}]", "label.1.at: 'endd' is not allowed; did you mean 'end'?"),
         ("label={columns: y}", "label.columns: unknown key; did you mean 'column'?"),

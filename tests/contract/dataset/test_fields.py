@@ -1,9 +1,10 @@
 """Fields of records."""
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.fields import BYTES, Field
 
 
 def field(**changes) -> Field:
@@ -19,6 +20,8 @@ def field(**changes) -> Field:
         ((None,), "float32", 1, None),
         ((None, 3), "float32", 3, None),
         ((), "bytes", 1, None),
+        ((2, 3), "uint8", 6, 6),
+        ((), "complex128", 1, 16),
     ],
 )
 def test_sizes_follow_from_the_shape(shape, dtype, width, size):
@@ -34,10 +37,21 @@ def test_sizes_follow_from_the_shape(shape, dtype, width, size):
         ({"shape": (2,), "columns": ["a"]}, r"1 columns for the shape \[2\]"),
         ({"columns": ["a"]}, r"1 columns for the shape \[\]"),
         ({"name": "a b"}, "pattern"),
-        ({"dtype": "float128"}, "float64"),
-        ({"dtype": "uint8", "shape": (None,)}, "uint8 of any length"),
+        ({"dtype": "float128"}, "float32"),
+        ({"dtype": "uint8", "shape": (None,)}, "uint8 of any length; only float32, int64, bytes may be"),
     ],
 )
 def test_what_cannot_be_is_refused(changes, message):
     with pytest.raises(ValidationError, match=message):
         field(**changes)
+
+
+def test_the_bytes_of_each_dtype_are_those_of_numpy():
+    for dtype, size in BYTES.items():
+        assert size == (8 if dtype == "bytes" else np.dtype(dtype).itemsize)
+
+
+@pytest.mark.parametrize(("dtype", "listed", "width"), [("float32", "float32", 6), ("float16", "bytes", 1)])
+def test_what_an_example_cannot_list_is_a_string_a_value(dtype, listed, width):
+    found = field(dtype=dtype, shape=(2, 3))
+    assert (found.listed, found.listed_width, found.is_raw) == (listed, width, listed == "bytes")

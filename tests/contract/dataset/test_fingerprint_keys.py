@@ -1,6 +1,7 @@
 """Every key of a job file, and whether a dataset is another one when it changes: none is left out."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -35,6 +36,24 @@ label: {column: y, classes: [on, off]}
 split: {by: time, train_from: 2024-01-01, eval_from: 2024-02-01, test_from: 2024-03-01, gap: 1d}
 output: {path: out, rows_per_record: 8}
 """  # noqa: E501
+ARRAYS = """
+name: full
+source:
+  kind: array
+  inputs: {x: {files: x.npz, array: a}}
+  outputs: {y: y.npy}
+  weights: {w: w.npz}
+  keys: {k: k.npz}
+output: {path: out}
+"""
+IMAGES = """
+name: full
+source: {kind: image, files: in, key: folder, store: {format: jpeg, size: [8, 8]}}
+label: {column: folder, classes: [on, off]}
+split: {by: row, train: 0.8, eval: 0.1, test: 0.1}
+output: {path: out}
+"""
+A_LIST, OTHER_LIST = str(Path(__file__)), str(Path(__file__).parent / "test_fingerprint.py")  # any files
 PATH = "source.asset={from: path, pattern: '(?P<asset>x)(?P<site>y)'}"
 BY_COLUMN = "split={by: column, column: site, train: [a], eval: [b], test: [c]}"
 
@@ -143,6 +162,37 @@ OF_TABLES: list[tuple[str, str, str | None]] = [
     ("output.rows_per_record", "output.rows_per_record=1", None),
     ("output.partition_by", "output.partition_by=[k]", None),
 ]  # fmt: skip
+OF_ARRAYS: list[tuple[str, str, str | None]] = [
+    ("source.inputs.files", "source.inputs.x={files: z.npz, array: a}", None),
+    ("source.inputs.array", "source.inputs.x={files: x.npz, array: b}", None),
+    ("source.inputs.scale", "source.inputs.x={files: x.npz, array: a, scale: minmax}", None),
+    ("source.inputs.missing", "source.inputs.x={files: x.npz, array: a, missing: keep}", None),
+    ("source.outputs.files", "source.outputs.y=z.npy", None),
+    ("source.outputs.array", "source.outputs.y={files: y.npy, array: b}", None),
+    ("source.outputs.classes", "source.outputs.y={files: y.npy, classes: auto}", None),
+    ("source.weights.files", "source.weights.w=z.npz", None),
+    ("source.weights.array", "source.weights.w={files: w.npz, array: b}", None),
+    ("source.keys.files", "source.keys.k=z.npz", None),
+    ("source.keys.array", "source.keys.k={files: k.npz, array: b}", None),
+]
+# Likewise, of the job IMAGES.
+OF_IMAGES: list[tuple[str, str, str | None]] = [
+    ("source.pattern", "source.pattern='(?P<a>x)'", "source.pattern='(?P<b>x)'"),
+    ("source.list.file", f"source.list={{file: {OTHER_LIST}, path: a}}", f"source.list={{file: {A_LIST}, path: a}}"),
+    ("source.list.path", f"source.list={{file: {A_LIST}, path: b}}", f"source.list={{file: {A_LIST}, path: a}}"),
+    *((f"source.list.csv.{key}", f"source.list={{file: {A_LIST}, path: a, csv: {{{key}: {value}}}}}",
+       f"source.list={{file: {A_LIST}, path: a}}") for key, value in [
+        ("delimiter", "';'"), ("quote", "null"), ("escape", "'!'"), ("decimal", "','"), ("thousands", "null"),
+        ("encoding", "latin-1"), ("skip_lines", "1"), ("header", "false"), ("names", "[t, a]"),
+        ("skip_after_header", "1"), ("skip_last", "1"), ("comment", "null"), ("null_words", "[none]"),
+    ]),
+    ("source.store.format", "source.store.format=png", None),
+    ("source.store.size", "source.store.size=[8, 9]", None),
+    ("source.store.fit", "source.store.fit=pad", None),
+    ("source.store.quality", "source.store.quality=80", None),
+    ("source.store.channels", "source.store.channels=1", None),
+    ("source.max_pixels", "source.max_pixels=1000", None),
+]  # fmt: skip
 # What changes no byte of them. A section stands for all of its keys.
 OTHER: list[tuple[str, str, str | None]] = [
     ("name", "name=other", None),
@@ -171,13 +221,27 @@ def test_what_changes_a_table_changes_the_fingerprint(key, change, before):
     assert identity(before, change, text=TABLE) != identity(before, text=TABLE)
 
 
+@pytest.mark.parametrize(("key", "change", "before"), OF_ARRAYS, ids=[row[0] for row in OF_ARRAYS])
+def test_what_changes_a_dataset_of_arrays_changes_the_fingerprint(key, change, before):
+    assert identity(before, change, text=ARRAYS) != identity(before, text=ARRAYS)
+
+
+def test_where_the_folder_of_the_arrays_is_does_not():
+    assert identity("source.files=elsewhere", text=ARRAYS) == identity(text=ARRAYS)
+
+
+@pytest.mark.parametrize(("key", "change", "before"), OF_IMAGES, ids=[row[0] for row in OF_IMAGES])
+def test_what_changes_images_changes_the_fingerprint(key, change, before):
+    assert identity(before, change, text=IMAGES) != identity(before, text=IMAGES)
+
+
 @pytest.mark.parametrize(("key", "change", "before"), OTHER, ids=[row[0] for row in OTHER])
 def test_what_changes_no_byte_does_not(key, change, before):
     assert identity(before, change) == identity(before)
 
 
 def test_every_key_is_classified_and_once():
-    classified = [key for key, _, _ in (*DATA, *OF_TABLES, *OTHER)]
+    classified = [key for key, _, _ in (*DATA, *OF_TABLES, *OF_IMAGES, *OF_ARRAYS, *OTHER)]
     assert len(set(classified)) == len(classified)
     keys = set(keys_of(job_model()))
     unknown = sorted(key for key in keys if not any(key == one or key.startswith(f"{one}.") for one in classified))

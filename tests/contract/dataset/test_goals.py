@@ -57,7 +57,7 @@ TEXT = Field(name="text", dtype="bytes", role="input", per="record")
             "(the dataset's targets: fault, hot, life, wide, each)",
         ),
         (
-            {"name": "regress", "target": "wide"},
+            {"name": "classify", "target": "wide"},
             "train.task.target: the field 'wide' has more than one value for each window",
         ),
         (
@@ -97,11 +97,12 @@ def test_what_does_not_fit_is_one_line(task, message):
         {"name": "reconstruct"},
         {"name": "classify", "target": "fault", "class_weights": "balanced", "sample_weight": "importance"},
         {"name": "regress", "target": "life"},
+        {"name": "regress", "target": "wide"},
         {"outputs": {"a": {"name": "classify", "target": "hot"}, "b": {"name": "reconstruct"}}},
     ],
 )
 def test_what_fits_is_let_pass(task):
-    check_task(task_of(**task), manifest_of(FIELDS))
+    check_task(task_of(**task), manifest_of([*FIELDS, WIDE]))
 
 
 def test_a_value_for_each_row_will_do_where_a_window_is_a_row():

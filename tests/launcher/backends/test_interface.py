@@ -109,7 +109,9 @@ def test_the_schema_has_it(echo, capsys):
     assert cli.main(["schema"]) == 0
     schema = json.loads(capsys.readouterr().out)
     assert schema["$defs"]["EchoSection"]["required"] == ["words"]
-    assert schema["$defs"]["PreprocessLaunch"]["properties"]["backend"]["enum"] == ["local", "dataflow", "echo"]
+    backend, variable = schema["$defs"]["PreprocessLaunch"]["properties"]["backend"]["anyOf"]
+    assert backend["enum"] == ["local", "dataflow", "echo"]
+    assert variable["pattern"]
     assert "echo" not in schema["$defs"]["TrainLaunch"]["properties"]
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from beamfeed.contract.dataset.blocks import SCHEMA, read_blocks, write_blocks
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.feed import cache, dataset
+from beamfeed.trainer.feed import cache, dataset, rounds
 from beamfeed.trainer.feed.cache import remove_copies
 from beamfeed.trainer.feed.dataset import CutOff, Tuning, load_dataset
 from beamfeed.trainer.feed.read_errors import explained
@@ -142,7 +142,7 @@ def test_long_windows_are_not_mixed_beyond_the_memory_for_it(helpers, tmp_path, 
 
     assert len(round_rows()) == 1
     expected = keys(np.concatenate(read(written, batch_size=4, shuffle=50)))
-    monkeypatch.setattr(dataset, "MOST_BYTES", 1000)  # of 8 bytes a row
+    monkeypatch.setattr(rounds, "MOST_BYTES", 1000)  # of 8 bytes a row
     assert len(round_rows()) > 1
     # A lane reads whole blocks, here of one record: up to two more than it needs.
     longest = max(shard.rows // shard.records for shard in written.manifest.splits["train"].shards)
@@ -245,8 +245,8 @@ def test_copies_that_do_not_fit_are_told(written, monkeypatch):
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("begin", [0, 1, 7, 8, 12, 15])
 def test_reading_can_begin_at_any_step(helpers, tmp_path, monkeypatch, begin, workers):
-    monkeypatch.setattr(dataset, "LEAST_BYTES", 0)
-    monkeypatch.setattr(dataset, "MOST_BYTES", 4000)
+    monkeypatch.setattr(rounds, "LEAST_BYTES", 0)
+    monkeypatch.setattr(rounds, "MOST_BYTES", 4000)
     segments = {"train": helpers.segments_of([24, 40, 32, 48, 28, 36, 44, 52], 3)}
     written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=4, shards=3, block_bytes=1)
     options = {"batch_size": 8, "shuffle": 16, "worker": workers - 1, "workers": workers}
@@ -259,8 +259,8 @@ def test_reading_can_begin_at_any_step(helpers, tmp_path, monkeypatch, begin, wo
 
 
 def test_what_comes_before_the_first_step_is_not_read(helpers, tmp_path, monkeypatch):
-    monkeypatch.setattr(dataset, "LEAST_BYTES", 0)
-    monkeypatch.setattr(dataset, "MOST_BYTES", 1)
+    monkeypatch.setattr(rounds, "LEAST_BYTES", 0)
+    monkeypatch.setattr(rounds, "MOST_BYTES", 1)
     segments = {"train": helpers.segments_of([40] * 8, 2)}
     written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=8, shards=8)
     options = {"batch_size": 5, "lanes": 1, "shuffle": 1, "seed": 3}

@@ -22,7 +22,7 @@ from sampling import sample
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LISTED, Field
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.feed import dataset
+from beamfeed.trainer.feed import rounds
 from beamfeed.trainer.feed.dataset import Tuning, load_dataset
 from beamfeed.trainer.feed.read_errors import explained
 from beamfeed.trainer.feed.sharding import Distribution
@@ -126,8 +126,8 @@ def test_workers_evaluate_each_window_once(made, workers):
 
 @pytest.mark.slow
 def test_reading_can_begin_at_any_step(made, monkeypatch):
-    monkeypatch.setattr(dataset, "LEAST_BYTES", 0)
-    monkeypatch.setattr(dataset, "MOST_BYTES", 2000)
+    monkeypatch.setattr(rounds, "LEAST_BYTES", 0)
+    monkeypatch.setattr(rounds, "MOST_BYTES", 2000)
     whole = made.read(shuffle=8, epochs=2)
     steps = len(made.windows) // 4
     assert len(whole) == 2 * steps

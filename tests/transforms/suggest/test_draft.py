@@ -1,7 +1,7 @@
 """The text of a job file: what is written must be what is read."""
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from beamfeed.contract.config.document import parse_document
@@ -14,6 +14,7 @@ VALUES = st.one_of(st.integers(), st.booleans(), st.none(), NAMES, st.lists(NAME
 
 @settings(max_examples=50)
 @given(NAMES, VALUES, st.text(max_size=200), st.text(max_size=150))
+@example("${", "0}", "", "")
 def test_any_value_comes_back(name, value, above, tail):
     text = render([Key("section", (Key(name, value, (above,), tail), Remark(above, ("example: 1",))))])
     assert parse_document(text, "job.yaml", []).data == {"section": {name: value}}

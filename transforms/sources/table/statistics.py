@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.features import MOST_TERMS, Bucket, Categorical, Numeric, Text
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.errors import JobFailed
+from beamfeed.transforms.sources.columns.label_counts import check_classes
 from beamfeed.transforms.sources.table.rows import label_name
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 from beamfeed.transforms.sources.table.staged import by_bytes
@@ -188,25 +189,7 @@ def check_counts(found: TableStatistics, schema: TableSchema) -> None:
                 "training rows; give it 'hash: 100000', or leave it out"
             )
     check_partitions(found.folders, schema)
-    auto = [label for label in schema.labels if label.auto]
-    for label, training, elsewhere in zip(auto, found.labels, found.elsewhere, strict=True):
-        if training.over:
-            raise JobFailed(
-                f"label.column: {label.column!r} has more than {MOST_CLASSES} values in training rows, "
-                f"classes: auto takes at most {MOST_CLASSES}; for numbers leave 'classes' out"
-            )
-        if elsewhere.over:
-            raise JobFailed(
-                f"label.column: {label.column!r} has more than {MOST_CLASSES} values in rows to evaluate or test, and "
-                "fewer in training rows; list label.classes, and rows with other values are set aside"
-            )
-        known = {value for value, _ in training.items()}
-        for value, count in elsewhere.items():
-            if value not in known:
-                raise JobFailed(
-                    f"label.column: {label.column!r} is {value!r} in {count:,} rows to evaluate or test and in no "
-                    "training row; list label.classes, and rows with other values are set aside"
-                )
+    check_classes([label for label in schema.labels if label.auto], found.labels, found.elsewhere)
 
 
 def to_json(found: TableStatistics, schema: TableSchema, rows: int) -> dict[str, Any]:

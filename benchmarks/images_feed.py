@@ -1,0 +1,362 @@
+"""Compares ways to feed images to a training run, decoded, augmented and in batches: images per second, peak memory.
+
+    python benchmarks/images_feed.py --images 4000 --json out/bench/images_feed.json
+
+All read the same JPEGs, from the page cache, scale them to one size, flip, crop and relight them by chance, and give
+float32. Ours and tf.data decode with TensorFlow, Grain and PyTorch with Pillow: all are libjpeg-turbo. The readers take
+turns, each time in a process of its own; a figure is the median of its turns.
+"""
+
+import argparse
+import functools
+import importlib.util
+import io
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from feed import compare, rate
+from measure import measure
+
+OURS = "beamfeed"
+INPUTS = "inputs"  # the child that writes them
+SHARDS, ARRAYS, FILES = "data", "arrays", "files"
+SIDE, QUALITY, CLASSES = 256, 90, 10  # of the JPEGs
+DIFFERENT = 400  # then the same come again
+CROP, LIGHT = 0.8, 0.2  # of augmentation
+SHUFFLE = 2000
+NEEDS = {
+    "Grain, threads": "grain", "Grain, processes": "grain", "PyTorch DataLoader": "torch",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """
+    Attributes:
+      size: pixels of each side that a model gets.
+    """
+
+    images: int
+    size: int
+    batch: int
+    shards: int = 8
+
+
+@functools.lru_cache(DIFFERENT)
+def jpeg(number: int) -> bytes:
+    """A colour image with large and small structures, as photographs have them."""
+    from PIL import Image
+
+    random = np.random.default_rng([7, number])
+    image = np.zeros((SIDE, SIDE, 3), np.float32)
+    for side, strength in ((4, 90), (16, 50), (64, 25), (SIDE, 6)):
+        noise = random.normal(size=(side, side, 3)).astype(np.float32)
+        for channel in range(3):
+            layer = Image.fromarray(noise[:, :, channel]).resize((SIDE, SIDE), Image.Resampling.BICUBIC)
+            image[:, :, channel] += strength * np.asarray(layer)
+    buffer = io.BytesIO()
+    Image.fromarray(np.clip(image + 128, 0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=QUALITY)
+    return buffer.getvalue()
+
+
+def write_inputs(folder: str, sizes: Sizes) -> None:
+    """Our dataset, whose shards tf.data reads too; ArrayRecords; and files."""
+    write_shards(os.path.join(folder, SHARDS), sizes)
+    os.makedirs(os.path.join(folder, FILES))
+    for number in range(sizes.images):
+        with open(os.path.join(folder, FILES, f"{number % CLASSES}-{number:06d}.jpg"), "wb") as file:
+            file.write(jpeg(number % DIFFERENT))
+    try:
+        from array_record.python import array_record_module
+    except ImportError:
+        return
+    os.makedirs(os.path.join(folder, ARRAYS))
+    for shard in range(sizes.shards):
+        path = os.path.join(folder, ARRAYS, f"part-{shard:05d}.array_record")
+        writer = array_record_module.ArrayRecordWriter(path, "group_size:1,uncompressed")
+        for number in range(shard, sizes.images, sizes.shards):
+            writer.write(jpeg(number % DIFFERENT))
+        writer.close()
+
+
+def write_shards(output: str, sizes: Sizes) -> None:
+    import tensorflow as tf
+
+    from beamfeed.contract.config.prepare import Windows
+    from beamfeed.contract.dataset.blocks import write_blocks
+    from beamfeed.contract.dataset.fields import Field
+    from beamfeed.contract.dataset.layout import DataLayout
+    from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, Target, write_manifest
+    from beamfeed.transforms.records.blocks import cut_blocks, index_table
+
+    fingerprint = b"images".hex().ljust(64, "0")
+    names = DataLayout.of(output, fingerprint)
+    os.makedirs(names.split("train"))
+    shards, blocks = [], []
+    for index in range(sizes.shards):
+        path, lengths = names.shard("train", index, sizes.shards), []
+        with tf.io.TFRecordWriter(path) as writer:
+            for number in range(index, sizes.images, sizes.shards):
+                feature = {
+                    "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[jpeg(number % DIFFERENT)])),
+                    "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[number % CLASSES])),
+                }
+                record = tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+                writer.write(record)
+                lengths.append(len(record))
+        count = len(lengths)
+        shards.append(
+            Shard(records=count, windows=count, rows=count, bytes=os.path.getsize(path), crc32c="0" * 8)
+        )  # nobody verifies these
+        blocks.append(cut_blocks(np.array(lengths), np.ones(count, np.int64), Windows(length=1)))
+    write_blocks(names.blocks("train"), index_table(blocks))
+    train = SplitInfo(
+        assets=sizes.images, windows=sizes.images, records=sizes.images, bytes=sum(one.bytes for one in shards),
+        targets={"label": Target(counts=[sizes.images // CLASSES] * CLASSES)}, shards=shards,
+    )  # fmt: skip
+    fields = [
+        Field(name="image", dtype="bytes", role="input", content="image"),
+        Field(name="label", dtype="int64", role="target", classes=[str(one) for one in range(CLASSES)]),
+    ]
+    manifest = Manifest(
+        name="images", kind="image", fingerprint=fingerprint, data=names.folder, fields=fields,
+        windows=Windows(length=1), records="windows", compression="none", splits={"train": train},
+        counts=Counts(files=sizes.images, assets=sizes.images, rejected_assets=0, rejected_files=0, rows_read=0),
+    )  # fmt: skip
+    write_manifest(output, manifest)
+
+
+def ours(folder: str, sizes: Sizes) -> Iterator[Any]:
+    from beamfeed.contract.config.train import Train
+    from beamfeed.contract.dataset.manifest import read_manifest
+    from beamfeed.trainer.decode import preparation_of
+    from beamfeed.trainer.feed.dataset import load_dataset
+
+    augment = {"flip": "horizontal", "crop": CROP, "brightness": LIGHT, "contrast": LIGHT}
+    train = Train.model_validate(
+        {
+            "model": {"name": "residual"},
+            "inputs": {"image": {"size": [sizes.size] * 2, "augment": augment}},
+            "workdir": "none",
+        }
+    )
+    output = os.path.join(folder, SHARDS)
+    manifest = read_manifest(output)
+    preparation = preparation_of(train, manifest)
+    batches = load_dataset(
+        output, "train", batch_size=sizes.batch, shuffle=SHUFFLE, epochs=None, manifest=manifest,
+        preparation=preparation and preparation.training,
+    )  # fmt: skip
+    return (fields["image"] for fields in batches)
+
+
+def _examples(folder: str) -> Any:
+    import tensorflow as tf
+
+    files = tf.data.Dataset.list_files(os.path.join(folder, SHARDS, "*", "train", "*.tfrecord"))
+    records = files.interleave(
+        tf.data.TFRecordDataset, cycle_length=8, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    )
+    return records.shuffle(SHUFFLE).repeat()
+
+
+def _decode(record: Any, sizes: Sizes) -> Any:
+    import tensorflow as tf
+
+    spec = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
+    found = tf.io.parse_single_example(record, spec)
+    image = tf.image.resize(tf.io.decode_jpeg(found["image"], 3), [sizes.size] * 2)
+    return tf.ensure_shape(image, [sizes.size, sizes.size, 3]) / 255.0, found["label"]
+
+
+def chain_one_by_one(folder: str, sizes: Sizes) -> Iterator[Any]:
+    """The chain of most tutorials: each image is decoded and augmented by itself."""
+    import tensorflow as tf
+
+    def make(record: Any) -> Any:
+        image, label = _decode(record, sizes)
+        image = tf.image.random_flip_left_right(image)
+        kept = tf.cast(tf.random.uniform([], CROP, 1.0) * sizes.size, tf.int32)
+        image = tf.image.resize(tf.image.random_crop(image, [kept, kept, 3]), [sizes.size] * 2)
+        image = tf.image.random_contrast(tf.image.random_brightness(image, LIGHT), 1 - LIGHT, 1 + LIGHT)
+        return tf.clip_by_value(image, 0.0, 1.0), label
+
+    images = _examples(folder).map(make, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False)
+    return (image for image, _ in images.batch(sizes.batch, drop_remainder=True).prefetch(tf.data.AUTOTUNE))
+
+
+def chain_of_batches(folder: str, sizes: Sizes) -> Iterator[Any]:
+    """The best that we found: images are decoded one by one, and augmented a batch at a time, in few operations."""
+    import tensorflow as tf
+
+    def augment(images: Any, labels: Any) -> Any:
+        batch = [sizes.batch]
+        kept = tf.random.uniform(batch, CROP, 1.0)
+        top, left = tf.random.uniform(batch) * (1 - kept), tf.random.uniform(batch) * (1 - kept)
+        flip = tf.random.uniform(batch) < 0.5
+        right = left + kept
+        boxes = tf.stack([top, tf.where(flip, right, left), top + kept, tf.where(flip, left, right)], 1)
+        images = tf.image.crop_and_resize(images, boxes, tf.range(sizes.batch), [sizes.size] * 2)
+        factor = tf.random.uniform(batch, 1 - LIGHT, 1 + LIGHT)[:, None, None, None]
+        added = tf.random.uniform(batch, -LIGHT, LIGHT)[:, None, None, None]
+        mean = tf.reduce_mean(images, [1, 2], keepdims=True)
+        return tf.clip_by_value(images * factor + (mean * (1 - factor) + added), 0.0, 1.0), labels
+
+    images = (
+        _examples(folder)
+        .map(lambda record: _decode(record, sizes), num_parallel_calls=tf.data.AUTOTUNE, deterministic=False)
+        .batch(sizes.batch, drop_remainder=True)
+        .map(augment, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False)
+    )
+    return (image for image, _ in images.prefetch(tf.data.AUTOTUNE))
+
+
+def pillow(data: bytes, size: int, random: np.random.Generator) -> np.ndarray:
+    """One image as Grain and PyTorch get it: decoded, and scaled with its crop and flip at once."""
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(data)).convert("RGB")
+    kept = random.uniform(CROP, 1.0)
+    left, top = (random.uniform(0, 1 - kept) * side for side in image.size)
+    box = (left, top, left + kept * image.size[0], top + kept * image.size[1])
+    image = image.resize((size, size), Image.Resampling.BILINEAR, box=box)
+    values = np.asarray(image, np.float32) / 255
+    if random.random() < 0.5:
+        values = values[:, ::-1]
+    factor = random.uniform(1 - LIGHT, 1 + LIGHT)
+    mean = values.mean((0, 1))
+    return np.clip(values * np.float32(factor) + (mean * (1 - factor) + random.uniform(-LIGHT, LIGHT)), 0, 1).astype(
+        "f4"
+    )
+
+
+def _grain(folder: str, sizes: Sizes, threads: int) -> Any:
+    import grain
+
+    where = os.path.join(folder, ARRAYS)
+    source = grain.sources.ArrayRecordDataSource([os.path.join(where, name) for name in sorted(os.listdir(where))])
+    return (
+        grain.MapDataset.source(source)
+        .shuffle(seed=7)
+        .repeat()
+        .random_map(lambda data, random: pillow(data, sizes.size, random), seed=7)
+        .batch(sizes.batch, drop_remainder=True)
+        .to_iter_dataset(grain.ReadOptions(num_threads=threads, prefetch_buffer_size=4))
+    )
+
+
+def grain_threads(folder: str, sizes: Sizes) -> Iterator[Any]:
+    return iter(_grain(folder, sizes, os.cpu_count() or 1))
+
+
+def grain_processes(folder: str, sizes: Sizes) -> Iterator[Any]:
+    import grain
+
+    options = grain.MultiprocessingOptions(num_workers=os.cpu_count() or 1)
+    return iter(_grain(folder, sizes, 1).mp_prefetch(options))
+
+
+def torch_loader(folder: str, sizes: Sizes) -> Iterator[Any]:
+    """PyTorch's DataLoader on files, with a worker process for each core."""
+    import torch
+
+    where = os.path.join(folder, FILES)
+    paths = [os.path.join(where, name) for name in sorted(os.listdir(where))]
+
+    class Files(torch.utils.data.Dataset):
+        def __len__(self) -> int:
+            return len(paths)
+
+        def __getitem__(self, place: int) -> Any:
+            with open(paths[place], "rb") as file:
+                return torch.from_numpy(pillow(file.read(), sizes.size, np.random.default_rng()))
+
+    loader = torch.utils.data.DataLoader(
+        Files(), sizes.batch, shuffle=True, num_workers=os.cpu_count() or 1, drop_last=True, persistent_workers=True
+    )
+    while True:
+        yield from loader
+
+
+READERS: dict[str, Callable[[str, Sizes], Iterator[Any]]] = {
+    OURS: ours,
+    "tf.data, augmented one by one": chain_one_by_one,
+    "tf.data, augmented in batches": chain_of_batches,
+    "Grain, threads": grain_threads,
+    "Grain, processes": grain_processes,
+    "PyTorch DataLoader": torch_loader,
+}
+
+
+def available(names: Sequence[str]) -> list[str]:
+    """The readers whose library is installed; the others are told."""
+    missing = [name for name in names if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None]
+    for name in missing:
+        print(f"images_feed: {name}: left out, {NEEDS[name]} is not installed", file=sys.stderr)
+    return [name for name in names if name not in missing]
+
+
+def _child(name: str, args: argparse.Namespace) -> None:
+    sizes = Sizes(args.images, args.size, args.batch)
+    if name == INPUTS:
+        write_inputs(args.folder, sizes)
+        return
+    found = rate(READERS[name](args.folder, sizes), args.seconds, args.seconds / 2)
+    with open(os.path.join(args.folder, "result.json"), "w", encoding="utf-8") as file:
+        json.dump(found, file)
+    os._exit(0)  # nobody waits for what was read ahead
+
+
+def _run(name: str, args: argparse.Namespace, folder: str) -> float:
+    """Runs a child and returns its peak memory in MB."""
+    command = [sys.executable, os.path.abspath(__file__), "--child", name, "--folder", folder]
+    for option in ("images", "size", "batch", "seconds"):
+        command += [f"--{option}", str(getattr(args, option))]
+    return measure(command, os.path.join(folder, "log.txt")).peak_rss_mb
+
+
+def _turn(name: str, args: argparse.Namespace, folder: str) -> tuple[float, float]:
+    peak = _run(name, args, folder)
+    with open(os.path.join(folder, "result.json"), encoding="utf-8") as file:
+        return json.load(file), peak
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--images", type=int, default=4000)
+    parser.add_argument("--size", type=int, default=224, help="pixels of each side that a model gets")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=6.0, help="measured in each turn, after half of it to warm up")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=list(READERS), choices=list(READERS), metavar="NAME")
+    parser.add_argument("--json", help="file to write to")
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    args = parse(argv)
+    if args.child:
+        _child(args.child, args)
+        return
+    names = available([OURS, *(name for name in args.only if name != OURS)])
+    with tempfile.TemporaryDirectory(prefix="beamfeed-images-") as folder:
+        _run(INPUTS, args, folder)
+        result = compare(names, lambda name: _turn(name, args, folder), args.repeats)
+    text = json.dumps({"results": result}, indent=1)
+    print(text)
+    if args.json:
+        os.makedirs(os.path.dirname(os.path.abspath(args.json)), exist_ok=True)
+        with open(args.json, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

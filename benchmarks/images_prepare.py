@@ -1,0 +1,137 @@
+"""Images: preprocessing against plain Beam, which maps each file to an Example; memory as there are more.
+
+    python benchmarks/images_prepare.py --size small [--json images_prepare.json]
+
+Files are JPEGs of two sizes, in ten folders. Both read the same files, decode each to see whether it is whole, and
+write its bytes with its label. The time of an image is compared, start-up of both left out.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import yaml
+from measure import measure
+from PIL import Image
+
+HERE = Path(__file__).resolve().parent
+# Of each sort: its side in pixels, how many images, and how many for the memory, which then grow to 4 times.
+SIZES = {
+    "tiny": {"thumbnails": (64, 400, 200), "photos": (500, 100, 50)},
+    "small": {"thumbnails": (64, 20_000, 10_000), "photos": (500, 10_000, 1_000)},
+    "large": {"thumbnails": (64, 100_000, 50_000), "photos": (500, 20_000, 5_000)},
+}
+START_UP = 40  # images that are next to none
+CLASSES = 10
+SOURCES = 50  # pictures that are encoded; the others are these with another end
+
+
+def make_images(folder: Path, side: int, count: int) -> Path:
+    """Files of random shapes, each with other bytes."""
+    shutil.rmtree(folder, ignore_errors=True)
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[0:side, 0:side]
+    encoded = []
+    for _ in range(min(count, SOURCES)):
+        waves = [np.sin(x / rng.uniform(2, 20)) + np.cos(y / rng.uniform(2, 20)) for _ in range(3)]
+        noise = rng.normal(0, 8, (side, side, 3))
+        pixels = (np.stack(waves, -1) * 60 + 128 + noise).clip(0, 255).astype(np.uint8)
+        path = folder / "one.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(path, quality=85)
+        encoded.append(path.read_bytes())
+    (folder / "one.jpg").unlink()
+    for number in range(CLASSES):
+        (folder / f"class{number}").mkdir()
+    for number in range(count):
+        data = encoded[number % len(encoded)] + number.to_bytes(4, "big")
+        (folder / f"class{number % CLASSES}" / f"{number:07d}.jpg").write_bytes(data)
+    return folder
+
+
+def ours(files: Path, output: Path, scratch: Path) -> list[str]:
+    """The command that preprocesses images."""
+    job = {
+        "name": "bench",
+        "source": {"kind": "image", "files": str(files)},
+        "label": {"column": "folder", "classes": "auto"},
+        "split": {"train": 1, "eval": 0, "test": 0},
+        "output": {"path": str(output)},
+    }
+    path = scratch / "images.yaml"
+    path.write_text(yaml.safe_dump(job, sort_keys=False))
+    return [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(path)]
+
+
+def plain(files: Path, output: Path, scratch: Path) -> list[str]:
+    """The command of plain Beam."""
+    return [sys.executable, str(HERE / "image_beam.py"), "--input", str(files), "--output", str(output)]
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def compare(size: str, scratch: Path) -> dict:
+    """What `main` prints, as JSON."""
+    found: dict = {}
+    for sort, (side, count, base) in SIZES[size].items():
+        found[sort] = {"side": side, "images": count}
+        for name, command in (("ours", ours), ("plain", plain)):
+            seconds, cpu = {}, {}
+            for what, some in (("start_up", START_UP), ("whole", count)):
+                files = make_images(scratch / "images", side, some)
+                shutil.rmtree(scratch / name, ignore_errors=True)
+                os.sync()
+                done = measure(command(files, scratch / name, scratch), str(scratch / "log.txt"))
+                seconds[what], cpu[what], memory = done.seconds, done.cpu_seconds, done.peak_rss_mb
+            cpu_of_image = (cpu["whole"] - cpu["start_up"]) / (count - START_UP)
+            per_image = (seconds["whole"] - seconds["start_up"]) / (count - START_UP)
+            size_of_files = sum(path.stat().st_size for path in files.rglob("*.jpg"))
+            found[sort][name] = {
+                **seconds,
+                "images_per_second": 1 / per_image,
+                "cpu_ms": cpu_of_image * 1e3,
+                "peak_rss_mb": memory,
+            }
+            found[sort]["bytes"] = size_of_files
+            told = f"{count:,} images, {size_of_files / 1e6:,.0f} MB, in {seconds['whole']:.1f} s"
+            start = f"of which start-up {seconds['start_up']:.1f} s"
+            say(
+                f"{sort}, {name}: {told}, {start}: {1 / per_image:,.0f} images/s, "
+                f"{cpu_of_image * 1e3:.2f} ms of a core for each; {memory:,.0f} MB"
+            )
+        found[sort]["ratio"] = found[sort]["ours"]["images_per_second"] / found[sort]["plain"]["images_per_second"]
+        say(f"{sort}: preprocessing {found[sort]['ratio']:.1f} times plain Beam")
+        found[sort]["growth"] = []
+        for factor in (1, 4):
+            files = make_images(scratch / "images", side, base * factor)
+            shutil.rmtree(scratch / "ours", ignore_errors=True)
+            os.sync()
+            done = measure(ours(files, scratch / "ours", scratch), str(scratch / "log.txt"))
+            found[sort]["growth"].append(
+                {"images": base * factor, "seconds": done.seconds, "peak_rss_mb": done.peak_rss_mb}
+            )
+            say(f"{sort}: {base * factor:,} images: {done.seconds:.1f} s, {done.peak_rss_mb:,.0f} MB")
+    return found
+
+
+def main() -> None:
+    """Prints what it measures, a line each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--json", type=Path, help="a file for the figures")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="beamfeed-images-") as scratch:
+        found = compare(args.size, Path(scratch))
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

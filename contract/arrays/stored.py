@@ -1,0 +1,263 @@
+"""One array in one file: of .npy, .npz, HDF5 and Zarr where its values are, by the heads alone."""
+
+import math
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from beamfeed.contract import storage
+from beamfeed.contract.arrays.npy import BadArray, Head, dtype_name, item_bytes, read_head
+from beamfeed.contract.errors import UserError, near_miss
+from beamfeed.contract.storage import FileStat
+
+NPY, NPZ, HDF5 = (".npy",), (".npz",), (".h5", ".hdf5")
+# A Zarr array or group is a folder; the file in it that describes it stands for it, in format 3 or 2.
+ZARR_FOLDER, ZARR, ZARR_FILE = ".zarr", ("/zarr.json", "/.zarray", "/.zgroup"), "zarr.json"
+SUFFIXES = (*NPY, *NPZ, *HDF5, *ZARR)
+_LOCAL_HEAD = 30  # bytes before the name of a member of a zip file
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An array in a file.
+
+    Attributes:
+      file: as it was listed.
+      member: the name of the array in a file of several; of .npy it is empty.
+      descr: the dtype as NumPy writes it: `<f4`.
+      shape: of the whole array, rows first.
+      offset: the byte of the file at which its values begin, one after the other; None where only a reader of the
+        format finds them: of packed or chunked ones.
+      fortran: whether the first axis is the one that changes fastest.
+    """
+
+    file: FileStat
+    member: str
+    descr: str
+    shape: tuple[int, ...]
+    offset: int | None
+    fortran: bool = False
+
+    @property
+    def rows(self) -> int:
+        """How many it has."""
+        return self.shape[0]
+
+    @property
+    def dtype(self) -> str:
+        """The name of the dtype."""
+        return dtype_name(self.descr)
+
+    @property
+    def row_bytes(self) -> int:
+        """Of one row in the file."""
+        return item_bytes(self.descr) * math.prod(self.shape[1:])
+
+    @property
+    def is_ranged(self) -> bool:
+        """Whether some rows after the other are one range of bytes of the file."""
+        return self.offset is not None and (not self.fortran or len(self.shape) == 1)
+
+
+def find_array(file: FileStat, name: str, member: str | None) -> Stored:
+    """An array in a file.
+
+    Args:
+      file: to look into; only heads are read.
+      name: that the job gives the array.
+      member: its name in a file of several; None: that of the job, or the only one.
+
+    Raises:
+      BadArray: if there is none that can be used.
+      OSError: if the file cannot be read.
+    """
+    path = file.path.lower()
+    if path.endswith(NPZ):
+        found = _in_npz(file, name, member)
+    elif path.endswith(HDF5):
+        found = _in_hdf5(file, name, member)
+    elif path.endswith(ZARR):
+        found = _in_zarr(file, name, member)
+    elif member is not None:
+        raise BadArray("holds one array and no names of several; leave 'array' out")
+    else:
+        with storage.open_input(file.path) as source:
+            found = _stored(file, "", read_head(source.read), 0)
+    if not found.shape:
+        raise BadArray("is a single value and has no rows")
+    if 0 in found.shape[1:]:
+        raise BadArray(f"has rows of the shape {list(found.shape[1:])}, which hold nothing")
+    dtype_name(found.descr)
+    needed = found.rows * found.row_bytes
+    if found.offset is not None and found.offset + needed > file.size:
+        raise BadArray(
+            f"is cut off: its head tells of {needed:,} bytes of values, shape {list(found.shape)}, "
+            f"and it has {max(0, file.size - found.offset):,}"
+        )
+    return found
+
+
+def _stored(file: FileStat, member: str, head: Head, before: int | None) -> Stored:
+    offset = None if before is None else before + head.size
+    return Stored(file, member, head.descr, head.shape, offset, head.fortran)
+
+
+@contextmanager
+def open_npz(path: str) -> Iterator[tuple[zipfile.ZipFile, Any]]:
+    """The zip file, and the file that it is in.
+
+    Raises:
+      BadArray: if it is none.
+    """
+    with storage.open_input(path) as source:
+        try:
+            with zipfile.ZipFile(source) as archive:
+                yield archive, source
+        except BadArray:
+            raise
+        except (zipfile.BadZipFile, ValueError) as error:  # Arrow's own, for places that are not in the file
+            raise BadArray(f"is no .npz file: {error}") from None
+        except (zlib.error, EOFError, NotImplementedError) as error:
+            raise BadArray(f"cannot be unpacked: {error}") from None
+
+
+def _in_npz(file: FileStat, name: str, member: str | None) -> Stored:
+    with open_npz(file.path) as (archive, source):
+        infos = {one.filename.removesuffix(".npy"): one for one in archive.infolist() if one.filename.endswith(".npy")}
+        chosen = _choose(list(infos), name, member)
+        info = infos[chosen]
+        if info.flag_bits & 1:
+            raise BadArray(f"has {chosen!r} encrypted")
+        if info.compress_type != zipfile.ZIP_STORED:
+            with archive.open(info) as inside:
+                head = read_head(inside.read)
+            found = _stored(file, chosen, head, None)
+            dtype_name(head.descr)
+            there, needed = info.file_size - head.size, found.rows * found.row_bytes if found.shape else None
+            if needed is not None and there != needed:
+                how = "cut off" if there < needed else "with more values than its head tells of"
+                raise BadArray(f"has {chosen!r} {how}: {there:,} bytes for the shape {list(found.shape)}")
+            return found
+        source.seek(info.header_offset)
+        local = source.read(_LOCAL_HEAD)
+        before = info.header_offset + _LOCAL_HEAD + sum(int.from_bytes(local[at : at + 2], "little") for at in (26, 28))
+        source.seek(before)
+        return _stored(file, chosen, read_head(source.read), before)
+
+
+@contextmanager
+def open_hdf5(path: str) -> Iterator[Any]:
+    """An HDF5 file, as h5py has it.
+
+    Raises:
+      BadArray: if it is none, or cannot be understood where it is read inside.
+      OSError: if the machine fails, at whatever it is read.
+    """
+    import h5py
+
+    if not storage.is_remote(path):
+        with open(path, "rb"):  # what is wrong with the machine has a name here; h5py has words of its own
+            pass
+    source: Any = storage.open_input(path) if storage.is_remote(path) else path
+    with _format_errors("is no HDF5 file"):
+        opened = h5py.File(source, "r")
+    with opened, _format_errors("cannot be read"):
+        yield opened
+
+
+@contextmanager
+def _format_errors(told: str) -> Iterator[None]:
+    """Tells h5py's errors about what is in a file from the machine's, which h5py has in its own words.
+
+    The system's have a number, as errno or in the text; those of a bucket come as the file object raises them.
+    """
+    try:
+        yield
+    except BadArray:
+        raise
+    except (OSError, RuntimeError, KeyError) as error:
+        said = " ".join(str(error.args[0] if error.args else error).split())
+        number = re.search(r"\berrno = ([1-9]\d*)", said)
+        if type(error) in (OSError, RuntimeError, KeyError) and not getattr(error, "errno", None) and number is None:
+            raise BadArray(f"{told}: {said[:300]}") from None
+        if number is None or getattr(error, "errno", None):
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
+
+
+def _in_hdf5(file: FileStat, name: str, member: str | None) -> Stored:
+    with open_hdf5(file.path) as opened:
+        names: list[str] = []
+        opened.visititems(lambda path, item: names.append(path) if hasattr(item, "shape") else None)
+        chosen = _choose(names, name, None if member is None else member.strip("/"))
+        dataset = dataset_of(opened, chosen)
+        if dataset.shape is None or dataset.dtype.names:
+            raise BadArray(f"has {chosen!r} without values" if dataset.shape is None else
+                           f"has records of several values in {chosen!r}; give each its own array")  # fmt: skip
+        offset = dataset.id.get_offset() if dataset.chunks is None else None
+        return Stored(file, chosen, dataset.dtype.str, dataset.shape, offset)
+
+
+def dataset_of(opened: Any, name: str) -> Any:
+    """An array of an opened HDF5 file, which has its values in this file.
+
+    Raises:
+      BadArray: if it has them elsewhere: a file that somebody sent could so take the bytes of any file of this machine.
+    """
+    dataset = opened[name]
+    if dataset.external or dataset.is_virtual:
+        raise BadArray(f"has the values of {name!r} in other files, which are not read; write them into this one")
+    return dataset
+
+
+def open_zarr(path: str) -> Any:
+    """A Zarr array or group, as zarr has it, by the file that describes it.
+
+    Raises:
+      UserError: if zarr is not installed.
+      BadArray: if it is none, or on gs://.
+    """
+    try:
+        import zarr
+    except ImportError:
+        raise UserError(f"{path}: Zarr needs a library more: pip install 'beamfeed[zarr]'") from None
+    if storage.is_remote(path):
+        raise BadArray("is on gs://, where Zarr cannot be read; copy it to a disk")
+    try:
+        return zarr.open(path.rpartition("/")[0], mode="r")
+    except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
+        raise BadArray(
+            f"is no Zarr array: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        ) from None
+
+
+def _in_zarr(file: FileStat, name: str, member: str | None) -> Stored:
+    opened, chosen = open_zarr(file.path), ""
+    if not hasattr(opened, "shape"):
+        arrays = {path: one for path, one in opened.members(max_depth=None) if hasattr(one, "shape")}
+        chosen = _choose(sorted(arrays), name, None if member is None else member.strip("/"))
+        opened = arrays[chosen]
+    elif member is not None:
+        raise BadArray("holds one array and no names of several; leave 'array' out")
+    if opened.dtype.names:
+        raise BadArray("has records of several values; give each its own array")
+    return Stored(file, chosen, opened.dtype.str, tuple(opened.shape), None)
+
+
+def _choose(names: Sequence[str], name: str, member: str | None) -> str:
+    """The array that is meant among those of a file."""
+    has = f"(it has: {', '.join(names[:20])})" if names else "(it has none)"
+    if member is not None:
+        if member not in names:
+            raise BadArray(f"has no array {member!r}{near_miss(member, names)} {has}")
+        return member
+    if name in names:
+        return name
+    if len(names) == 1:
+        return names[0]
+    raise BadArray(f"has no array {name!r}; say with 'array' which one is meant {has}")

@@ -1,0 +1,189 @@
+"""Arrays side by side: the section `source` with `kind: array`."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from beamfeed.contract import storage
+from beamfeed.contract.arrays.catalog import Wanted
+from beamfeed.contract.arrays.stored import HDF5, NPY, NPZ, SUFFIXES, ZARR_FILE, ZARR_FOLDER
+from beamfeed.contract.config.label import MOST_CLASSES
+from beamfeed.contract.config.section import FieldName, FilePath, Section, class_name
+from beamfeed.contract.config.sources.base import SourceSection, Tells
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
+
+ROW = "row"  # the field of the rows' numbers
+
+Files = FilePath | Annotated[list[FilePath], Field(min_length=1)]
+
+
+class NamedFiles(Section):
+    """An array, in one file or in several, one after the other."""
+
+    example: ClassVar[str] = "{files: x-*.npy}"
+
+    files: Files = Field(
+        description="Local or gs:// file or glob, or a list of them. Files of a glob come in the order of their names."
+    )
+    array: str | None = Field(
+        default=None,
+        description="Its name in files of several arrays (.npz, HDF5, Zarr); left out, this array's own, or the "
+        "only one.",
+    )
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """`files` as a list, whether it is one or not."""
+        return (self.files,) if isinstance(self.files, str) else tuple(self.files)
+
+
+class InputArray(NamedFiles):
+    """An array that a model gets."""
+
+    scale: Literal["none", "standard", "minmax"] = Field(
+        default="none",
+        description="none: the values as they are, in their own dtype. standard: mean 0, deviation 1; minmax: from 0 "
+        "to 1; as float32. Of rows of one axis each of its values is scaled by itself, of others all alike.",
+    )
+    missing: Literal["reject", "keep"] = Field(
+        default="reject", description="What becomes of a row with NaN or infinity in it: it is set aside, or kept."
+    )
+
+
+class OutputArray(NamedFiles):
+    """An array that a model is to tell."""
+
+    classes: Literal["auto"] | list[str | int | bool] | None = Field(
+        default=None,
+        description="The values are classes: a list of them, or auto for those of the training rows, in order. Left "
+        "out, they are numbers.",
+    )
+
+    @model_validator(mode="after")
+    def _classes_differ(self) -> "OutputArray":
+        names = [class_name(one) for one in self.classes] if isinstance(self.classes, list) else None
+        if names is None:
+            return self
+        if len(names) < 2:
+            raise ValueError(f"classes: {self.classes!r} must name at least two classes")
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"classes: the class {twice[0]!r} is given twice")
+        if len(names) > MOST_CLASSES:
+            raise ValueError(f"classes: {len(names)} classes, at most {MOST_CLASSES} can be told apart")
+        return self
+
+
+def _from_short(value: Any) -> Any:
+    """`image: x-*.npy` is short for `image: {files: x-*.npy}`."""
+    if not isinstance(value, dict):
+        return value
+    return {name: {"files": one} if isinstance(one, str | list) else one for name, one in value.items()}
+
+
+Short = BeforeValidator(_from_short)
+
+
+class ArraySource(SourceSection):
+    """Arrays of NumPy, HDF5 or Zarr that go together row by row: what a model gets, and what it is to tell."""
+
+    suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
+    sections: ClassVar[dict[str, bool]] = {}
+    split_by: ClassVar[tuple[str, ...]] = ("row", "rows", "column")
+    output_keys: ClassVar[tuple[str, ...]] = ("rows_per_record",)
+
+    kind: Literal["array"] = Field(description="What the files hold.")
+    files: FilePath | None = Field(  # type: ignore[assignment]
+        default=None, description="A folder that the arrays' files are in; left out, their paths stand by themselves."
+    )
+    inputs: Annotated[dict[FieldName, InputArray], Short] = Field(
+        min_length=1, description="By name the arrays that a model gets: {image: x1-*.npy, meta: x2-*.npy}."
+    )
+    outputs: Annotated[dict[FieldName, OutputArray], Short] = Field(
+        default={}, description="By name the arrays that it is to tell, each a target of train.task."
+    )
+    weights: Annotated[dict[FieldName, NamedFiles], Short] = Field(
+        default={}, description="By name arrays that say how much each row counts, for train.task.sample_weight."
+    )
+    keys: Annotated[dict[FieldName, NamedFiles], Short] = Field(
+        default={},
+        description="By name arrays that are only passed on, such as the rows' names; split.column may be one.",
+    )
+
+    @field_validator("files")
+    @classmethod
+    def _no_empty_path(cls, value: str | None) -> str | None:  # type: ignore[override]
+        if value == "":
+            raise ValueError("'' is not allowed, it must be a folder")
+        return value
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "ArraySource":
+        names = [name for _, name, _ in self.arrays()]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"two arrays have the name {twice[0]!r}; give each its own")
+        if ROW in names:
+            raise ValueError(f"{ROW!r} is the name of the rows' numbers in the dataset; give the array another one")
+        return self
+
+    def arrays(self) -> Iterator[tuple[str, str, NamedFiles]]:
+        """Each array: its group (inputs, outputs, ...), its name and its section."""
+        for group in ("inputs", "outputs", "weights", "keys"):
+            for name, section in getattr(self, group).items():
+                yield group, name, section
+
+    def paths_of(self, section: NamedFiles) -> tuple[str, ...]:
+        """The patterns of an array, in the folder `files` where there is one; of Zarr, the file that describes it."""
+        placed = (
+            pattern
+            if self.files is None or pattern.startswith("/") or storage.is_remote(pattern)
+            else storage.join(self.files, pattern)
+            for pattern in section.patterns
+        )
+        return tuple(
+            storage.join(path, ZARR_FILE) if path.rstrip("/").endswith(ZARR_FOLDER) else path for path in placed
+        )
+
+    def wanted(self, files: Sequence[FileStat], prefix: str = "source.") -> list[Wanted]:
+        """Each array with those of the listed files that are its own, in the order of `arrays`.
+
+        Args:
+          files: of all arrays.
+          prefix: of the keys that messages name.
+
+        Raises:
+          UserError: if an array has none.
+        """
+        found = []
+        for group, name, section in self.arrays():
+            own: dict[str, FileStat] = {}
+            for pattern in self.paths_of(section):
+                own |= {file.path: file for file in files if storage.fits(file.path, pattern)}
+            key = f"{prefix}{group}.{name}"
+            if not own:
+                raise UserError(f"{key}: no file matches {section.patterns[0]} (suffixes: {self.tell_suffixes()})")
+            found.append(Wanted(name, key, tuple(own.values()), section.array))
+        return found
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Those of all arrays, each once."""
+        return tuple(dict.fromkeys(path for _, _, section in self.arrays() for path in self.paths_of(section)))
+
+    def key_of(self, pattern: str) -> str:
+        """The key of the first array that names a pattern."""
+        return next(
+            (f"source.{group}.{name}" for group, name, one in self.arrays() if pattern in self.paths_of(one)),
+            "source.inputs",
+        )
+
+    @classmethod
+    def tell_suffixes(cls) -> str:
+        return " ".join((*NPY, *NPZ, *HDF5, ZARR_FOLDER))
+
+    @property
+    def labels(self) -> list[Tells]:
+        """The outputs and the weights."""
+        found = [Tells(name, "target", one.classes is not None) for name, one in self.outputs.items()]
+        return [*found, *(Tells(name, "weight", False) for name in self.weights)]

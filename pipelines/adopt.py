@@ -1,0 +1,190 @@
+"""Entry point of `beamfeed adopt`: describes a folder of TFRecords that others wrote, so that it can be trained on.
+
+    python -m beamfeed.pipelines.adopt FOLDER [--target NAME ...] [--job job.yaml] [Beam options]
+
+Exit codes: 0 done, 1 no shard can be used, 2 a mistake of the user's.
+"""
+
+import argparse
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from beamfeed.contract import storage
+from beamfeed.contract.dataset.layout import lock_path
+from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.ending import Ending
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.events import tell_event
+from beamfeed.contract.failure_log import FailureLog, complain
+from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.storage import FileStat, lock
+from beamfeed.contract.verbosity import note
+from beamfeed.pipelines.adopt_options import add_options, request_of
+from beamfeed.pipelines.preprocess import run_program
+
+if TYPE_CHECKING:  # they load Beam
+    from beamfeed.transforms.adopt.files import Candidates
+    from beamfeed.transforms.adopt.request import Request
+    from beamfeed.transforms.tfds.read import Described
+
+BEFORE = "beamfeed: "  # each message on stderr
+ADOPTING = lock.Use("--out", "adopting into")
+
+
+def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
+    """Reads the folder and publishes what it holds.
+
+    Raises:
+      UserError, JobFailed
+    """
+    parser = argparse.ArgumentParser(prog="beamfeed adopt")
+    add_options(parser)
+    parser.add_argument("--quiet", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    args, beam_options = parser.parse_known_args(argv)
+    if args.job is not None and not args.force and storage.exists(args.job):
+        raise UserError(f"--job {args.job}: is there already; --force replaces it")
+    with heavy_imports():
+        from apache_beam.options.pipeline_options import PipelineOptions
+
+        from beamfeed.pipelines.options import check_options, usage_as_mistake
+        from beamfeed.pipelines.runner import name_runner
+        from beamfeed.transforms.adopt.report import describe_adoption, rejected
+        from beamfeed.transforms.adopt.request import Request
+        from beamfeed.transforms.tfds.read import Described, describe
+
+    with usage_as_mistake():
+        options = PipelineOptions(beam_options)
+    check_options(beam_options, passes_on=name_runner(options))
+    described = describe(os.path.expanduser(args.folder)) or Described()
+    request = Request(**request_of(args, described.name))
+    if args.job is not None and not (request.targets or described.has_target):
+        raise UserError("--job: a model needs something to tell; give --target NAME, of one of the features")
+    manifest, is_new = adopt(request, described, options, ending, log)
+    if not is_new:
+        note(f"{request.out} is complete: the same files, and the same was asked for. Nothing to do.", sys.stderr)
+    written = None
+    if args.job is not None:
+        written = write_job(args.job, manifest, request.out)
+    if args.json:
+        told = {"rejects": rejected(manifest, request.out), "job": written}
+        tell_event("adopt", dataset=request.out, manifest=manifest.model_dump(mode="json"), **told)
+    elif not args.quiet:
+        print("\n".join(describe_adoption(manifest, request.out)))
+        print(f"next: beamfeed {'train ' + args.job if args.job else 'inspect ' + request.out}")
+
+
+def adopt(
+    request: "Request", described: "Described", options: Any, ending: Ending, log: FailureLog
+) -> tuple[Manifest, bool]:
+    """The manifest of a folder, and whether it was written now."""
+    from beamfeed.contract.dataset.manifest import read_complete
+    from beamfeed.transforms.adopt.conclude import fingerprint_of
+    from beamfeed.transforms.adopt.files import list_shards
+    from beamfeed.transforms.adopt.publish import find_adopted
+
+    find_adopted(request.out)
+    candidates = list_shards(request.folder)
+    check_first(request, candidates.shards)
+    fingerprint = fingerprint_of(request, candidates.shards, described)
+    complete = read_complete(request.out, fingerprint)
+    if complete is not None:
+        return complete, False
+    with lock.hold(lock_path(request.out), ending.end, ADOPTING) as held, ending.undoing(held.give_back):
+        scan_all(request, candidates, described, fingerprint, options, ending, log)
+    manifest = read_manifest(request.out)
+    if manifest.fingerprint != fingerprint:
+        raise JobFailed(f"the job ended, but {request.out} holds no manifest of it; can the workers write there?")
+    return manifest, True
+
+
+def check_first(request: "Request", shards: Sequence[FileStat]) -> None:
+    """Refuses a name that is spelled wrong before all records are read.
+
+    Raises:
+      UserError: if the first records have no such feature, but one that is called nearly so.
+    """
+    from beamfeed.contract.errors import near_miss
+    from beamfeed.transforms.adopt.fields import plain
+    from beamfeed.transforms.adopt.first import first_names
+
+    known = first_names([stat.path for stat in shards])
+    both = sorted({*known, *map(plain, known)})
+    for option, names in request.named().items():
+        for name in names:
+            hint = near_miss(name, both)
+            if name not in both and hint:
+                raise UserError(f"{option} {name}: no such feature{hint} (there are: {', '.join(known[:20])})")
+
+
+def scan_all(
+    request: "Request", candidates: "Candidates", described: "Described", fingerprint: str, options: Any,
+    ending: Ending, log: FailureLog,
+) -> None:  # fmt: skip
+    """Reads all shards, a shard for each unit of work, and publishes."""
+    import apache_beam as beam
+
+    from beamfeed.pipelines.runner import choose_runner, is_dataflow, wait_for
+    from beamfeed.transforms.adopt.publish import Publish
+    from beamfeed.transforms.adopt.scan import ScanShard
+
+    runner = choose_runner(options, "auto")
+    if is_dataflow(options):
+        raise UserError("--runner: DataflowRunner: adopt runs on this machine, or on Flink or Spark")
+    pipeline = beam.Pipeline(runner, options=options)
+    remove = partial(shutil.rmtree, pipeline.local_tempdir, ignore_errors=True)
+    try:
+        found = (
+            pipeline
+            | "Shards" >> beam.Create(candidates.shards, reshuffle=True)
+            | "Scan" >> beam.ParDo(ScanShard(request.watched))
+        )
+        publish = Publish(request, candidates, described, fingerprint)
+        _ = pipeline | "Once" >> beam.Create([None]) | "Publish" >> beam.ParDo(publish, beam.pvalue.AsList(found))
+        with ending.undoing(remove), log.listening(logging.WARNING):
+            result = pipeline.run()
+            with ending.undoing(result.cancel):
+                wait_for(result)
+    finally:
+        remove()
+
+
+def write_job(path: str, manifest: Manifest, out: str) -> str:
+    """Writes a job file that trains on the dataset; returns its path.
+
+    Raises:
+      UserError: if there is nothing to train for, or the file cannot be written.
+    """
+    from beamfeed.contract.dataset.inputs import is_encoded
+    from beamfeed.transforms.adopt.images import image_sizes
+    from beamfeed.transforms.adopt.job_text import job_text
+
+    folder = out if storage.is_remote(out) else os.path.abspath(out)
+    images = [field for field in manifest.fields if field.role == "input" and is_encoded(field)]
+    shards = manifest.shard_paths(out, "train")
+    sizes = {field.name: image_sizes(shards, field.in_records) for field in images}
+    text = job_text(manifest, out, f"{folder.rstrip('/')}-model", path, sizes)
+    try:
+        storage.write_text(path, text)
+    except OSError as error:
+        raise UserError(f"--job {path}: cannot be written: {error.strerror or error}") from None
+    return path
+
+
+def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
+    """Adopts a folder and returns the exit code."""
+    log = FailureLog()
+    try:
+        run(sys.argv[1:] if argv is None else argv, ending or Ending(), log)
+    except Exception as error:
+        return complain(error, log, BEFORE)
+    return 0
+
+
+if __name__ == "__main__":
+    run_program(lambda ending: main(ending=ending))

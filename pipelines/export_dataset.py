@@ -1,0 +1,210 @@
+"""Entry point of `beamfeed export`: a dataset in the format of another program.
+
+    python -m beamfeed.pipelines.export_dataset DATASET --to parquet --out DIR [options] [-- options of Beam]
+
+Exit codes: 0 done, 1 the job failed, 2 a mistake of the user's.
+"""
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from beamfeed.contract import storage
+from beamfeed.contract.arguments import Parser
+from beamfeed.contract.config.split import SPLITS
+from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.ending import Ending
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.events import tell_event
+from beamfeed.contract.failure_log import FailureLog, complain
+from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.storage import lock
+from beamfeed.contract.verbosity import note
+from beamfeed.pipelines.preprocess import open_pipeline, run_program
+
+if TYPE_CHECKING:  # it loads Beam and TensorFlow
+    from beamfeed.transforms.export.base import Export
+
+FORMATS = ("parquet", "webdataset", "array_record", "numpy")
+WHAT = ("windows", "rows")
+EXPORTING = lock.Use("--out", "exporting to")
+LOCK = "_lock.json"  # in the folder, only during an export
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The options of a command line, and those of Beam, which follow a lone `--`."""
+    at = list(argv).index("--") if "--" in argv else len(argv)
+    program = "python -m beamfeed.pipelines.export_dataset"
+    parser = Parser(
+        prog=program,
+        description="Writes a dataset in the format of another program. Options of Apache Beam may follow a lone --",
+        example=f"{program} out/data --to parquet --out out/parquet",
+    )
+    add_options(parser)
+    return parser.parse_args(list(argv[:at])), list(argv[at + 1 :])
+
+
+def add_options(parser: Any) -> None:
+    """Adds the options that are not Beam's."""
+    parser.add_argument("dataset", metavar="DATASET", help="folder of the dataset, local or gs://")
+    parser.add_argument("--to", required=True, choices=FORMATS, metavar="FORMAT", help=", ".join(FORMATS))
+    parser.add_argument("--out", required=True, metavar="DIR", help="the folder to write, local or gs://")
+    parser.add_argument(
+        "--what", choices=WHAT, default="windows", help="windows (rows, where they are single), or rows"
+    )
+    parser.add_argument("--split", action="append", choices=SPLITS, help="this split alone; may be repeated")
+    parser.add_argument("--fields", metavar="NAMES", help="these fields alone: label,values")
+    parser.add_argument("--force", action="store_true", help="replace another export that is there")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def choose_names(manifest: Manifest, asked: str | None) -> tuple[str, ...]:
+    """The fields that are wanted.
+
+    Raises:
+      UserError: if the dataset has no such field.
+    """
+    if asked is None:
+        return tuple(field.name for field in manifest.fields)
+    names = [name.strip() for name in asked.split(",")]
+    return tuple(manifest.field(name).name for name in names)
+
+
+def run(args: argparse.Namespace, beam_options: Sequence[str], ending: Ending, log: FailureLog) -> None:
+    """Exports a dataset.
+
+    Raises:
+      UserError, JobFailed
+    """
+    manifest = read_manifest(args.dataset)
+    names = choose_names(manifest, args.fields)
+    splits = tuple(split for split in SPLITS if split in (args.split or SPLITS) and split in manifest.splits)
+    with heavy_imports():
+        from beamfeed.transforms.export.base import Export
+        from beamfeed.transforms.export.formats import FORMATS as KNOWN
+    export = Export(args.dataset, manifest, splits, args.what, names, args.to, args.out.rstrip("/") or "/")
+    check(export)
+    KNOWN[args.to]().check(export)
+    check_folder(export)
+    with lock.hold(storage.join(export.out, LOCK), ending.end, EXPORTING) as held, ending.undoing(held.give_back):
+        told = find_export(export)
+        if told is not None:
+            note(f"{args.out} is complete: the same export of the same dataset. Nothing to do.")
+        else:
+            make_room(export, force=args.force)
+            export_dataset(export, beam_options, ending, log)
+            told = find_export(export)
+    if told is None:
+        raise JobFailed(f"the job ended, but {args.out} holds no export of it; can the workers write there?")
+    if args.json:
+        tell_event("export", path=args.out, **told)
+        return
+    for split, count in told["items"].items():
+        note(f"{split}: {count:,} {args.what}", sys.stdout)
+    note(f"{args.out}: {len(told['files']):,} files ({args.to})", sys.stdout)
+
+
+def check(export: "Export") -> None:
+    """Raises UserError where there is nothing that could be exported."""
+    if not export.fields:
+        raise UserError(f"--fields {','.join(export.names)}: rows of longer windows have no fields per window")
+    if not any(export.manifest.splits[split].windows for split in export.splits):
+        raise UserError(f"--split: dataset {export.manifest.name} holds nothing in {', '.join(export.splits)}")
+
+
+def find_export(export: "Export") -> dict[str, Any] | None:
+    """What is told of the export, if it is there and complete."""
+    from beamfeed.transforms.export.base import SUCCESS
+    from beamfeed.transforms.export.steps import describe
+
+    told = read_told(export.out)
+    same = told is not None and told.get("complete") and {key: told.get(key) for key in describe(export)}
+    return told if same == describe(export) and storage.exists(storage.join(export.out, SUCCESS)) else None
+
+
+def read_told(out: str) -> dict[str, Any] | None:
+    """What an export at a folder says of itself; None where there is none."""
+    from beamfeed.transforms.export.base import TOLD
+
+    try:
+        told = json.loads(storage.read_text(storage.join(out, TOLD)))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return told if isinstance(told, dict) and "to" in told else None
+
+
+def check_folder(export: "Export") -> None:
+    """Raises UserError where the folder holds what is no export."""
+    out = export.out
+    if not storage.is_remote(out) and os.path.exists(out) and not os.path.isdir(out):
+        raise UserError(f"--out {out}: is a file, it must be a folder")
+    names = [name for name in storage.list_folder(out) if name != LOCK]
+    if names and read_told(out) is None:
+        raise UserError(f"--out {out}: holds something else ({', '.join(names[:3])}); give a folder of its own")
+
+
+def make_room(export: "Export", *, force: bool) -> None:
+    """Empties the folder of an export that did not end, or with `force` of any; and says whose it is from now on.
+
+    Raises:
+      UserError: if it holds another export and there is no `force`.
+    """
+    from beamfeed.transforms.export.base import TOLD
+    from beamfeed.transforms.export.steps import describe
+
+    out, told = export.out, read_told(export.out)
+    if told is not None and told.get("complete") and not force:
+        another = f"{told['to']} of {told.get('name')}"
+        raise UserError(f"--out {out}: holds another export ({another}); --force replaces it")
+    for name in storage.list_folder(out):
+        if name not in (LOCK, TOLD):
+            storage.remove_tree(storage.join(out, name))
+    storage.write_text(storage.join(out, TOLD), json.dumps({**describe(export), "complete": False}) + "\n")
+
+
+def export_dataset(export: "Export", beam_options: Sequence[str], ending: Ending, log: FailureLog) -> None:
+    """Builds the pipeline and runs it.
+
+    Raises:
+      UserError: if an option of Beam is wrong.
+      JobFailed: if the job did not come to its end. Errors of workers come as the runner raises them.
+    """
+    with heavy_imports():
+        import tensorflow as tf
+
+        from beamfeed.pipelines.options import check_options, read_options
+        from beamfeed.pipelines.runner import choose_runner, is_local, name_runner, wait_for
+        from beamfeed.transforms.export.steps import ExportDataset
+
+        tf.config.set_visible_devices([], "GPU")
+    options = read_options(beam_options)
+    check_options(beam_options, passes_on=name_runner(options))
+    runner = choose_runner(options, "auto")
+    level = logging.WARNING if is_local(options) else logging.INFO  # asked now: a runner may clear its name
+    with open_pipeline(runner, options, ending) as pipeline:
+        _ = pipeline | ExportDataset(export)
+        with log.listening(level):
+            result = pipeline.run()
+            with ending.undoing(result.cancel):
+                wait_for(result)
+
+
+def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
+    """Exports a dataset and returns the exit code."""
+    args, beam_options = parse(sys.argv[1:] if argv is None else argv)
+    log = FailureLog()
+    try:
+        run(args, beam_options, ending or Ending(), log)
+    except Exception as error:
+        return complain(error, log, "beamfeed: ")
+    return 0
+
+
+if __name__ == "__main__":
+    run_program(lambda ending: main(ending=ending))

@@ -1,0 +1,52 @@
+"""Whether `train.inputs` fits a dataset, told in one line before TensorFlow is loaded."""
+
+import pytest
+from pydantic import TypeAdapter
+
+from beamfeed.contract.config.inputs import InputSection
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.inputs import check_inputs
+from beamfeed.contract.dataset.manifest import Counts, Manifest
+from beamfeed.contract.errors import UserError
+
+ENCODED = Field(name="image", dtype="bytes", role="input", content="image")
+RAW = Field(name="scan", dtype="uint8", shape=(8, 8, 3), role="input")
+NUMBERS = Field(name="numbers", dtype="float32", shape=(4,), role="input")
+SOUND = Field(name="sound", dtype="bytes", role="input", content="audio")
+
+
+def check(fields, **inputs):
+    manifest = Manifest(
+        name="tiny", kind="handmade", fingerprint="f", data="data-f", fields=fields, windows=Windows(length=1),
+        records="windows", compression="none", splits={},
+        counts=Counts(files=1, assets=1, rejected_assets=0, rejected_files=0, rows_read=1),
+    )  # fmt: skip
+    check_inputs(TypeAdapter(dict[str, InputSection]).validate_python(inputs), manifest)
+
+
+@pytest.mark.parametrize(
+    ("fields", "inputs", "told"),
+    [
+        ([ENCODED], {}, "train.inputs.image: is missing: the field holds encoded images"),
+        ([ENCODED], {"image": {}}, "train.inputs.image.size: is missing, it must be height and width, such as"),
+        ([ENCODED], {"image": {"size": [8, 8]}, "imge": {"size": [8, 8]}},
+         "train.inputs.imge: the dataset has no input 'imge'; did you mean 'image'? (its images: image)"),
+        ([NUMBERS], {"numbers": {}}, "train.inputs.numbers: the field 'numbers' holds no images (it has no images)"),
+        ([RAW], {"scan": {"channels": 1}}, "train.inputs.scan.channels: is 1, the field 'scan' has 3"),
+        ([SOUND], {}, "dataset tiny: the field 'sound' holds 'audio', which nothing decodes"),
+        ([ENCODED, NUMBERS], {"image": {"size": [8, 8], "augment": {"mixup": 0.2}}},
+         "train.inputs.image.augment.mixup: is for images alone, and a model also gets numbers"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit(fields, inputs, told):
+    with pytest.raises(UserError) as caught:
+        check(fields, **inputs)
+    assert str(caught.value).startswith(told)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_fits():
+    check([ENCODED, RAW, NUMBERS], image={"size": [8, 8], "augment": {"flip": "both"}})
+    check([RAW], scan={"size": [4, 4], "channels": 3})
+    check([RAW, NUMBERS])

@@ -1,0 +1,1 @@
+"""Batches of rows straight from files of arrays, without a dataset."""

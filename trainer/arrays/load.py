@@ -1,0 +1,264 @@
+"""Files of arrays -> `tf.data.Dataset` of batches of rows, without a dataset in between.
+
+The order is that of `load_dataset`: runs of rows are its blocks, and a step's rows
+follow from the lengths of the arrays, seed, epoch and step alone.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from pydantic import ValidationError
+
+from beamfeed.contract import storage
+from beamfeed.contract.arrays.catalog import NamedArray, find_arrays
+from beamfeed.contract.arrays.npy import TEXTS
+from beamfeed.contract.config.sources.array import ArraySource
+from beamfeed.contract.dataset.batches import eval_steps, train_steps
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.arrays.values import Values, batch_bytes, cut_blocks, values_of
+from beamfeed.trainer.feed.cache import local_copies
+from beamfeed.trainer.feed.dataset import (
+    CHUNK_BYTES,
+    LAST,
+    PREFETCH_BATCHES,
+    PREFETCH_BYTES,
+    Remainder,
+    as_written,
+    at_least,
+    one_of,
+)
+from beamfeed.trainer.feed.rounds import LEAST_BYTES, MOST_BYTES
+from beamfeed.trainer.feed.sampler import Index, Line, Order
+from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
+
+BLOCK_BYTES = 256 << 10  # of rows that follow each other
+
+Files = str | os.PathLike[str] | Sequence[str] | Mapping[str, Any]
+
+
+def load_arrays(
+    inputs: Mapping[str, Files],
+    outputs: Mapping[str, Files] | None = None,
+    *,
+    batch_size: int,
+    rows: tuple[int, int] | None = None,
+    shuffle: int = 0,
+    seed: int = 7,
+    epochs: int | None = 1,
+    start: tuple[int, int] = (0, 0),
+    remainder: Remainder = "drop",
+    lanes: int = LANES,
+    distribution: Distribution = Distribution(),
+    parallel: bool = True,
+) -> tf.data.Dataset:
+    """The rows of arrays in batches, in an order that the arguments decide and nothing else.
+
+    Files are `.npy`, `.npz` that is not packed, and HDF5 whose arrays are not in chunks. They are mapped into memory,
+    none is read as a whole. Those on gs:// are copied first, to a folder of this machine's temporary files (TMPDIR)
+    that its processes share.
+
+    Args:
+      inputs: by name, the files of each array: a path, a glob or a list of them, local or gs://; of files of several
+        arrays a mapping, `{"files": "digits.npz", "array": "image"}`. Rows of several files come one after the
+        other, in the order of the files' names.
+      outputs: likewise, what a model is to tell.
+      batch_size: rows in a global batch, over all workers together.
+      rows: the first row that is read, and the one after the last; left out, all. Two ranges make two splits.
+      shuffle: rows that are mixed at a time, drawn from `lanes` places of the arrays at once; 0 keeps the order.
+      seed: of the order; `tf.random.set_seed` has no influence.
+      epochs: how many; None reads without end.
+      start: the first epoch to read, and the first of its batches. What comes before is not read.
+      remainder: what happens to the last rows of an epoch, fewer than a batch. drop: they are left out (where rows are
+        shuffled, other ones in each epoch). pad: the batch is filled with zeros.
+      lanes: places that a batch is drawn from. A worker reads its share of them.
+      distribution: whose rows of each global batch are read. The global batches do
+        not depend on the number of workers. The rows of a worker with several
+        replicas come as so many consecutive batches.
+      parallel: whether several threads read.
+
+    Returns:
+      A dataset with known cardinality: dicts of tensors `[batch, *shape]` by the names of the inputs, in the dtypes of
+      the files; with outputs, pairs of two such dicts. Where padded, float32 weights `[batch]` come last, 0 for what
+      was filled in. So it is what `keras.Model.fit` takes.
+
+    Raises:
+      ValueError: if an argument is out of its range.
+      UserError: if an array cannot be read in this way, or the arrays have not the same number of rows, or there is no
+        full batch (padded: no row), or fewer rows in a batch than devices.
+
+    Example:
+      >>> import numpy as np
+      >>> np.save("x.npy", np.arange(12, dtype="f4").reshape(6, 2))
+      >>> np.save("y.npy", np.arange(6))
+      >>> x, y = next(iter(beamfeed.load_arrays({"x": "x.npy"}, {"y": "y.npy"}, batch_size=3)))
+      >>> x["x"].shape, y["y"].numpy().tolist()
+      (TensorShape([3, 2]), [0, 1, 2])
+    """
+    one_of("remainder", remainder, Remainder)
+    for name, value, least in (("batch_size", batch_size, 1), ("shuffle", shuffle, 0), ("lanes", lanes, 1)):
+        at_least(name, value, least)
+    if epochs is not None:
+        at_least("epochs", epochs, 1)
+    arrays = _find(inputs, outputs or {})
+    first, end = _range(rows, arrays[0].rows)
+    share = Share(batch_size, distribution)
+    padded = remainder == "pad"
+    steps = (eval_steps if padded else train_steps)(end - first, batch_size)
+    if not steps:
+        raise UserError(f"batch_size: {batch_size} is more than the {end - first:,} rows that there are")
+    row_bytes = batch_bytes(arrays)
+    blocks = cut_blocks(arrays, first, end, BLOCK_BYTES)
+    ones = np.ones(len(blocks.rows), np.int64)
+    order = Order(
+        Index(np.zeros(len(ones), np.int64), blocks.first, ones, blocks.rows, blocks.rows * row_bytes),
+        share,
+        steps,
+        round_steps=_round_rows(row_bytes, shuffle, min(lanes, batch_size)) // batch_size or 1,
+        lanes=min(lanes, batch_size) if shuffle else distribution.workers if padded else 1,
+        seed=seed if shuffle else None,
+    )
+    sources = {array.name: values_of(array, blocks, _local_paths(array)) for array in arrays}
+    firsts, counts = (tf.constant(column) for column in blocks)
+    if min(start) < 0 or (epochs is not None and start[1] > epochs * steps):
+        raise ValueError(f"start is {start}, there are {steps} batches in each of {epochs or 'many'} epochs")
+    first_epoch = start[0] + start[1] // steps
+    begin, skip = divmod(start[1] % steps, order.round_steps)
+    last_epoch = LAST if epochs is None else start[0] + epochs
+
+    @as_written
+    def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:
+        line = order.line(epoch)
+        numbers = tf.data.Dataset.range(tf.where(epoch == first_epoch, tf.constant(begin, tf.int64), 0), order.rounds)
+        return numbers.map(lambda number: (epoch, number, line))  # what is only passed on costs nothing
+
+    @as_written
+    def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line) -> Any:
+        resumed = (epoch == first_epoch) & (number == begin)
+        needed, block, place = order.round(line, epoch, number, tf.where(resumed, skip, 0))
+        there = block >= 0
+        block = tf.maximum(block, 0)
+        row = tf.gather(tf.gather(firsts, needed), block) + place
+        place += tf.gather(tf.cumsum(tf.gather(counts, needed), exclusive=True), block)
+        return {name: one.prepare(needed) for name, one in sources.items()}, row, place, there
+
+    rounds = tf.data.Dataset.range(first_epoch, last_epoch).flat_map(to_rounds)
+    rounds = rounds.map(
+        read_round, num_parallel_calls=2 if parallel else None, deterministic=True if parallel else None
+    )
+    batches = _cut(rounds, sources, list(outputs or {}), share, row_bytes, padded=padded, parallel=parallel)
+    size = tf.data.INFINITE_CARDINALITY if epochs is None else (epochs * steps - start[1]) * distribution.replicas
+    batches = batches.apply(tf.data.experimental.assert_cardinality(size))
+    ready = min(PREFETCH_BYTES // (max(share.replica_sizes) * row_bytes), PREFETCH_BATCHES * distribution.replicas)
+    batches = batches.prefetch(max(2 * distribution.replicas, ready))
+    options = tf.data.Options()
+    options.deterministic = True
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return batches.with_options(options)
+
+
+def _find(inputs: Mapping[str, Files], outputs: Mapping[str, Files]) -> list[NamedArray]:
+    """The arrays, of which all rows can be read by ranges.
+
+    Raises:
+      UserError
+    """
+    given = {group: {name: _section(one) for name, one in some.items()}
+             for group, some in (("inputs", inputs), ("outputs", outputs))}  # fmt: skip
+    try:
+        source = ArraySource.model_validate({"kind": "array", **given})
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        place = ".".join(str(part) for part in wrong["loc"] if part != "[key]")
+        raise UserError(f"load_arrays: {place or 'inputs'}: {wrong['msg'].removeprefix('Value error, ')}") from None
+    files, empty = storage.match_inputs(source.patterns, source.suffixes)
+    if empty:
+        key = source.key_of(empty[0]).removeprefix("source.")
+        raise UserError(f"{key}: no file matches {empty[0]} (suffixes: {source.tell_suffixes()})")
+    wanted = source.wanted(files, prefix="")
+    arrays = find_arrays(wanted)
+    for one, array in zip(wanted, arrays, strict=True):
+        if array.dtype in TEXTS:
+            raise UserError(f"{one.key}: {one.files[0].path} holds texts; preprocess it, then load_dataset reads it")
+        for part in array.parts:
+            if not part.stored.is_ranged:
+                how = "in Fortran's order" if part.stored.fortran else "packed or in chunks"
+                raise UserError(
+                    f"{one.key}: {part.stored.file.path} has its values {how}, so that rows are no ranges of bytes; "
+                    "write it with numpy.save (of a C-ordered array), or preprocess it"
+                )
+    return arrays
+
+
+def _local_paths(array: NamedArray) -> list[str]:
+    """Where the files of an array are on this machine; those of a bucket are copied, once for all its processes."""
+    files = [part.stored.file for part in array.parts]
+    remote = [file for file in files if storage.is_remote(file.path)]
+    copies = local_copies(f"arrays {remote[0].path.rpartition('/')[0]}", remote, "none") if remote else []
+    copied = dict(zip((file.path for file in remote), copies, strict=True))
+    return [copied.get(file.path, file.path) for file in files]
+
+
+def _section(files: Files) -> Any:
+    return os.fspath(files) if isinstance(files, os.PathLike) else files
+
+
+def _range(rows: tuple[int, int] | None, total: int) -> tuple[int, int]:
+    if rows is None:
+        return 0, total
+    first, end = rows
+    if not 0 <= first < end <= total:
+        raise UserError(f"rows: {rows} is no range of the {total:,} rows")
+    return first, end
+
+
+def _round_rows(row_bytes: int, shuffle: int, lanes: int) -> int:
+    """How many rows are mixed at a time: as `load_dataset` does it."""
+    fitting = max(1, MOST_BYTES // row_bytes)
+    rows = min(max(shuffle, LEAST_BYTES // row_bytes, 1), fitting)
+    return rows * max(1, lanes // LANES) if shuffle else rows
+
+
+def _cut(
+    rounds: tf.data.Dataset, sources: Mapping[str, Values], outputs: Sequence[str], share: Share, row_bytes: int, *,
+    padded: bool, parallel: bool,
+) -> tf.data.Dataset:  # fmt: skip
+    """Rounds -> the batches of each replica, as `load_arrays` gives them."""
+    chunk = share.size * max(1, CHUNK_BYTES // (share.size * row_bytes))
+
+    @as_written
+    def to_chunks(prepared: Any, row: tf.Tensor, place: tf.Tensor, there: tf.Tensor) -> tf.data.Dataset:
+        first = tf.data.Dataset.range(0, tf.size(row, tf.int64), chunk)
+        return first.map(lambda first: (first, prepared, row, place, there))
+
+    @as_written
+    def to_rows(first: tf.Tensor, prepared: Any, row: tf.Tensor, place: tf.Tensor, there: tf.Tensor) -> Any:
+        row, place, there = (one[first : first + chunk] for one in (row, place, there))
+        found = {name: one.take(prepared[name], row, place) for name, one in sources.items()}
+        if padded:
+            found = {name: _without(values, there) for name, values in found.items()}
+        return _paired(found, outputs, tf.cast(there, tf.float32) if padded else None)
+
+    threads = tf.data.AUTOTUNE if parallel else None
+    chunks = rounds.flat_map(to_chunks)
+    found = chunks.map(to_rows, num_parallel_calls=threads, deterministic=True if parallel else None)
+    return found.rebatch(share.replica_sizes, drop_remainder=True)
+
+
+def _without(values: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
+    """Zeros in the place of rows that are not there."""
+    wide = tf.reshape(there, [-1] + [1] * (values.shape.rank - 1))
+    return tf.cond(tf.reduce_all(there), lambda: values, lambda: tf.where(wide, values, tf.zeros([], values.dtype)))
+
+
+def _paired(found: dict[str, tf.Tensor], outputs: Sequence[str], weights: tf.Tensor | None) -> Any:
+    """Inputs; with outputs a pair; with weights these last."""
+    x = {name: values for name, values in found.items() if name not in outputs}
+    parts: list[Any] = [x]
+    if outputs:
+        parts.append({name: found[name] for name in outputs})
+    if weights is not None:
+        parts.append(weights)
+    return tuple(parts) if len(parts) > 1 else x

@@ -1,0 +1,112 @@
+"""What the feed does with the fields of some windows before a batch is made of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.decode.decoder import Decoder
+from beamfeed.trainer.decode.draws import Draws
+from beamfeed.trainer.decode.mixing import OTHER, SHARE, draw_shares, mixed, partners
+
+Values = Mapping[str, tf.Tensor]  # by the name of the field, `[windows, ...]`
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Decodes fields, and changes them by chance.
+
+    Attributes:
+      decoders: by the name of the field.
+      seed: of what is changed.
+      batch_size: windows in a global batch of training.
+      targets: fields that say what is wanted of a window, for mixing.
+      augments: whether values are changed by chance, as in training.
+      passing: whether little is read, so that nothing is kept whatever decoders want.
+    """
+
+    decoders: Mapping[str, Decoder]
+    seed: int
+    batch_size: int
+    targets: Sequence[str] = ()
+    augments: bool = False
+    passing: bool = False
+
+    @property
+    def once(self) -> "Preparation":
+        """The same for a look at some windows: a whole split is not decoded for it."""
+        return replace(self, passing=True)
+
+    @property
+    def training(self) -> "Preparation":
+        """The same with augmentation."""
+        return replace(self, augments=any(one.augments for one in self.decoders.values()))
+
+    @property
+    def bytes(self) -> int:
+        """Of what it makes of a window, about: values of any size count as one."""
+        inputs = [one.input for one in self.decoders.values()]
+        return sum(int(np.prod([size or 1 for size in one.shape])) * tf.as_dtype(one.dtype).size for one in inputs)
+
+    @property
+    def together(self) -> int:
+        """How many windows it must get at a time: two where they are mixed in pairs."""
+        return 1 if self._mixup is None else 2
+
+    @property
+    def keeps(self) -> bool:
+        """Whether decoded values are to be kept in memory."""
+        return not self.passing and any(one.keeps for one in self.decoders.values())
+
+    @property
+    def _mixup(self) -> float | None:
+        found = [one.mixup for one in self.decoders.values() if one.mixup is not None]
+        return found[0] if found and self.augments else None
+
+    def check(self, batch_size: int, devices: int) -> None:
+        """Raises UserError if batches of this size, divided among so many devices, cannot be made."""
+        if self._mixup is not None and batch_size % (2 * devices):
+            (name, *_) = (name for name, one in self.decoders.items() if one.mixup is not None)
+            raise UserError(
+                f"train.inputs.{name}.augment.mixup: mixes windows in pairs, so train.feed.batch_size must be a "
+                f"multiple of {2 * devices} on {devices} device{'s' if devices > 1 else ''}; it is {batch_size}"
+            )
+
+    def decode(self, values: Values) -> dict[str, tf.Tensor]:
+        """Stored values -> decoded ones; other fields stay as they are."""
+        return {name: self.decoders[name].decode(one) if name in self.decoders else one for name, one in values.items()}
+
+    def finish(self, values: Values, numbers: tf.Tensor, is_decoded: bool) -> dict[str, tf.Tensor]:
+        """Values as they are stored, or decoded ones -> those of a batch.
+
+        Args:
+          values: of some windows, where they are mixed an even number of them.
+          numbers: int64 `[windows]`, the place of each in the run: what chance depends on.
+          is_decoded: whether they come from memory.
+        """
+        draws = Draws(self.seed, numbers)
+        found = dict(values)
+        for name, decoder in self.decoders.items():
+            if name in found:
+                by_chance = draws if self.augments and decoder.augments else None
+                if not is_decoded:
+                    found[name] = decoder.prepare(found[name], by_chance)
+                else:
+                    found[name] = (
+                        decoder.finish(found[name]) if by_chance is None else decoder.augment(found[name], draws)
+                    )
+        parameter = self._mixup
+        if parameter is None:
+            return found
+        share = draw_shares(parameter, draws)
+        pairs = partners(tf.shape(share)[0])
+        others = {OTHER + name: tf.gather(found[name], pairs) for name in self.targets if name in found}
+        images = {name: mixed(found[name], share) for name in self.decoders if name in found}
+        return {**found, **images, **others, SHARE: share}
+
+    def prepare(self, values: Values) -> dict[str, tf.Tensor]:
+        """Stored values -> the model's inputs, without chance: as served."""
+        some = next(iter(values.values()))
+        return replace(self, augments=False).finish(values, tf.zeros(tf.shape(some)[:1], tf.int64), is_decoded=False)

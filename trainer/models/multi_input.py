@@ -1,0 +1,61 @@
+"""Several inputs of any shapes: convolutions over images, and dense layers over all that was found."""
+
+import keras
+
+from beamfeed.contract.config.model import MultiInput
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.models.heads import dropped, heads
+from beamfeed.trainer.models.signature import Input, Signature
+from beamfeed.trainer.models.tabular import check_outputs, named, side_by_side
+
+LEAST = 2  # of a height or a width that is halved
+
+
+def build_multi_input(section: MultiInput, signature: Signature) -> keras.Model:
+    """Each input by itself, then all side by side through dense layers.
+
+    Returns:
+      A functional model, dict of inputs by name (a tensor where there is one) -> `[batch, units]` for each head.
+
+    Raises:
+      UserError: if an input is not of real numbers of one shape, or the task gives an input back.
+    """
+    check_outputs(signature, section.name)
+    inputs = signature.keras_inputs()
+    by_name = named(inputs, signature)
+    parts = [_read(by_name[name], name, one, section) for name, one in signature.inputs.items()]
+    state = dropped(side_by_side(parts), section.dropout)
+    for units in section.units:
+        state = dropped(keras.layers.Dense(units, activation="relu")(state), section.dropout)
+    return keras.Model(inputs, heads(state, signature), name="multi_input")
+
+
+def _read(values: keras.KerasTensor, name: str, one: Input, section: MultiInput) -> keras.KerasTensor:
+    """An input `[batch, *shape]` -> `[batch, numbers]`."""
+    if one.dtype == "string" or one.dtype.startswith("complex") or one.sizes or None in one.shape:
+        what = "categories or words" if one.sizes else f"{one.dtype} {list(one.shape)}"
+        raise UserError(f"train.model.name: {section.name!r} takes numbers of one shape, and {name!r} holds {what}")
+    if one.dtype != keras.config.floatx():
+        values = keras.layers.Rescaling(_unit(one.dtype), name=f"{name}_numbers")(values)
+    if not one.shape:
+        return keras.layers.Reshape((1,))(values)
+    if section.filters and len(one.shape) in (2, 3) and not one.in_rows and min(one.shape[:2]) > LEAST:  # type: ignore
+        return _convolved(values, name, one, section)
+    return keras.layers.Flatten()(values) if len(one.shape) > 1 else values
+
+
+def _unit(dtype: str) -> float:
+    """What makes a pixel a number up to 1; other numbers stay as they are."""
+    return 1 / 255 if dtype == "uint8" else 1.0
+
+
+def _convolved(values: keras.KerasTensor, name: str, one: Input, section: MultiInput) -> keras.KerasTensor:
+    """Images `[batch, height, width(, channels)]` -> `[batch, numbers]`."""
+    if len(one.shape) == 2:
+        values = keras.layers.Reshape((*one.shape, 1))(values)
+    for place, filters in enumerate(section.filters):
+        layer = keras.layers.Conv2D(filters, 3, padding="same", activation="relu", name=f"{name}_convolution_{place}")
+        values = layer(values)
+        if min(values.shape[1:3]) > LEAST:
+            values = keras.layers.MaxPooling2D()(values)
+    return keras.layers.Flatten()(values)

@@ -1,0 +1,194 @@
+"""A split of a dataset as batches of NumPy arrays, in the order that `load_dataset` has."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.batches import check_split, eval_steps, train_steps
+from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.feed.block_index import Index
+from beamfeed.trainer.feed.cache import local_copies
+from beamfeed.trainer.feed.fields import choose_fields, window_bytes
+from beamfeed.trainer.feed.rounds import round_windows
+from beamfeed.trainer.feed.shard_files import find_shards
+from beamfeed.trainer.feed.sharding import Distribution, Share
+from beamfeed.trainer.numpy_feed.columns import MISMATCH, Columns, read_columns
+from beamfeed.trainer.numpy_feed.examples import features_of, find_lists
+from beamfeed.trainer.numpy_feed.order import Line, Order
+from beamfeed.trainer.numpy_feed.shards import ShardReader
+from beamfeed.trainer.numpy_feed.windows import Values, Varying, gather
+
+CHUNK_BYTES = 2 << 20  # of windows gathered at a time, as whole batches: calls for small ones would cost more
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some windows.
+
+    Attributes:
+      fields: by name; see `beamfeed.trainer.numpy_feed.windows.gather`.
+      weights: float32 `[windows]`, 0 for what was filled in; None where nothing is.
+    """
+
+    fields: Mapping[str, Values]
+    weights: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A round that was read: its values, and the places of the windows of each batch, int64 `[batches, rows]`."""
+
+    columns: Columns
+    place: np.ndarray
+
+
+class BatchReader:
+    """The batches of one split; the arguments are those of `beamfeed.load_dataset`, with the same meaning."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], split: SplitName, *, batch_size: int, fields: Sequence[str] | None,
+        shuffle: int, seed: int, epochs: int | None, start: tuple[int, int], remainder: str, lanes: int,
+        distribution: Distribution, where: Mapping[str, Sequence[str]] | None,
+    ):  # fmt: skip
+        path = os.fspath(path)
+        _check(split, batch_size, shuffle, epochs, remainder, lanes, distribution)
+        manifest = read_manifest(path).select(where or {})
+        wanted, share = choose_fields(manifest, fields), Share(batch_size, distribution)
+        info = check_split(manifest, split, batch_size, whole=remainder == "drop")
+        index = Index.read(path, manifest, split)
+        lanes = min(lanes, batch_size)
+        self.steps = (train_steps if remainder == "drop" else eval_steps)(info.windows, batch_size)
+        self.order = Order(
+            index,
+            share,
+            self.steps,
+            round_steps=round_windows(manifest, split, index, shuffle, lanes) // batch_size or 1,
+            lanes=lanes if shuffle else distribution.workers if remainder == "pad" else 1,
+            seed=seed if shuffle else None,
+        )
+        if min(start) < 0 or (epochs is not None and start[1] > epochs * self.steps):
+            raise ValueError(f"start is {start}, there are {self.steps} batches in each of {epochs or 'many'} epochs")
+        self.first_epoch, self.begin = start
+        self.end = None if epochs is None else epochs * self.steps
+        self.fingerprint = manifest.fingerprint
+        self._pads, self._wanted = remainder == "pad", wanted
+        self._features = features_of(manifest.fields)
+        self._remedy = manifest.remedy
+        self._shards = ShardReader(_shard_paths(manifest, path, split), index, manifest.remedy)
+        window = window_bytes(info, wanted.fields, manifest.windows.length, int(index.bytes.sum()))
+        self._chunk = max(1, CHUNK_BYTES // (share.size * window))  # batches
+
+    def __len__(self) -> int:
+        """Batches from `start` to the end.
+
+        Raises:
+          TypeError: if there is no end.
+        """
+        if self.end is None:
+            raise TypeError("epochs is None: the batches have no end")
+        return self.end - self.begin
+
+    def read(self, first: int = 0, stride: int = 1, epoch: int | None = None) -> Iterator[Batch]:
+        """The batches `first`, `first + stride`, ..., counted from `start`; the next round is read meanwhile.
+
+        Args:
+          first: which one comes first.
+          stride: how many readers share the batches.
+          epoch: in the place of the first epoch of `start`.
+
+        Raises:
+          UserError: if a shard is missing, damaged, or not as the manifest says.
+        """
+        rounds = self._rounds(self.begin + first, stride, self.first_epoch if epoch is None else epoch)
+        pool = ThreadPoolExecutor(1, "beamfeed-read")
+        try:
+            ahead: Future[Loaded] | None = None
+            for task in rounds:
+                following = pool.submit(self._load, *task)
+                if ahead is not None:
+                    yield from self._cut(ahead.result())
+                ahead = following
+            if ahead is not None:
+                yield from self._cut(ahead.result())
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _rounds(self, at: int, stride: int, first_epoch: int) -> Iterator[tuple[Line, int, int, np.ndarray]]:
+        """The rounds that hold wanted batches: line and number of the epoch, number of the round, which batches."""
+        known: tuple[int, Line] | None = None
+        while self.end is None or at < self.end:
+            epoch, step = divmod(at, self.steps)
+            number, skip = divmod(step, self.order.round_steps)
+            count = min(self.order.round_steps, self.steps - number * self.order.round_steps)
+            chosen = np.arange(skip, count, stride)
+            if known is None or known[0] != epoch:
+                known = epoch, self.order.line(first_epoch + epoch)
+            yield known[1], first_epoch + epoch, number, chosen
+            at += len(chosen) * stride
+
+    def _load(self, line: Line, epoch: int, number: int, batches: np.ndarray) -> Loaded:
+        index = self.order.index
+        found = self.order.round(line, epoch, number, batches)
+        lists = find_lists(self._shards.read(found.blocks), self._features, self._remedy)
+        columns = read_columns(lists, self._wanted, self._remedy)
+        edges = columns.first[np.concatenate([[0], np.cumsum(index.records[found.blocks])])]
+        if (np.diff(edges) != index.windows[found.blocks]).any():
+            raise UserError(f"{MISMATCH}; {self._remedy}")
+        place = np.where(found.block < 0, -1, np.append(edges, 0)[found.block] + found.window)
+        return Loaded(columns, place)
+
+    def _cut(self, loaded: Loaded) -> Iterator[Batch]:
+        """The batches of a round; those of a chunk share the memory of its arrays, none of them with another."""
+        rows = loaded.place.shape[1]
+        for first in range(0, len(loaded.place), self._chunk):
+            place = loaded.place[first : first + self._chunk]
+            windows = gather(loaded.columns, place.ravel(), self._wanted)
+            for batch in range(len(place)):
+                part = slice(batch * rows, (batch + 1) * rows)
+                weights = (place[batch] >= 0).astype(np.float32) if self._pads else None
+                yield Batch({name: _part(values, part) for name, values in windows.items()}, weights)
+
+
+def _part(values: Values, part: slice) -> Values:
+    """Some windows of many."""
+    if not isinstance(values, Varying):
+        return values[part]
+    before, here = values.lengths[: part.start].sum(), values.lengths[part]
+    return Varying(values.values[before : before + here.sum()], here)
+
+
+def _shard_paths(manifest: Manifest, path: str, split: SplitName) -> list[str]:
+    """The shards of a split, in order; of compressed ones, copies that are not."""
+    if manifest.compression == "none" and manifest.adopted is None:
+        return manifest.shard_paths(path, split)
+    stats = find_shards(manifest, path, split)
+    if manifest.compression == "none":
+        return [stat.path for stat in stats]
+    return local_copies(manifest.data_layout(path).root, stats, manifest.compression, manifest.remedy)
+
+
+def _check(
+    split: str,
+    batch_size: int,
+    shuffle: int,
+    epochs: int | None,
+    remainder: str,
+    lanes: int,
+    distribution: Distribution,
+) -> None:
+    """Raises ValueError if an argument is out of its range."""
+    for name, word, allowed in (("split", split, get_args(SplitName)), ("remainder", remainder, ("drop", "pad"))):
+        if word not in allowed:
+            raise ValueError(f"{name} is {word!r}, it must be one of {', '.join(allowed)}")
+    numbers = [("batch_size", batch_size, 1), ("shuffle", shuffle, 0), ("lanes", lanes, 1)]
+    for name, value, least in [*numbers, *([] if epochs is None else [("epochs", epochs, 1)])]:
+        if value < least:
+            raise ValueError(f"{name} is {value}, it must be at least {least}")
+    if distribution.replicas != 1:
+        raise ValueError(f"replicas is {distribution.replicas}: each process of PyTorch reads for one device")

@@ -1,0 +1,234 @@
+"""The lists of records -> the values of their fields, checked against each other, and where windows are in them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.contract.dataset.fields import LENGTHS, Field
+from beamfeed.contract.dataset.windows import count_windows, first_row
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.feed.fields import PLACE, Wanted
+from beamfeed.trainer.numpy_feed.examples import Lists
+from beamfeed.trainer.numpy_feed.pieces import Pieces, join, varints, varints_at
+from beamfeed.trainer.numpy_feed.shards import REMEDY
+
+MISMATCH = "the windows in the shards differ from the manifest"
+TAG = 0x0A  # before each string of a list
+TOGETHER = 32  # records from which on their strings are found together, one of each at a time
+
+
+class Ragged(NamedTuple):
+    """Values of any length.
+
+    Attributes:
+      values: their entries one after the other, `[entries, *shape[1:]]`.
+      splits: int64 `[values + 1]`, where the entries of each begin.
+    """
+
+    values: "np.ndarray | Pieces"
+    splits: np.ndarray
+
+
+class InPlace(NamedTuple):
+    """Numbers that stay where they were read: the memory of a list of floats is that of the array.
+
+    Attributes:
+      first: int64 `[records]`, where the values of each record begin in the buffer.
+      bytes: of one value.
+    """
+
+    first: np.ndarray
+    bytes: int
+
+
+# `[values, *shape]` of numbers; of strings `[values * width]`, where each is in the buffer.
+Column: TypeAlias = "np.ndarray | InPlace | Pieces | Ragged"
+
+
+class Columns(NamedTuple):
+    """The values of some records, those of each after those of the one before it.
+
+    Attributes:
+      buffer: uint8, which holds the strings.
+      values: by name of the field.
+      starts: int64 `[windows]`, the rows at which windows start.
+      record: int64 `[windows]`, the records that they are in.
+      in_record: int64 `[windows, 2]`, which of its rows each starts at, and which of its windows it is.
+      first: int64 `[records + 1]`, the first window of each record.
+    """
+
+    buffer: np.ndarray
+    values: Mapping[str, Column]
+    starts: np.ndarray
+    record: np.ndarray
+    in_record: np.ndarray
+    first: np.ndarray
+
+
+def read_columns(lists: Lists, wanted: Wanted, remedy: str = REMEDY) -> Columns:
+    """The values of the wanted fields, and where windows are.
+
+    Raises:
+      UserError: if a field has not a whole value for each row, window, or the record.
+    """
+    found, counts = {}, {}
+    for field in wanted.parsed:
+        try:
+            found[field.name], counts[field.name] = _column(lists, field)
+        except ValueError:
+            raise UserError(f"{MISMATCH}: field {field.name}; {remedy}") from None
+    rows = counts[wanted.rows_of.name]
+    framed = count_windows(rows, wanted.windows.length, wanted.windows.stride)
+    expected = {"row": rows, "window": framed, "record": np.ones_like(rows)}
+    for field in wanted.parsed:
+        if (counts[field.name] != expected[field.per]).any():
+            raise UserError(f"{MISMATCH}: field {field.name}; {remedy}")
+    record = np.repeat(np.arange(len(rows)), framed)
+    first = np.concatenate([[0], np.cumsum(framed)])
+    number = np.arange(len(record)) - first[record]
+    start = first_row(number, wanted.windows.stride)
+    values: dict[str, Column] = {field.name: found[field.name] for field in wanted.stored}
+    if PLACE in wanted.fields:
+        values[PLACE.name] = np.stack([start, rows[record]], axis=1)
+    starts = start + (np.cumsum(rows) - rows)[record]
+    return Columns(lists.buffer, values, starts, record, np.stack([start, number], axis=1), first)
+
+
+def _column(lists: Lists, field: Field) -> tuple[Column, np.ndarray]:
+    """The values of a field, and how many each record has.
+
+    Raises:
+      ValueError: if a value has a part missing, or an entry is of none.
+    """
+    if field.dtype == "float32" and not field.is_ragged:
+        pieces, size = lists.pieces[field.name], 4 * field.width
+        return InPlace(pieces.first, size), _divided(pieces.sizes, size)
+    entries, counts = _entries(lists, field)
+    if not field.is_ragged:
+        return entries, _divided(counts, field.listed_width)
+    if field.stored != "rows":  # a record is a row, and its whole list is the value
+        lengths = _divided(counts, field.width)[lists.there]
+        return Ragged(entries, np.concatenate([[0], np.cumsum(lengths)])), lists.there.astype(np.int64)
+    lengths, of_record = _numbers(lists, field.name + LENGTHS)
+    edges = np.concatenate([[0], np.cumsum(lengths)])
+    ends = np.cumsum(of_record)
+    if (lengths < 0).any() or (edges[ends] - edges[ends - of_record] != _divided(counts, field.width)).any():
+        raise ValueError
+    return Ragged(entries, edges), of_record
+
+
+def _divided(counts: np.ndarray, width: int) -> np.ndarray:
+    whole, rest = np.divmod(counts, width)
+    if rest.any():
+        raise ValueError
+    return whole
+
+
+def _entries(lists: Lists, field: Field) -> tuple[np.ndarray | Pieces, np.ndarray]:
+    """What the lists of a field hold, and how many numbers or strings are in each record's."""
+    shape = [-1, *(size for size in field.shape if size is not None)]
+    if field.listed == "float32":
+        pieces = lists.pieces[field.name]
+        counts = _divided(pieces.sizes, 4)
+        return _shaped(join(lists.buffer, pieces).view("<f4"), shape), counts
+    if field.listed == "int64":
+        numbers, counts = _numbers(lists, field.name)
+        return _shaped(numbers, shape), counts
+    strings, counts = find_strings(lists.buffer, lists.pieces[field.name])
+    if field.spelled:
+        return _class_numbers(lists.buffer, strings, field), counts
+    if not field.is_raw:
+        return strings, counts
+    if (strings.sizes != field.bytes).any():
+        raise ValueError
+    dtype = np.dtype(field.dtype)
+    return _shaped(join(lists.buffer, strings).view(dtype.newbyteorder("<")).astype(dtype, copy=False), shape), counts
+
+
+def _class_numbers(buffer: np.ndarray, names: Pieces, field: Field) -> np.ndarray:
+    """The numbers of classes by their names, int64; a ValueError where there is no such class."""
+    ends = np.concatenate([[0], np.cumsum(names.sizes)])
+    data = [None, pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(join(buffer, names))]
+    texts = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(ends) - 1, data)
+    found = pc.index_in(texts, pa.array([name.encode() for name in field.classes], pa.large_binary()))
+    if found.null_count:
+        raise ValueError
+    return found.to_numpy().astype(np.int64)
+
+
+def _shaped(numbers: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """Numbers in this shape; a ValueError where they do not fill it."""
+    width = int(np.prod(shape[1:]))
+    if len(numbers) % width:
+        raise ValueError
+    return numbers.reshape(len(numbers) // width, *shape[1:])
+
+
+def _numbers(lists: Lists, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The int64 of a feature, and how many each record has."""
+    pieces = lists.pieces[name]
+    packed, ends = join(lists.buffer, pieces), np.cumsum(pieces.sizes)
+    if len(packed) and (packed[ends[pieces.sizes > 0] - 1] >= 0x80).any():  # a list ends inside of a number
+        raise ValueError
+    numbers, at = varints(packed)
+    return numbers, np.diff(np.searchsorted(at, ends, side="right"), prepend=0)
+
+
+def find_strings(buffer: np.ndarray, contents: Pieces) -> tuple[Pieces, np.ndarray]:
+    """Where the strings of lists are, list after list, and how many each has.
+
+    Args:
+      buffer: uint8.
+      contents: of each list: strings with a tag and their length before each.
+
+    Raises:
+      ValueError: if something else is there.
+    """
+    of, first, end = [], [], []  # the list of each string, and where it is
+    at, active = contents.first.copy(), np.flatnonzero(contents.first < contents.end)
+    while len(active) >= TOGETHER:
+        here = at[active]
+        size, begin = varints_at(buffer, here + 1)
+        last = begin + size
+        if (buffer[here] != TAG).any() or (size < 0).any() or (last > contents.end[active]).any():
+            raise ValueError
+        of.append(active)
+        first.append(begin)
+        end.append(last)
+        at[active] = last
+        active = active[last < contents.end[active]]
+    for one in active.tolist():
+        edges = np.array(list(_strings(buffer.data, int(at[one]), int(contents.end[one]))), np.int64)
+        of.append(np.full(len(edges), one))
+        first.append(edges[:, 0])
+        end.append(edges[:, 1])
+    if not of:
+        return Pieces(np.empty(0, np.int64), np.empty(0, np.int64)), np.zeros(len(contents.first), np.int64)
+    which = np.concatenate(of)
+    order = np.argsort(which, kind="stable")
+    strings = Pieces(np.concatenate(first)[order], np.concatenate(end)[order])
+    return strings, np.bincount(which, minlength=len(contents.first))
+
+
+def _strings(memory: memoryview, at: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where the strings of one list are."""
+    while at < end:
+        if memory[at] != TAG:
+            raise ValueError
+        size, shift = 0, 0
+        while True:
+            at += 1
+            if at >= end:
+                raise ValueError
+            size |= (memory[at] & 0x7F) << shift
+            shift += 7
+            if memory[at] < 0x80:
+                break
+        at += 1
+        if at + size > end:
+            raise ValueError
+        yield at, at + size
+        at += size

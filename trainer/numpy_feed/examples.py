@@ -1,0 +1,232 @@
+"""Where the lists of serialized `tf.train.Example`s and `SequenceExample`s are, of many records at a time.
+
+The bytes are read by the wire format of protocol buffers (https://protobuf.dev/programming-guides/encoding).
+
+Beamfeed's own records have their features in alphabetical order and each list packed, so that all records are walked
+together, feature by feature. A record of another writer is taken apart by itself, and put into this layout.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.numpy_feed.pieces import Pieces, varints_at
+from beamfeed.trainer.numpy_feed.shards import REMEDY, Records
+
+CONTEXT, STEPS = 1, 2  # fields of a SequenceExample; an Example has the first alone
+KINDS: dict[Listed, int] = {"bytes": 0x0A, "float32": 0x12, "int64": 0x1A}  # fields 1, 2, 3 of a Feature
+OTHER_TYPE = "in a shard the field {} is of another type than the manifest says"
+
+
+class Feature(NamedTuple):
+    """A feature of the records.
+
+    Attributes:
+      name: in the records.
+      key: what it is called here: as its field, or as the lengths of that.
+      listed: what its lists hold.
+      in_steps: whether it is a feature list of a SequenceExample; the lists of its steps count as one.
+      instead: the content of the list where a record has none.
+    """
+
+    name: str
+    key: str
+    listed: Listed
+    in_steps: bool = False
+    instead: bytes = b""
+
+
+Features = tuple[Feature, ...]  # in the alphabetical order of their names
+
+
+class Lists(NamedTuple):
+    """The lists of some records.
+
+    Attributes:
+      buffer: uint8.
+      pieces: by key of the feature, where the content of each record's list is: numbers one after the other; strings
+        with tag and length before each.
+      there: bool `[records]`, whether a record is of any byte.
+    """
+
+    buffer: np.ndarray
+    pieces: dict[str, Pieces]
+    there: np.ndarray
+
+
+def features_of(fields: Sequence[Field]) -> Features:
+    """The features of a record with these fields."""
+    found = [
+        Feature(field.in_records, field.name, field.listed, field.stored == "steps", _encoded(field))
+        for field in fields
+    ]
+    lengths = [field.name + LENGTHS for field in fields if field.is_ragged and field.stored == "rows"]
+    return tuple(sorted([*found, *(Feature(name, name, "int64") for name in lengths)]))
+
+
+def _encoded(field: Field) -> bytes:
+    """The content of a list of a field's default; nothing where it has none."""
+    value = field.default
+    if value is None:
+        return b""
+    if isinstance(value, str):
+        data = value.encode()
+        return (bytes([KINDS["bytes"]]) + _varint(len(data)) + data) * field.width
+    if field.listed == "float32":
+        return np.full(field.width, value, "<f4").tobytes()
+    return _varint(int(value) & 0xFFFFFFFFFFFFFFFF) * field.width
+
+
+def find_lists(records: Records, features: Features, remedy: str = REMEDY) -> Lists:
+    """The lists of these features in some records; those of features that a record has not are empty, or the default.
+
+    Args:
+      records: serialized Examples or SequenceExamples.
+      features: all that records of the dataset hold.
+      remedy: what makes the dataset good again.
+
+    Raises:
+      UserError: if a list is of another type, or the bytes are no Example.
+    """
+    pieces, same = _walk_together(records, features)
+    there = records.pieces.sizes > 0
+    more, at = [records.buffer], len(records.buffer)
+    for record in np.flatnonzero(~same & there).tolist():
+        serialized = records.buffer[records.pieces.first[record] : records.pieces.end[record]].tobytes()
+        try:
+            found = _take_apart(serialized, features)
+        except ValueError as error:
+            raise UserError(f"{error}; {remedy}") from None
+        for key, content in found.items():
+            pieces[key].first[record], pieces[key].end[record] = at, at + len(content)
+            more.append(np.frombuffer(content, np.uint8))
+            at += len(content)
+    for feature in features:
+        if feature.instead:
+            piece = pieces[feature.key]
+            lacking = there & (piece.sizes == 0)
+            piece.first[lacking], piece.end[lacking] = at, at + len(feature.instead)
+            more.append(np.frombuffer(feature.instead, np.uint8))
+            at += len(feature.instead)
+    return Lists(np.concatenate(more) if len(more) > 1 else records.buffer, pieces, there)
+
+
+def _walk_together(records: Records, features: Features) -> tuple[dict[str, Pieces], np.ndarray]:
+    """The lists of all records by our own layout, and which records have it, bool `[records]`."""
+    buffer, (first, end) = records
+    same = np.ones(len(first), bool)
+
+    def expect(at: np.ndarray, what: bytes) -> np.ndarray:
+        """Whether these bytes are there; what comes after them is where they would be."""
+        nonlocal same
+        found = np.take(buffer, at[:, None] + np.arange(len(what)), mode="clip")
+        same &= (found == np.frombuffer(what, np.uint8)).all(axis=1)
+        return at + len(what)
+
+    def size_to(at: np.ndarray, end: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Where the message whose size stands here begins, and its end; which is known of all but features."""
+        nonlocal same
+        size, at = varints_at(buffer, at)
+        same &= (size >= 0) & (at + size <= records.pieces.end if end is None else at + size == end)
+        return at, at + size
+
+    pieces = {}
+    at, _ = size_to(expect(first, b"\x0a"), end)
+    for name, key, dtype, *_ in features:
+        at, entry = size_to(expect(at, b"\x0a"))
+        encoded = name.encode()
+        at = expect(at, b"\x0a" + _varint(len(encoded)) + encoded + b"\x12")
+        at, _ = size_to(at, entry)
+        at, _ = size_to(expect(at, bytes([KINDS[dtype]])), entry)
+        if dtype != "bytes":
+            filled = at < entry
+            before = same.copy()
+            after, _ = size_to(expect(at, b"\x0a"), entry)
+            same = np.where(filled, same, before)
+            at = np.where(filled, after, at)
+        pieces[key] = Pieces(at, entry)
+        at = entry
+    same &= (at == end) & (not any(feature.in_steps for feature in features))
+    for piece in pieces.values():  # of what is none of ours nothing is read
+        piece.first[~same] = piece.end[~same] = 0
+    return pieces, same
+
+
+def _varint(number: int) -> bytes:
+    groups = [number & 0x7F]
+    while number := number >> 7:
+        groups[-1] |= 0x80
+        groups.append(number & 0x7F)
+    return bytes(groups)
+
+
+def _take_apart(serialized: bytes, features: Features) -> dict[str, bytes]:
+    """The contents of a record's lists in our layout; the features may come in any order, with others among them.
+
+    Raises:
+      ValueError: if a list is of another type, or the bytes are no Example.
+    """
+    wanted = {(feature.name, feature.in_steps): feature for feature in features}
+    found = {feature.key: b"" for feature in features}
+    try:
+        for tag, _, part in _fields_of(serialized):
+            for number, _, entry in _fields_of(part) if tag in (CONTEXT, STEPS) else ():
+                pair = {key: value for key, _, value in _fields_of(entry)} if number == 1 else {}
+                feature = wanted.get((pair.get(1, b"").decode(), tag == STEPS))
+                if feature is None:
+                    continue
+                value = pair.get(2, b"")
+                lists = [step for one, _, step in _fields_of(value) if one == 1] if feature.in_steps else [value]
+                # Of one that is there twice, the last.
+                found[feature.key] = b"".join(_content(one, feature.listed, feature.name) for one in lists)
+    except (IndexError, UnicodeDecodeError) as error:
+        raise ValueError(f"a shard holds a record that is no tf.train.Example: {error}") from None
+    return found
+
+
+def _content(feature: bytes, dtype: Listed, name: str) -> bytes:
+    parts = []
+    for number, _, part in _fields_of(feature):
+        if number != KINDS[dtype] >> 3:
+            raise ValueError(OTHER_TYPE.format(name))
+        for one, _, value in _fields_of(part):
+            if one == 1:
+                parts.append(b"\x0a" + _varint(len(value)) + value if dtype == "bytes" else value)
+    return b"".join(parts)
+
+
+def _fields_of(message: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """The fields of a message: number, type on the wire, and bytes; a number that is not packed as its own bytes.
+
+    Raises:
+      IndexError: if it is none.
+    """
+    at = 0
+    while at < len(message):
+        tag, at = _read_varint(message, at)
+        wire, begin = tag & 7, at
+        if wire == 2:
+            size, begin = _read_varint(message, at)
+            at = begin + size
+        elif wire == 0:
+            _, at = _read_varint(message, at)
+        elif wire in (1, 5):
+            at += 8 if wire == 1 else 4
+        else:
+            raise IndexError(f"a field of type {wire}")
+        if at > len(message):
+            raise IndexError("it ends too early")
+        yield tag >> 3, wire, message[begin:at]
+
+
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at

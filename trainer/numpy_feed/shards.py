@@ -1,0 +1,182 @@
+"""Reads blocks of shards into memory, and finds the records in them: the framing of TFRecord files.
+
+A record is its length (8 bytes), a checksum of that (4), its bytes, and a checksum of these (4). Each is a CRC-32C,
+turned by 15 bits and with a number added (https://www.tensorflow.org/tutorials/load_data/tfrecord).
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import google_crc32c
+import numpy as np
+
+from beamfeed.contract import storage
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.trainer.feed.block_index import Index
+from beamfeed.trainer.numpy_feed.pieces import Pieces, little
+
+REMEDY = "preprocess again"  # of a dataset that Beamfeed wrote itself
+HEAD, TAIL = 12, 4  # bytes around each record
+MASK = 0xA282EAD8
+REMOTE_READS = 16  # at a time, of gs://, where each waits for an answer
+LOOP, STEP = 0.4, 20.0  # microseconds of a record in a loop, and of a step over all blocks at once
+
+
+class Records(NamedTuple):
+    """Some records in memory.
+
+    Attributes:
+      buffer: uint8, what was read.
+      pieces: where each record is.
+    """
+
+    buffer: np.ndarray
+    pieces: Pieces
+
+
+class ShardReader:
+    """Reads blocks of shards that are not compressed.
+
+    Args:
+      paths: of the shards, in the manifest's order.
+      index: of their blocks.
+      remedy: what makes the dataset good again.
+    """
+
+    def __init__(self, paths: Sequence[str], index: Index, remedy: str = REMEDY):
+        self._paths, self._index, self._remedy = list(paths), index, remedy
+
+    def read(self, blocks: np.ndarray) -> Records:
+        """The records of some blocks, in this order, each checked.
+
+        Args:
+          blocks: int64, numbers of the index.
+
+        Raises:
+          UserError: if a shard is missing or damaged; it says where.
+          JobFailed: if one cannot be read.
+        """
+        sizes = self._index.bytes[blocks]
+        first = np.cumsum(sizes) - sizes
+        buffer = np.empty(int(sizes.sum()), np.uint8)
+        self._fill(buffer, blocks, first)
+        try:
+            return Records(buffer, find_records(buffer, Pieces(first, first + sizes), self._index.records[blocks]))
+        except Damaged as damaged:
+            at = int(np.searchsorted(first, damaged.place, side="right")) - 1
+            byte = int(self._index.offset[blocks[at]]) + damaged.place - int(first[at])
+            path = self._paths[self._index.shard[blocks[at]]]
+            raise UserError(f"{path}: damaged: {damaged.reason} at byte {byte}; {self._remedy}") from None
+
+    def _fill(self, buffer: np.ndarray, blocks: np.ndarray, first: np.ndarray) -> None:
+        memory = buffer.data
+        by_shard: dict[int, list[tuple[int, int, int]]] = {}
+        for block, place in zip(blocks.tolist(), first.tolist(), strict=True):
+            shard, offset, size = (
+                int(column[block]) for column in (self._index.shard, self._index.offset, self._index.bytes)
+            )
+            by_shard.setdefault(shard, []).append((offset, place, size))
+        tasks = [(self._paths[shard], sorted(wanted), memory, self._remedy) for shard, wanted in by_shard.items()]
+        if len(tasks) > 1 and storage.is_remote(tasks[0][0]):
+            with ThreadPoolExecutor(REMOTE_READS) as pool:
+                list(pool.map(lambda task: _read(*task), tasks))
+            return
+        for task in tasks:
+            _read(*task)
+
+
+def _read(path: str, wanted: list[tuple[int, int, int]], memory: memoryview, remedy: str) -> None:
+    """Reads parts of a file, each (bytes before it, place in memory, size), in order."""
+    try:
+        with storage.open_input(path) as file:
+            for offset, place, size in _joined(wanted):
+                file.seek(offset)
+                if file.readinto(memory[place : place + size]) != size:
+                    raise UserError(f"{path}: damaged: ends before byte {offset + size}; {remedy}")
+    except FileNotFoundError:
+        raise UserError(f"{path}: the manifest lists this shard, but it is missing; {remedy}") from None
+    except OSError as error:
+        raise JobFailed(f"{path}: cannot be read: {error}") from error
+
+
+def _joined(wanted: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """What follows each other in the file and in memory as one: a request less on gs://."""
+    found: list[tuple[int, int, int]] = []
+    for offset, place, size in wanted:
+        if found and (found[-1][0] + found[-1][2], found[-1][1] + found[-1][2]) == (offset, place):
+            found[-1] = (*found[-1][:2], found[-1][2] + size)
+        else:
+            found.append((offset, place, size))
+    return found
+
+
+class Damaged(ValueError):
+    """Something in the bytes of a shard is not as it was written: where in the buffer, and what."""
+
+    def __init__(self, place: int, reason: str):
+        super().__init__(f"{reason} at byte {place}")
+        self.place, self.reason = place, reason
+
+
+def find_records(buffer: np.ndarray, blocks: Pieces, counts: np.ndarray) -> Pieces:
+    """Where the records of some blocks are, block after block.
+
+    Args:
+      buffer: uint8, the blocks.
+      blocks: where each is.
+      counts: int64 `[blocks]`, records in each.
+
+    Raises:
+      Damaged: if a block holds something else, or a checksum differs.
+    """
+    total, most = int(counts.sum()), int(counts.max(initial=0))
+    found = _by_steps(buffer, blocks, counts) if most * STEP < total * LOOP else _by_loop(buffer, blocks, counts)
+    _check_sums(buffer, found)
+    return found
+
+
+def _by_steps(buffer: np.ndarray, blocks: Pieces, counts: np.ndarray) -> Pieces:
+    """One record of every block at a time: for many blocks of few records."""
+    first = np.empty(int(counts.sum()), np.int64)
+    size = np.empty_like(first)
+    at, place = blocks.first.copy(), np.cumsum(counts) - counts
+    for number in range(int(counts.max(initial=0))):
+        active = np.flatnonzero(counts > number)
+        here = at[active]
+        length = little(buffer, here, "<i8")
+        wrong = (length < 0) | (here + HEAD + length + TAIL > blocks.end[active])
+        if wrong.any():
+            raise Damaged(int(here[wrong.argmax()]), "a record that reaches too far")
+        first[place[active] + number], size[place[active] + number] = here + HEAD, length
+        at[active] = here + HEAD + length + TAIL
+    if (at != blocks.end).any():
+        raise Damaged(int(at[(at != blocks.end).argmax()]), "more records than the index says")
+    return Pieces(first, first + size)
+
+
+def _by_loop(buffer: np.ndarray, blocks: Pieces, counts: np.ndarray) -> Pieces:
+    """A record at a time: for few blocks of many records."""
+    memory, first, last = buffer.data, [], []
+    for at, end, count in zip(blocks.first.tolist(), blocks.end.tolist(), counts.tolist(), strict=True):
+        for _ in range(count):
+            length = int.from_bytes(memory[at : at + 8], "little")
+            if at + HEAD + length + TAIL > end:
+                raise Damaged(at, "a record that reaches too far")
+            first.append(at + HEAD)
+            at += HEAD + length
+            last.append(at)
+            at += TAIL
+        if at != end:
+            raise Damaged(at, "more records than the index says")
+    return Pieces(np.array(first, np.int64), np.array(last, np.int64))
+
+
+def _check_sums(buffer: np.ndarray, records: Pieces) -> None:
+    checksum = google_crc32c.value
+    edges = zip(*(edge.tolist() for edge in records), strict=True)
+    sums = np.array([checksum(buffer[first:end]) for first, end in edges], np.uint64)
+    masked = ((sums >> np.uint64(15) | sums << np.uint64(17)) + np.uint64(MASK)) & np.uint64(0xFFFFFFFF)
+    wrong = masked != little(buffer, records.end, "<u4")
+    if wrong.any():
+        raise Damaged(int(records.first[wrong.argmax()]) - HEAD, "a record whose checksum differs,")

@@ -1,0 +1,279 @@
+"""From what was seen in all shards to the manifest of the folder. Pure."""
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, Target
+from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.adopt.examples import Features, Name, Seen, add_features
+from beamfeed.transforms.adopt.fields import check_names, make_fields
+from beamfeed.transforms.adopt.files import Candidates, Dealt, deal, named_split, partition_of, relative
+from beamfeed.transforms.adopt.request import Request
+from beamfeed.transforms.adopt.scan import SINGLE, Scan
+from beamfeed.transforms.notes import most_notes
+from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.tfds.read import Described
+
+KIND = "adopted"
+DATA_PREFIX = "_beamfeed-"  # of the folder beside the shards; others pass over what begins with `_`
+REVISION = 2  # raise it when adopting gives another manifest or index for the same files
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """What a folder holds, as it is published.
+
+    Attributes:
+      manifest: but for `previous`.
+      rejects: shards that were set aside.
+      blocks: of each split's shards, see `cut_blocks`.
+      stats: of the features, for stats.json.
+    """
+
+    manifest: Manifest
+    rejects: list[Reject]
+    blocks: dict[SplitName, list[np.ndarray]]
+    stats: dict[str, Any]
+
+
+def fingerprint_of(request: Request, files: Iterable[FileStat], described: Described) -> str:
+    """The identity of an adopted folder, 64 hex digits: of its files, and of what was asked for."""
+    asked = {key: value for key, value in asdict(request).items() if key not in ("folder", "out")}
+    asked["described"] = asdict(described)
+    asked["shards"] = "" if request.out == request.folder else request.folder  # as the manifest names it
+    digest = hashlib.sha256(json.dumps({"adopt": REVISION, **asked}, sort_keys=True).encode())
+    for stat in files:
+        digest.update(f"\n{relative(stat.path, request.folder)}\t{stat.size}\t{stat.mtime}".encode())
+    return digest.hexdigest()
+
+
+def conclude(
+    request: Request, candidates: Candidates, found: Iterable[Scan | Reject], described: Described, fingerprint: str
+) -> Adoption:
+    """What a folder holds, from what was seen of each file.
+
+    Raises:
+      UserError: if an option does not fit the records, or shards are compressed in several ways.
+      JobFailed: if no shard can be used.
+    """
+    results = list(found)
+    rejects = [one for one in results if isinstance(one, Reject)]
+    scans = sorted((one for one in results if isinstance(one, Scan)), key=lambda one: one.file.path)
+    scans, odd, unreadable = _of_one_type(scans)
+    rejects = sorted([*rejects, *odd], key=lambda one: one.file)
+    scans = [scan for scan in scans if scan.rows]
+    if not scans:
+        why = f": {rejects[0].file}: {rejects[0].place}: {rejects[0].reason}" if rejects else ""
+        raise JobFailed(f"{request.folder}: none of {len(results):,} files can be used{why}")
+    compression = _one_compression(scans)
+    features = _together(scans)
+    check_names(request, [name.name for name in features])
+    dealt, left_out = _dealt([relative(scan.file.path, request.folder) for scan in scans], request, described)
+    used = [scan for scan in scans if relative(scan.file.path, request.folder) in dealt.splits]
+    features = _together(used)
+    rows = sum(scan.rows for scan in used)
+    fields, notes = make_fields(features, rows, request, described.hints)
+    if not fields:
+        raise UserError(f"{request.folder}: its records hold nothing")
+    by_split: dict[SplitName, list[Scan]] = {name: [] for name in SPLITS}
+    for scan in used:
+        by_split[dealt.splits[relative(scan.file.path, request.folder)]].append(scan)
+    splits = {name: _split(some, fields, request.folder) for name, some in by_split.items()}
+    notes = [
+        dealt.how,
+        *left_out,
+        *unreadable,
+        *notes,
+        *_of_files(candidates, results, scans, used),
+        *_differing(used, described, request.folder),
+    ]
+    made = Manifest(
+        name=request.name,
+        kind=KIND,
+        fingerprint=fingerprint,
+        data=DATA_PREFIX + fingerprint[:16],
+        adopted="" if request.out == request.folder else request.folder,
+        fields=fields,
+        windows=SINGLE,
+        records="windows",
+        compression=compression,
+        counts=Counts(
+            files=len(results),
+            assets=len(results),
+            rejected_assets=len(rejects),
+            rejected_files=len(rejects),
+            rows_read=rows,
+        ),
+        notes=most_notes(notes),
+        splits=splits,
+    )
+    blocks = {name: [scan.blocks for scan in some] for name, some in by_split.items()}
+    return Adoption(made, rejects, blocks, _stats(features, fields, rows))
+
+
+def _of_one_type(scans: Sequence[Scan]) -> tuple[list[Scan], list[Reject], list[str]]:
+    """The shards in which features have the type that they have in most records, and the others as rejects.
+
+    A list of another type that holds nothing counts, too: TensorFlow reads none of both together. A feature of which
+    every shard has such lists is left out, and a note says so.
+    """
+    records: dict[Name, Counter[str]] = defaultdict(Counter)
+    for scan in scans:
+        for name, seen in scan.features.items():
+            if seen.listed is not None:
+                records[name][seen.listed] += seen.records
+    most = {name: max(sorted(counts), key=lambda one: counts[one]) for name, counts in records.items()}
+    hopeless = {
+        name for name, kind in most.items() if all(scan.features.get(name, Seen()).empty - {kind} for scan in scans)
+    }
+    kept, odd = [], []
+    for scan in scans:
+        features = {name: seen for name, seen in scan.features.items() if name not in hopeless}
+        wrong = [_odd(name, seen, most[name]) for name, seen in sorted(features.items()) if name in most]
+        if told := next(filter(None, wrong), None):
+            odd.append(Reject(None, scan.file.path, "file", told))
+        else:
+            kept.append(replace(scan, features=features))
+    lines = [
+        f"feature {name.name!r}: holds {most[name]}, beside empty lists of another type in every file; it is no field"
+        for name in sorted(hopeless)
+    ]
+    return kept, odd, lines
+
+
+def _odd(name: Name, seen: Seen, most: str) -> str | None:
+    """How a feature differs from what it is in most records, if it does."""
+    if seen.listed not in (None, most):
+        return f"feature {name.name!r} holds {seen.listed}, in most records {most}"
+    if others := sorted(seen.empty - {most}):
+        return f"feature {name.name!r} has empty lists of {others[0]}, in most records it holds {most}"
+    return None
+
+
+def _together(scans: Sequence[Scan]) -> Features:
+    nothing: Features = {}
+    return reduce(add_features, (scan.features for scan in scans), nothing)
+
+
+def _one_compression(scans: Sequence[Scan]) -> str:
+    counts = Counter(scan.compression for scan in scans)
+    if len(counts) > 1:
+        some = {scan.compression: scan.file.path for scan in reversed(scans)}
+        raise UserError(
+            f"{counts['gzip']} files are compressed and {counts['none']} are not ({some['gzip']} is, "
+            f"{some['none']} is not); adopt them apart, each in a folder of its own"
+        )
+    return next(iter(counts))
+
+
+def _dealt(paths: Sequence[str], request: Request, described: Described) -> tuple[Dealt, list[str]]:
+    """The splits of the files, and a line for those of tensorflow-datasets that none of ours stands for."""
+    if request.splits or not described.splits:
+        dealt, lines = deal(paths, request), []
+    else:
+        told = {path: described.split_of(path) for path in paths}
+        unknown = {path: named_split(split) if split else None for path, split in told.items()}
+        found = {path: split for path, split in unknown.items() if split is not None}
+        others = sorted({split for path, split in told.items() if split and path not in found})
+        names = ", ".join(f"{split} is {named_split(split)}" for split in described.splits if split not in others)
+        lines = [f"split {split!r} of tensorflow-datasets is none of {', '.join(SPLITS)}: left out" for split in others]
+        dealt = Dealt(found, f"splits: those of tensorflow-datasets ({names})")
+    if "train" not in dealt.splits.values():
+        raise UserError("no file is in the split train (" + dealt.how + "); --split train=GLOB says which ones are")
+    return dealt, lines
+
+
+def _split(scans: Sequence[Scan], fields: Sequence[Field], folder: str) -> SplitInfo:
+    shards = []
+    for scan in scans:
+        path = relative(scan.file.path, folder)
+        shards.append(
+            Shard(
+                records=scan.records,
+                windows=scan.rows,
+                rows=scan.rows,
+                bytes=scan.file.size,
+                crc32c=scan.crc32c,
+                folder=partition_of(path),
+                file=path,
+            )
+        )
+    return SplitInfo(
+        assets=len(scans),
+        windows=sum(shard.windows for shard in shards),
+        records=sum(shard.records for shard in shards),
+        bytes=sum(shard.bytes for shard in shards),
+        targets={field.name: _target(field, scans) for field in fields if field.role in ("target", "weight")},
+        shards=shards,
+    )
+
+
+def _target(field: Field, scans: Sequence[Scan]) -> Target:
+    """The values of a target in a split; those that a default stands for do not count."""
+    name = Name(field.in_records, field.stored == "steps")
+    whole = sum((scan.features.get(name, Seen()) for scan in scans), Seen())
+    if field.classes:
+        counts = whole.counts or {}
+        keys = field.classes if field.spelled else range(len(field.classes))
+        return Target(counts=[counts.get(key, 0) for key in keys])
+    if whole.moments is None or not whole.moments.count[0]:
+        return Target()
+    mean, std = whole.moments.mean(), whole.moments.std()
+    return Target(mean=float(mean[0]), std=float(std[0]), min=whole.moments.low[0], max=whole.moments.high[0])
+
+
+def _of_files(
+    candidates: Candidates, results: Sequence[Scan | Reject], scans: Sequence[Scan], used: Sequence[Scan]
+) -> list[str]:
+    """What became of files that are no shards of the dataset."""
+    lines = []
+    nothing = candidates.empty + sum(isinstance(one, Scan) and not one.rows for one in results)
+    empty = sum(scan.records - scan.rows for scan in used)
+    if nothing:
+        lines.append(f"files without a record: {nothing:,}")
+    if candidates.others:
+        lines.append(f"files that hold no TFRecords: {candidates.others:,}")
+    if empty:
+        lines.append(f"records of no byte: {empty:,}; they are no rows")
+    return lines
+
+
+def _differing(used: Sequence[Scan], described: Described, folder: str) -> list[str]:
+    """Splits of tensorflow-datasets that hold another number of examples than it says."""
+    counts: Counter[str] = Counter()
+    for scan in used:
+        if split := described.split_of(relative(scan.file.path, folder)):
+            counts[split] += scan.records
+    return [
+        f"split {split!r}: {counts[split]:,} records, dataset_info.json says {described.splits[split]:,}"
+        for split in counts
+        if counts[split] != described.splits[split]
+    ]
+
+
+def _stats(features: Features, fields: Sequence[Field], rows: int) -> dict[str, Any]:
+    """What was seen of the features, by the names of their fields."""
+    found = {}
+    for field in fields:
+        seen = features[Name(field.in_records, field.stored == "steps")]
+        lengths = {"shortest": seen.shortest, "longest": seen.longest}
+        low, high = (None, None) if field.listed == "bytes" else (seen.low, seen.high)
+        found[field.name] = {
+            "feature": field.in_records,
+            "records": seen.records,
+            "missing": rows - seen.records,
+            **lengths,
+            "min": low,
+            "max": high,
+        }
+    return {"features": found}

@@ -1,0 +1,263 @@
+"""What is in serialized records: of each feature its type, how long its lists are, and its values in numbers.
+
+Records are decoded in batches into Arrow columns, so that no step of Python's own
+handles a value.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import compress
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.contract.dataset.fields import Listed
+from beamfeed.transforms.adopt.wire import empty_lists, has_steps, may_have_empty
+from beamfeed.transforms.statistics.moments import Moments
+
+STEPS = "##beamfeed.steps##"  # the column of the feature lists; no feature is called so
+MOST_VALUES = 100_000  # different ones of a target that are counted
+IMAGES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a")  # how files of images begin
+IMAGE = "image"
+
+
+class Name(NamedTuple):
+    """A feature of the records."""
+
+    name: str
+    in_steps: bool = False  # whether it is a feature list of a SequenceExample
+
+
+class Mixed(ValueError):
+    """A feature has values of several types."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of a feature. Of records that lack it, nothing: these are those of the shard beyond `records`.
+
+    Attributes:
+      listed: what its lists hold; None where none holds anything.
+      records: with at least one value, or step.
+      shortest, longest: lists of these; of feature lists, steps.
+      divisor: the greatest common one of these lengths.
+      widths: of feature lists, the fewest and the most values of a step.
+      low, high: of numbers; of strings, bytes.
+      finite: whether all numbers are.
+      content: what all strings are, by how they begin.
+      empty: types that lists have which hold nothing; TensorFlow reads them as no other.
+      moments: of numbers that are watched.
+      counts: of whole numbers and of texts that are watched; None where there are too many different ones, or no texts.
+    """
+
+    listed: Listed | None = None
+    records: int = 0
+    shortest: int = 0
+    longest: int = 0
+    divisor: int = 0
+    widths: tuple[int, int] = (1, 1)
+    low: float | None = None
+    high: float | None = None
+    finite: bool = True
+    content: str = ""
+    empty: frozenset[Listed] = frozenset()
+    moments: Moments | None = None
+    counts: Mapping[int | str, int] | None = field(default_factory=dict)
+
+    def __add__(self, other: "Seen") -> "Seen":
+        empty = self.empty | other.empty
+        if not self.records or not other.records:
+            return replace(self if self.records else other, empty=empty)
+        if self.listed != other.listed:
+            raise Mixed(f"has {self.listed} in some records and {other.listed} in others")
+        counts = None if self.counts is None or other.counts is None else Counter(self.counts) + Counter(other.counts)
+        return replace(
+            self,
+            records=self.records + other.records,
+            shortest=min(self.shortest, other.shortest),
+            longest=max(self.longest, other.longest),
+            divisor=math.gcd(self.divisor, other.divisor),
+            widths=(min(self.widths[0], other.widths[0]), max(self.widths[1], other.widths[1])),
+            low=_least(self.low, other.low, min),
+            high=_least(self.high, other.high, max),
+            finite=self.finite and other.finite,
+            content=self.content if self.content == other.content else "",
+            empty=empty,
+            moments=self.moments + other.moments if self.moments and other.moments else None,
+            counts=counts if counts is None or len(counts) <= MOST_VALUES else None,
+        )
+
+
+Features = dict[Name, Seen]
+
+
+def add_features(one: Mapping[Name, Seen], other: Mapping[Name, Seen]) -> Features:
+    """Both together.
+
+    Raises:
+      Mixed: if a feature has another type in one than in the other.
+    """
+    found = dict(one)
+    for name, seen in other.items():
+        try:
+            found[name] = found[name] + seen if name in found else seen
+        except Mixed as error:
+            raise Mixed(f"feature {name.name!r} {error}") from None
+    return found
+
+
+def look_at(records: Sequence[bytes], watched: frozenset[str] = frozenset()) -> Features:
+    """The features of some serialized Examples or SequenceExamples.
+
+    Args:
+      records: serialized.
+      watched: features whose values are counted.
+
+    Raises:
+      ValueError: if one is neither.
+      Mixed: if a feature has several types.
+    """
+    batch = _decoded(records)
+    found: Features = {}
+    lacks = np.zeros(len(records), bool)  # which records have nothing of some feature
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if name == STEPS:
+            found.update(_feature_lists(column))
+        else:
+            found[Name(name)] = _context(column, name in watched)
+            lacks |= _lengths(column) == 0
+    kinds: dict[str, set[Listed]] = defaultdict(set)
+    for record in filter(may_have_empty, compress(records, lacks)):
+        for feature, kind in empty_lists(record):
+            kinds[feature].add(kind)
+    for feature, empty in kinds.items():
+        found[Name(feature)] = replace(found[Name(feature)], empty=frozenset(empty))
+    return found
+
+
+def strings_of(records: Sequence[bytes], name: str) -> list[bytes]:
+    """The strings of a feature of some records, one after the other; none where it holds no strings.
+
+    Raises:
+      ValueError: if a record is neither an Example nor a SequenceExample, or a feature has several types.
+    """
+    batch = _decoded(records)
+    if name not in batch.schema.names:
+        return []
+    column = batch.column(batch.schema.names.index(name))
+    values = column.flatten() if _is_list(column.type) else pa.nulls(0)
+    return values.to_pylist() if pa.types.is_large_binary(values.type) or pa.types.is_binary(values.type) else []
+
+
+def _decoded(records: Sequence[bytes]) -> Any:
+    """Records as columns.
+
+    Raises:
+      ValueError, Mixed: see `look_at`.
+    """
+    try:
+        return _decoder(any(map(has_steps, records))).DecodeBatch(records)
+    except Exception as error:  # pybind gives RuntimeError for all that is wrong
+        told = (str(error).splitlines() or [""])[0]
+        raise (Mixed if "type" in told.lower() else ValueError)(told) from None
+
+
+@lru_cache(maxsize=2)
+def _decoder(sequences: bool) -> Any:
+    from tfx_bsl.coders import example_coder, sequence_example_coder
+
+    if sequences:
+        return sequence_example_coder.SequenceExamplesToRecordBatchDecoder(STEPS)
+    return example_coder.ExamplesToRecordBatchDecoder()
+
+
+def _context(column: pa.Array, is_watched: bool) -> Seen:
+    return _seen(_lengths(column), column.flatten(), is_watched) if _is_list(column.type) else Seen()
+
+
+def _lengths(column: pa.Array) -> np.ndarray:
+    """How many entries each list has, int64; 0 where there is none."""
+    if not _is_list(column.type):
+        return np.zeros(len(column), np.int64)
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    return lengths.astype(np.int64)
+
+
+def _feature_lists(column: pa.StructArray) -> Features:
+    found: Features = {}
+    for name, lists in zip((part.name for part in column.type), column.flatten(), strict=True):
+        if not _is_list(lists.type):
+            found[Name(name, True)] = Seen()
+            continue
+        steps = _lengths(lists)
+        inner = lists.flatten()
+        if not _is_list(inner.type):  # no step has a value
+            found[Name(name, True)] = Seen()
+            continue
+        widths = _lengths(inner)
+        seen = _seen(steps, inner.flatten(), False)
+        if seen.records:
+            seen = replace(seen, widths=(int(widths.min()), int(widths.max())))
+        found[Name(name, True)] = seen
+    return found
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
+
+
+def _seen(lengths: np.ndarray, values: pa.Array, is_watched: bool) -> Seen:
+    there = lengths[lengths > 0]
+    if not len(there) or pa.types.is_null(values.type):
+        return Seen()
+    seen = Seen(
+        records=len(there),
+        shortest=int(there.min()),
+        longest=int(there.max()),
+        divisor=int(np.gcd.reduce(there)),
+    )
+    if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
+        return _of_numbers(seen, values, is_watched)
+    sizes = pc.min_max(pc.binary_length(values)).as_py()
+    begins = [pc.starts_with(values, magic) for magic in IMAGES]
+    is_image = pc.all(pc.or_(pc.or_(begins[0], begins[1]), pc.or_(begins[2], begins[3]))).as_py()
+    counts: Mapping[int | str, int] | None = _texts(values) if is_watched else {}
+    return replace(
+        seen, counts=counts, listed="bytes", low=sizes["min"], high=sizes["max"], content=IMAGE if is_image else ""
+    )
+
+
+def _texts(values: pa.Array) -> dict[int | str, int] | None:
+    """How often each text comes; None where some are no text, or there are too many."""
+    found = pc.value_counts(values)
+    names, times = found.field("values").to_pylist(), found.field("counts").to_pylist()
+    try:
+        texts = [name.decode() for name in names]
+    except UnicodeDecodeError:
+        return None
+    return dict(zip(texts, times, strict=True)) if len(texts) <= MOST_VALUES else None
+
+
+def _of_numbers(seen: Seen, values: pa.Array, is_watched: bool) -> Seen:
+    numbers = values.to_numpy(zero_copy_only=False)
+    finite = np.isfinite(numbers)
+    real = numbers[finite] if not finite.all() else numbers
+    low, high = (real.min().item(), real.max().item()) if len(real) else (None, None)
+    whole = numbers.dtype.kind == "i"
+    seen = replace(seen, listed="int64" if whole else "float32", low=low, high=high, finite=bool(finite.all()))
+    if not is_watched:
+        return seen
+    counts: Mapping[int | str, int] | None = None
+    if whole:
+        different, times = np.unique(numbers, return_counts=True)
+        counts = dict(zip(different.tolist(), times.tolist(), strict=True)) if len(different) <= MOST_VALUES else None
+    return replace(seen, moments=Moments.of(numbers.reshape(-1, 1)), counts=counts)
+
+
+def _least(one: Any, other: Any, choose: Any) -> Any:
+    return other if one is None else one if other is None else choose(one, other)

@@ -1,0 +1,281 @@
+"""From what was seen in the records to the fields of a dataset."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from beamfeed.contract.dataset.fields import Field, Role
+from beamfeed.contract.errors import UserError, near_miss
+from beamfeed.transforms.adopt.examples import MOST_VALUES, Name, Seen
+from beamfeed.transforms.adopt.request import Request, Value
+from beamfeed.transforms.tfds.read import Hint
+
+MOST_CATEGORIES = 100_000  # whole numbers below this that a model may take for categories
+Shape = tuple[int | None, ...]
+
+
+def identifiers(names: Sequence[Name]) -> dict[Name, str]:
+    """A name for each field: letters, digits and _; features of the same one get a number.
+
+    Example:
+      >>> identifiers([Name("image/encoded"), Name("label")])
+      {Name(name='image/encoded', in_steps=False): 'image_encoded', Name(name='label', in_steps=False): 'label'}
+    """
+    found: dict[Name, str] = {}
+    for name in sorted(names, key=lambda one: (plain(one.name) != one.name, one)):
+        base = plain(name.name)
+        number, taken = 2, set(found.values())
+        chosen = base
+        while chosen in taken:
+            chosen, number = f"{base}_{number}", number + 1
+        found[name] = chosen
+    return {name: found[name] for name in names}
+
+
+def plain(name: str) -> str:
+    """A name with `_` for what an identifier cannot have."""
+    found = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "feature"
+    return found if re.match(r"[A-Za-z_]", found) else f"_{found}"
+
+
+def check_names(request: Request, names: Sequence[str]) -> None:
+    """Raises UserError if an option names a feature that there is not."""
+    known = sorted({*names, *map(plain, names)})
+    for option, wanted in request.named().items():
+        for name in wanted:
+            if name not in known:
+                some = ", ".join(sorted(names)[:20]) + (", ..." if len(names) > 20 else "")
+                raise UserError(
+                    f"{option} {name}: no record has such a feature{near_miss(name, known)} (they have: {some})"
+                )
+
+
+def make_fields(
+    features: Mapping[Name, Seen], rows: int, request: Request, hints: Mapping[str, Hint]
+) -> tuple[list[Field], list[str]]:
+    """The fields, in the order of the features' names, and notes for the user.
+
+    Args:
+      features: what was seen in all shards.
+      rows: records that are not empty.
+      request: what the user asks for.
+      hints: what is known of features besides, by their names.
+
+    Raises:
+      UserError: if an option does not fit the feature that it names.
+    """
+    names = identifiers(sorted(features))
+    fields, notes = [], []
+    for name, seen in sorted(features.items()):
+        hint = hints.get(name.name, Hint())
+        if not seen.records:
+            notes.append(f"feature {name.name!r}: holds nothing in any record; it is no field")
+            continue
+        if seen.widths[0] != seen.widths[1]:
+            low, high = seen.widths
+            notes.append(f"feature {name.name!r}: its steps hold from {low} to {high} values; it is no field")
+            continue
+        twin = features.get(Name(name.name)) if name.in_steps else None
+        known_as = names[name] if twin is not None and twin.records else name.name  # the list of both has the name
+        field = _field(name, names[name], known_as, seen, rows, request, hint)
+        fields.append(field)
+        if hint.raw and field.dtype == "bytes":
+            wanted = f"{hint.raw} [{_shown(hint.sizes)}]"
+            notes.append(f"feature {name.name!r}: not each record has one string, {wanted}; they are strings")
+        if field.dtype == "bytes" and field.shape != () and (content := hint.content or seen.content):
+            whom = "a model gets them as strings" if field.role == "input" else "it is a key"
+            notes.append(f"feature {name.name!r}: not one {content} in each record, which nothing decodes; {whom}")
+        notes += _remarks(field, seen, rows)
+    return fields, notes
+
+
+def _field(name: Name, called: str, known_as: str, seen: Seen, rows: int, request: Request, hint: Hint) -> Field:
+    """A field; `known_as` is what options call the feature, if not as the field is called."""
+    assert seen.listed is not None
+    role = _role(known_as, called, seen, request, hint)
+    default = _asked(request.defaults, known_as, called)
+    if hint.raw and seen.listed == "bytes":
+        if default is None and _is_memory(name, seen, rows, hint):
+            feature = "" if name.name == called else name.name
+            return Field(name=called, dtype=hint.raw, shape=hint.sizes, role=role, feature=feature)
+        hint, role = Hint(), role if role == "key" or _is_named(known_as, called, request) else "key"
+    shape, stored = _shape(name, called, known_as, seen, rows, request, hint, default is not None)
+    given = None if default is None else _typed(default, seen, called)
+    if given is not None and None in shape:
+        raise UserError(
+            f"--default {called}={default}: its lists hold from {seen.shortest} to {seen.longest} values, and a "
+            "default is for lists of one length; records that lack it have an empty list without"
+        )
+    told = {"feature": "" if name.name == called else name.name, "stored": stored}
+    content = (hint.content or seen.content) if seen.listed == "bytes" and role == "input" else ""
+    if content and shape != ():  # decoders take one string in each record
+        content, role = "", role if _is_named(known_as, called, request) else "key"
+    classes = _classes(known_as, called, seen, request, hint, given) if role == "target" else []
+    spelled = bool(classes) and seen.listed == "bytes"
+    field = Field(
+        name=called,
+        dtype="int64" if spelled else seen.listed,
+        shape=shape,
+        role=role,
+        sizes=_sizes(seen, role, shape, given),
+        classes=classes,
+        spelled=spelled,
+        content=content,
+        default=given,
+        **told,
+    )
+    if role in ("target", "weight"):
+        _check_target(field, seen, rows)
+    return field
+
+
+def _is_memory(name: Name, seen: Seen, rows: int, hint: Hint) -> bool:
+    """Whether each record has one string, the memory of numbers of the shape that is known."""
+    one = not name.in_steps and seen.records == rows and seen.shortest == seen.longest == 1
+    return one and seen.low == seen.high == math.prod(hint.sizes) * hint.bytes
+
+
+def _is_named(name: str, called: str, request: Request) -> bool:
+    """Whether the user says which role a feature has."""
+    named = {*request.targets, *request.weights, *request.keys, *request.inputs}
+    return name in named or called in named
+
+
+def _role(name: str, called: str, seen: Seen, request: Request, hint: Hint) -> Role:
+    """As the user says. Else strings that are no files name something, and all others are for the model."""
+    for role, wanted in (
+        ("target", request.targets),
+        ("weight", request.weights),
+        ("key", request.keys),
+        ("input", request.inputs),
+    ):
+        if name in wanted or called in wanted:
+            return role  # type: ignore[return-value]
+    if hint.role is not None:
+        return hint.role if not (hint.role == "target" and request.targets) else "key"
+    return "key" if seen.listed == "bytes" and not (seen.content or hint.content or hint.raw) else "input"
+
+
+def _shape(
+    name: Name, called: str, known_as: str, seen: Seen, rows: int, request: Request, hint: Hint, has_default: bool
+) -> tuple[Shape, str]:
+    """The shape of a value, and how records store it."""
+    asked = _asked(request.shapes, known_as, called)
+    if name.in_steps:
+        return ((None,) if seen.widths[0] == 1 else (None, seen.widths[0])), "steps"
+    fixed = seen.shortest == seen.longest and (seen.records == rows or has_default)
+    wanted = asked if asked is not None else hint.shape
+    if wanted is not None:
+        width = math.prod(size or 1 for size in wanted)
+        ragged = None in wanted
+        fits = seen.divisor % width == 0 if ragged else fixed and seen.longest == width
+        if fits and None not in wanted[1:]:
+            return wanted, "list" if ragged else "rows"
+        if asked is not None:
+            told = f"{seen.shortest}" if fixed else f"from {seen.shortest} to {seen.longest}"
+            some = "" if seen.records == rows else f", and {rows - seen.records:,} records have none"
+            raise UserError(f"--shape {called}={_shown(asked)}: does not fit: its lists hold {told} values{some}")
+    if fixed:
+        return (() if seen.longest == 1 else (seen.longest,)), "rows"
+    return (None,), "list"
+
+
+def _shown(shape: Shape) -> str:
+    return ",".join("any" if size is None else str(size) for size in shape)
+
+
+def _range(seen: Seen, default: Value | None) -> tuple[int, int]:
+    """The lowest and the highest of whole numbers, with the one that stands for those that are not there."""
+    there = [number for number in (seen.low, seen.high, default) if number is not None]
+    return int(min(map(float, there), default=0)), int(max(map(float, there), default=0))
+
+
+def _sizes(seen: Seen, role: Role, shape: Shape, default: Value | None) -> list[int]:
+    """Of whole numbers from 0 on, how many there are: a model may take them for categories, but not in several axes."""
+    if role != "input" or seen.listed != "int64" or seen.low is None or len(shape) > 1:
+        return []
+    low, high = _range(seen, default)
+    return [high + 1] if low >= 0 and high < MOST_CATEGORIES else []
+
+
+def _classes(
+    name: str, called: str, seen: Seen, request: Request, hint: Hint, default: Value | None = None
+) -> list[str]:
+    """The names of the classes: those that are given, those that are known, or the numbers up to the highest."""
+    asked = _asked(request.classes, name, called)
+    if asked is None and not hint.classes:
+        return []
+    option = f"--classes {called}"
+    if seen.listed == "bytes":
+        return _spelled(option, seen, asked or hint.classes, default)
+    if seen.listed != "int64":
+        raise UserError(f"{option}: the records hold {seen.listed}; classes are whole numbers (int64), or texts")
+    low, high = _range(seen, default)
+    some = "" if default is None else f", with --default {called}={default}"
+    names = list(asked) if asked else list(hint.classes)
+    if not names:
+        if low < 0 or high >= MOST_CATEGORIES:
+            raise UserError(f"{option}=auto: its values are from {low} to {high}{some}; classes are counted from 0 on")
+        return [str(number) for number in range(high + 1)]
+    if low < 0 or high >= len(names):
+        raise UserError(
+            f"{option}: {len(names)} names are for the numbers 0 to {len(names) - 1}; "
+            f"its values are from {low} to {high}{some}"
+        )
+    return names
+
+
+def _spelled(option: str, seen: Seen, names: Sequence[str], default: Value | None = None) -> list[str]:
+    """The classes of a target of texts: those that are given, or its texts in the order of the alphabet."""
+    if seen.counts is None:
+        raise UserError(f"{option}: its strings are no texts in UTF-8, or more than {MOST_VALUES:,} different ones")
+    texts = sorted({*map(str, seen.counts), *([] if default is None else [str(default)])})
+    if names and (unknown := [text for text in texts if text not in names]):
+        raise UserError(f"{option}: records hold {unknown[0]!r}{near_miss(unknown[0], names)}, which is none of them")
+    return list(names) or texts
+
+
+def _check_target(field: Field, seen: Seen, rows: int) -> None:
+    """Raises UserError if a target or weight has not one number in each record."""
+    option = f"--{field.role} {field.name}"
+    if field.dtype == "bytes":
+        raise UserError(
+            f"{option}: holds strings; a {field.role} is a number"
+            + (f"; --classes {field.name}=auto makes classes of them" if field.role == "target" else "")
+        )
+    if field.shape == (1,) or field.shape == ():
+        return
+    if field.is_ragged and seen.longest == 1 and seen.records < rows:
+        raise UserError(
+            f"{option}: {rows - seen.records:,} of {rows:,} records have none; "
+            f"--default {field.name}=VALUE gives them one"
+        )
+    raise UserError(f"{option}: has the shape [{_shown(field.shape)}]; a {field.role} is one number in each record")
+
+
+def _typed(value: Value, seen: Seen, called: str) -> Value:
+    """The default as the list's type has it.
+
+    Raises:
+      UserError: if it is of another type.
+    """
+    option = f"--default {called}={value}"
+    if seen.listed == "bytes":
+        return str(value)
+    if isinstance(value, str) or (seen.listed == "int64" and not isinstance(value, int)):
+        raise UserError(f"{option}: the records hold {seen.listed}, it must be such a number")
+    return float(value) if seen.listed == "float32" else value
+
+
+def _asked(values: Mapping[str, object], name: str, called: str):  # type: ignore[no-untyped-def]
+    return values.get(name, values.get(called))
+
+
+def _remarks(field: Field, seen: Seen, rows: int) -> list[str]:
+    lines = []
+    if seen.records < rows and (field.is_ragged or field.default is not None):
+        instead = "an empty list" if field.default is None else repr(field.default)
+        lines.append(f"feature {field.in_records!r}: {rows - seen.records:,} records lack it: {instead}")
+    if not seen.finite:
+        lines.append(f"feature {field.in_records!r}: has values that are not finite")
+    return lines

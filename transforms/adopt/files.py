@@ -1,0 +1,170 @@
+"""Which files of a folder are shards, and what their paths say: a split, a partition."""
+
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.split import SPLITS, Split, SplitName
+from beamfeed.contract.dataset.layout import LOCK, MANIFEST
+from beamfeed.contract.dataset.manifest import below
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.adopt.request import Request
+from beamfeed.transforms.adopt.scan import find_compression
+from beamfeed.transforms.splits import find_seed, split_of_asset, wanted_splits
+
+# Names that say that a file holds TFRecords: then one that does not is told of, and not passed over.
+RECORDS = re.compile(r"tf_?rec(ord)?s?\b|(^|/)part-|\d{5}-of-\d{5}", re.IGNORECASE)
+WORDS: dict[str, SplitName] = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("eval", "evaluation", "val", "valid", "validation", "dev"), "eval"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+THREADS = 16
+PARTITION = re.compile(r"([^=/]+)=([^/]*)")
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The files of a folder.
+
+    Attributes:
+      shards: that are, or by their names should be, TFRecord files.
+      empty: of no byte.
+      others: how many hold something else.
+    """
+
+    shards: list[FileStat]
+    empty: int
+    others: int
+
+
+def list_shards(folder: str) -> Candidates:
+    """Looks at the beginning of each file below a folder, but for what other programs keep for themselves.
+
+    Raises:
+      UserError: if there is no such folder, or no TFRecord file in it.
+      OSError: if a file cannot be read.
+    """
+    found = storage.match(folder.rstrip("/") or "/", ("",), hidden=False)
+    if not found or (len(found) == 1 and found[0].path == folder):
+        raise UserError(f"{folder}: is no folder with files in it; give the folder of the TFRecord files")
+    found = [stat for stat in found if stat.path not in (below(folder, MANIFEST), below(folder, LOCK))]
+    filled = [stat for stat in found if stat.size]
+    with ThreadPoolExecutor(THREADS) as pool:  # from a bucket each is a request
+        is_shard = list(pool.map(lambda stat: find_compression(stat.path) is not None, filled))
+    shards = [
+        stat
+        for stat, is_one in zip(filled, is_shard, strict=True)
+        if is_one or RECORDS.search(relative(stat.path, folder))
+    ]
+    if not any(is_shard):
+        told = f"{len(filled):,} files, such as {filled[0].path}" if filled else "no file with anything in it"
+        raise UserError(f"{folder}: holds no TFRecord file (it has {told})")
+    return Candidates(shards, len(found) - len(filled), len(filled) - len(shards))
+
+
+def relative(path: str, folder: str) -> str:
+    """A file's path below its folder."""
+    top = "" if folder.rstrip("/") in (".", "") and not folder.startswith("/") else folder.rstrip("/") + "/"
+    return path.removeprefix(top)
+
+
+def named_split(path: str, splits: Mapping[str, SplitName] = WORDS) -> SplitName | None:
+    """The split that a path names: its last part that names one, and no other.
+
+    Example:
+      >>> named_split("train/part-0.tfrecord"), named_split("flowers-validation.tfrecord-00000-of-00002")
+      ('train', 'eval')
+    """
+    for part in reversed(path.split("/")):
+        found = {splits[word] for word in re.split(r"[^a-zA-Z]+", part.lower()) if word in splits}
+        if len(found) == 1:
+            return found.pop()
+    return None
+
+
+def partition_of(path: str) -> str:
+    """The folders `key=value` of a path, but for one that names the split: `country=DE`."""
+    return "/".join(part for part in path.split("/")[:-1] if PARTITION.fullmatch(part) and named_split(part) is None)
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """Which split each file is in.
+
+    Attributes:
+      splits: by the file's path below its folder; files that are in none are not there.
+      how: in words, for the notes.
+    """
+
+    splits: dict[str, SplitName]
+    how: str
+
+
+def deal(paths: Sequence[str], request: Request) -> Dealt:
+    """Deals files out to splits.
+
+    Args:
+      paths: below the folder.
+      request: what the user asks for.
+
+    Raises:
+      UserError: if a glob fits no file, or there are too few files.
+    """
+    globs = {name: one for name, one in request.splits.items() if isinstance(one, str)}
+    parts = {name: one for name, one in request.splits.items() if not isinstance(one, str)}
+    if globs:
+        return _by_globs(paths, globs)
+    if parts:
+        return _by_hash(paths, _fractions(parts), required=True)
+    found = {path: split for path in paths if (split := named_split(path)) is not None}
+    if not found:
+        return _by_hash(paths, Split(), required=False)
+    left = len(paths) - len(found)
+    rest = f"; {left:,} files, of which neither says it, are in none" if left else ""
+    return Dealt(found, f"splits: by the names of folders and files{rest}")
+
+
+def _by_globs(paths: Sequence[str], globs: Mapping[SplitName, str]) -> Dealt:
+    found: dict[str, SplitName] = {}
+    for name, pattern in globs.items():
+        fits = [path for path in paths if fnmatchcase(path, pattern)]
+        if not fits:
+            raise UserError(f"--split {name}={pattern}: no file fits (there is {paths[0]})")
+        if twice := [path for path in fits if path in found]:
+            raise UserError(f"--split {name}={pattern}: {twice[0]} is in {found[twice[0]]} as well")
+        found |= dict.fromkeys(fits, name)
+    left = len(paths) - len(found)
+    return Dealt(found, f"splits: as given{f'; {left:,} files are in none' if left else ''}")
+
+
+def _fractions(parts: Mapping[SplitName, float]) -> Split:
+    """The fractions of all splits: train has what the others leave."""
+    rest = {name: float(parts.get(name, 0.0)) for name in SPLITS}
+    if "train" not in parts:
+        rest["train"] = round(1 - sum(rest.values()), 9)
+    if abs(sum(rest.values()) - 1) > 1e-6 or rest["train"] <= 0:
+        told = ", ".join(f"{name} {rest[name]:g}" for name in SPLITS)
+        raise UserError(f"--split: the fractions must add up to 1, with something for train; they are {told}")
+    return Split(by="asset", **rest)
+
+
+def _by_hash(paths: Sequence[str], split: Split, *, required: bool) -> Dealt:
+    """By a hash of each path, with the first seed that leaves no split empty."""
+    wanted = wanted_splits(split)
+    dealt = {path: split_of_asset(path, split) for path in paths}
+    seed: int | None = split.seed
+    if set(dealt.values()) != set(wanted):
+        seed = find_seed(paths, split)
+    if seed is None:
+        if required:
+            raise UserError(f"--split: there are {len(paths)} files for {len(wanted)} splits; a file is in one of them")
+        some = f"{len(paths)} file{'s are' if len(paths) > 1 else ' is'}"
+        return Dealt(dict.fromkeys(paths, "train"), f"splits: no name tells one, and {some} too few to deal out: train")
+    dealt = {path: split_of_asset(path, split, seed) for path in paths}
+    fractions = ", ".join(f"{name} {getattr(split, name):g}" for name in wanted)
+    return Dealt(dealt, f"splits: by a hash of each file's path, seed {seed}: {fractions}")

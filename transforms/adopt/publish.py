@@ -1,0 +1,69 @@
+"""Writes what belongs to an adopted folder beside its shards, or elsewhere; the manifest last."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.split import SPLITS
+from beamfeed.contract.dataset.blocks import write_blocks
+from beamfeed.contract.dataset.manifest import Manifest, find_manifest, write_manifest
+from beamfeed.contract.errors import UserError
+from beamfeed.transforms.adopt.conclude import DATA_PREFIX, KIND, Adoption, conclude
+from beamfeed.transforms.adopt.files import Candidates
+from beamfeed.transforms.adopt.request import Request
+from beamfeed.transforms.adopt.scan import Scan
+from beamfeed.transforms.records.blocks import index_table
+from beamfeed.transforms.rejects import Reject, to_jsonl
+from beamfeed.transforms.tfds.read import Described
+
+
+def find_adopted(out: str) -> Manifest | None:
+    """The manifest of an earlier adoption; None where there is none.
+
+    Raises:
+      UserError: if there is a dataset that was preprocessed, or what is no manifest.
+    """
+    try:
+        found = find_manifest(out)
+    except UserError as error:
+        raise UserError(f"{error}; or --out DIR puts what is written elsewhere") from None
+    if found is not None and found.kind != KIND:
+        raise UserError(
+            f"{out}: holds a dataset of Beamfeed's own already ({found.name}); train on it as it is: output.path"
+        )
+    return found
+
+
+def publish(adoption: Adoption, out: str) -> Manifest:
+    """Publishes an adopted folder; what an earlier adoption wrote goes, but for that just before. Changes no shard.
+
+    Done twice, it comes to the same.
+    """
+    before, made = find_adopted(out), adoption.manifest
+    again = before is not None and before.data == made.data
+    made = made.model_copy(update={"previous": before.previous if again and before else before and before.data})
+    layout = made.data_layout(out)
+    for name in SPLITS:
+        write_blocks(layout.blocks(name), index_table(adoption.blocks[name]))
+    storage.write_text(layout.stats, json.dumps(adoption.stats, indent=1) + "\n")
+    if adoption.rejects:
+        storage.write_text(layout.rejects, to_jsonl(adoption.rejects))
+    write_manifest(out, made)
+    for there in storage.list_folder(out):
+        if there.startswith(DATA_PREFIX) and there not in (made.data, made.previous):
+            storage.remove_tree(storage.join(out, there))
+    return made
+
+
+class Publish(beam.DoFn):
+    """One element, and what was seen of each file as a side input -> the published manifest."""
+
+    def __init__(self, request: Request, candidates: Candidates, described: Described, fingerprint: str):
+        self._what = request, candidates, described, fingerprint
+
+    def process(self, _: Any, found: Iterable[Scan | Reject]) -> Iterator[Manifest]:
+        request, candidates, described, fingerprint = self._what
+        yield publish(conclude(request, candidates, found, described, fingerprint), request.out)

@@ -1,0 +1,134 @@
+"""Reads a shard once: are its records whole, and what is in them?"""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.adopt.examples import Features, Mixed, add_features, look_at
+from beamfeed.transforms.adopt.frames import GZIP, HEAD, Counted, is_tfrecord, read_frames, unpacked
+from beamfeed.transforms.records.blocks import cut_blocks
+from beamfeed.transforms.rejects import BadInput, Reject
+
+SINGLE = Windows(length=1)  # a record is a row, and a row is a window
+AHEAD_BYTES = 1 << 20  # of a compressed file, which is unpacked in small pieces
+BEGIN_BYTES = 64 << 10  # that tell what a file is
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a shard holds.
+
+    Attributes:
+      file: as it was listed.
+      records: of these,
+      rows: are not empty.
+      crc32c: of the whole file.
+      compression: none or gzip.
+      blocks: see `cut_blocks`.
+      features: what was seen of each.
+    """
+
+    file: FileStat
+    records: int
+    rows: int
+    crc32c: str
+    compression: str
+    blocks: np.ndarray = field(compare=False)
+    features: Features
+
+
+def find_compression(path: str) -> str | None:
+    """How a TFRecord file is compressed, none or gzip, by how it begins; None if it is no TFRecord file.
+
+    Raises:
+      OSError: if it cannot be read.
+    """
+    with storage.open_input(path) as file:
+        begin = bytes(file.read(BEGIN_BYTES))
+    if not begin.startswith(GZIP):
+        return "none" if is_tfrecord(begin) else None
+    try:
+        inside = zlib.decompressobj(wbits=31).decompress(begin, HEAD.size)
+    except zlib.error:
+        return None
+    return "gzip" if is_tfrecord(inside) or not inside else None
+
+
+def scan_file(file: FileStat, watched: frozenset[str] = frozenset()) -> Scan:
+    """Reads a shard.
+
+    Args:
+      file: as it was listed.
+      watched: features whose values are counted.
+
+    Raises:
+      BadInput: if it is damaged, or a record is no Example or SequenceExample; with the byte or the record.
+      JobFailed: if it changed since it was listed.
+      OSError: if it cannot be read.
+    """
+    compression = find_compression(file.path)
+    if compression is None:
+        raise BadInput(file.path, "byte 0", "is no TFRecord file: it does not begin with the head of a record")
+    sizes: list[np.ndarray] = []
+    features: Features = {}
+    records = 0
+    with storage.open_input(file.path) as opened:
+        raw = Counted(pa.BufferedInputStream(opened, AHEAD_BYTES) if compression == "gzip" else opened)
+        for batch in read_frames(unpacked(raw, compression), file.path):
+            features = _with(features, batch, records, file.path, watched)
+            sizes.append(np.fromiter(map(len, batch), np.int64, len(batch)))
+            records += len(batch)
+        crc32c, size = raw.crc32c, raw.bytes
+    if size != file.size:
+        raise JobFailed(f"{file.path}: changed while it was read: it had {file.size:,} bytes, then {size:,}")
+    lengths = np.concatenate(sizes) if sizes else np.empty(0, np.int64)
+    rows = (lengths > 0).astype(np.int64)
+    return Scan(file, records, int(rows.sum()), crc32c, compression, cut_blocks(lengths, rows, SINGLE), features)
+
+
+def _with(features: Features, batch: Sequence[bytes], before: int, path: str, watched: frozenset[str]) -> Features:
+    """What was seen, with another batch; `before` records come before it."""
+    place = f"records {before} to {before + len(batch) - 1}"
+    try:
+        try:
+            found = look_at(batch, watched)
+        except Mixed:
+            found = {}
+            for record in batch:
+                found = add_features(found, look_at([record], watched))
+        return add_features(features, found)
+    except Mixed as error:
+        raise BadInput(path, place, str(error)) from None
+    except ValueError as error:
+        raise BadInput(path, _bad_record(batch, before) or place, f"no tf.train.Example: {error}") from None
+
+
+def _bad_record(batch: Sequence[bytes], before: int) -> str | None:
+    """The first of the records that is none."""
+    for number, record in enumerate(batch):
+        try:
+            look_at([record])
+        except ValueError:
+            return f"record {before + number}"
+    return None
+
+
+class ScanShard(beam.DoFn):
+    """FileStat -> Scan, or Reject where the file cannot be used."""
+
+    def __init__(self, watched: frozenset[str]):
+        self._watched = watched
+
+    def process(self, file: FileStat) -> Iterator[Scan | Reject]:
+        try:
+            yield scan_file(file, self._watched)
+        except BadInput as bad:
+            yield bad.reject(None)

@@ -1,0 +1,63 @@
+"""ArrayRecord: a file for each shard, a tf.train.Example for each item, which can be read in any order."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import ClassVar
+
+import numpy as np
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.errors import UserError
+from beamfeed.transforms.export.base import Export, Format, ShardExport, target
+from beamfeed.transforms.export.items import Items
+from beamfeed.transforms.records.example_encoder import encode_examples
+from beamfeed.transforms.sources.record_block import RecordBlock
+
+COPIED = 8 << 20  # bytes at a time
+
+
+class ArrayRecord(Format):
+    """Files of the package array-record, as Grain reads them. An Example is a record of one window, see docs."""
+
+    name: ClassVar[str] = "array_record"
+    suffix: ClassVar[str] = ".array_record"
+
+    def check(self, export: Export) -> None:
+        if find_spec("array_record") is None:
+            raise UserError("--to array_record: the package array-record is not installed; pip install array-record")
+
+    def write(self, export: Export, shard: ShardExport, items: Iterator[Items]) -> None:
+        from array_record.python.array_record_module import ArrayRecordWriter
+
+        folder = tempfile.mkdtemp(prefix="beamfeed-export-")  # the package writes to this machine alone
+        try:
+            path = os.path.join(folder, "shard")
+            writer = ArrayRecordWriter(path, "group_size:1")
+            for some in items:
+                for record in to_examples(export, some):
+                    writer.write(record)
+            writer.close()
+            with open(path, "rb") as source, storage.open_output(target(export, shard, self.suffix)) as file:
+                while chunk := source.read(COPIED):
+                    file.write(chunk)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def to_examples(export: Export, items: Items) -> Iterator[bytes]:
+    """Each item as a serialized tf.train.Example: a record of the dataset's own layout that holds one window (row)."""
+    fields = [one.field for one in export.fields]
+    length = export.manifest.windows.length if export.what == "windows" else 1
+    if not any(field.per == "row" for field in fields):  # a record tells its rows by one
+        length, fields = 1, [field.model_copy(update={"per": "row"}) for field in fields]
+    first = np.arange(items.count) * length
+    values = {}
+    for field in fields:
+        found = items.values[field.name]
+        values[field.name] = found.reshape(-1, *field.shape) if isinstance(found, np.ndarray) else found
+    block = RecordBlock("", first, np.full_like(first, length), values)
+    yield from encode_examples(block, fields, Windows(length=length, stride=length))

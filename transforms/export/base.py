@@ -1,0 +1,146 @@
+"""What is exported and where to, and what a format must say."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.transforms.export.items import ItemField, Items, What, item_fields
+
+SUCCESS = "_SUCCESS"  # is there when all files are; Spark and others write it, too
+TOLD = "_export.json"  # what was exported; readers of data files pass over names with _
+
+
+@dataclass(frozen=True)
+class Export:
+    """What is exported and where to.
+
+    Attributes:
+      dataset: the folder of the dataset.
+      manifest: of it.
+      splits: that are exported.
+      what: windows or rows.
+      names: of the fields.
+      to: name of the format.
+      out: the folder that is written.
+    """
+
+    dataset: str
+    manifest: Manifest
+    splits: tuple[SplitName, ...]
+    what: What
+    names: tuple[str, ...]
+    to: str
+    out: str
+
+    @property
+    def fields(self) -> list[ItemField]:
+        """Those of an item, in the manifest's order."""
+        fields = item_fields(self.manifest.fields, self.manifest.windows, self.what)
+        return [one for one in fields if one.field.name in self.names]
+
+    def shards(self) -> "list[ShardExport]":
+        """The work of all splits."""
+        return [
+            ShardExport(
+                split,
+                number,
+                len(self.manifest.splits[split].shards),
+                path,
+                shard.folder,
+                shard.records,
+                shard.bytes,
+                shard.windows if self.what == "windows" else shard.rows,
+            )
+            for split in self.splits
+            for number, (path, shard) in enumerate(
+                zip(self.manifest.shard_paths(self.dataset, split), self.manifest.splits[split].shards, strict=True)
+            )
+        ]
+
+
+@dataclass(frozen=True)
+class ShardExport:
+    """A shard to export.
+
+    Attributes:
+      split: it is of.
+      number: among the shards of the split.
+      count: of the shards of the split.
+      path: of the shard.
+      folder: of its partition, below the split's.
+      records: in it.
+      bytes: of it.
+      items: that it gives, as the manifest says.
+      before: where a format has one file for a split: what the shards before this one put into each, by its name.
+    """
+
+    split: SplitName
+    number: int
+    count: int
+    path: str
+    folder: str
+    records: int
+    bytes: int
+    items: int
+    before: Mapping[str, int] = field(default_factory=dict)
+
+    def file(self, suffix: str) -> str:
+        """The file that is made of it, below the export's folder: as shards are named."""
+        name = f"part-{self.number:05d}-of-{self.count:05d}{suffix}"
+        return "/".join(part for part in (self.split, self.folder, name) if part)
+
+
+class Format:
+    """A format to export to. `write` is called on workers, once for each shard or, where one is tried again, twice."""
+
+    name: ClassVar[str]
+    suffix: ClassVar[str] = ""  # of a shard's file
+    measured: ClassVar[bool] = False  # whether `prepare` must know what is in each shard
+
+    def check(self, export: Export) -> None:
+        """Raises UserError where this cannot be exported so."""
+
+    def measure(self, export: Export, items: Iterator[Items]) -> dict[str, int]:
+        """What a shard puts into each file of its split, by the file's name."""
+        return {}
+
+    def prepare(
+        self, export: Export, shards: Sequence[ShardExport], measured: Mapping[str, Mapping[str, int]]
+    ) -> list[ShardExport]:
+        """What is done before shards are written; gives them as they are to be written.
+
+        Args:
+          export: the whole.
+          shards: all.
+          measured: by path of a shard, what `measure` gave.
+        """
+        return list(shards)
+
+    def write(self, export: Export, shard: ShardExport, items: Iterator[Items]) -> None:
+        """Writes a shard's items, so that a second time does no harm and a reader sees no part."""
+        raise NotImplementedError
+
+    def finish(self, export: Export, shards: Sequence[ShardExport]) -> list[str]:
+        """What is done when all are written; the files that there are, below the export's folder."""
+        return [shard.file(self.suffix) for shard in shards]
+
+
+def target(export: Export, shard: ShardExport, suffix: str) -> str:
+    """The path of a shard's file."""
+    return storage.join(export.out, shard.file(suffix))
+
+
+def counted(items: Iterator[Items], found: list[int]) -> Iterator[Items]:
+    """The items as they are; how many they were is added to `found`."""
+    for some in items:
+        found.append(some.count)
+        yield some
+
+
+def records_at_a_time(shard: ShardExport, most: int) -> int:
+    """How many records of a shard take about so many bytes."""
+    return max(1, math.floor(most * shard.records / max(1, shard.bytes)))

@@ -1,0 +1,129 @@
+"""What is exported, one after the other: the windows of records, or their rows. Pure."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.windows import count_windows, first_row
+from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
+
+What = Literal["windows", "rows"]
+ITEMS_BYTES = 8 << 20  # made at a time: windows share rows, and so take more than their records
+STRING_BYTES = 64  # of a string, about, where it must be guessed
+
+
+@dataclass(frozen=True)
+class ItemField:
+    """A field of what is exported.
+
+    Attributes:
+      field: of the dataset.
+      time: rows of a window, where a value is of several; else None.
+    """
+
+    field: Field
+    time: int | None = None
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Of an item's value."""
+        return self.field.shape if self.time is None else (self.time, *self.field.shape)
+
+    @property
+    def of_one(self) -> int:
+        """Values of the dataset in one of an item."""
+        return self.time or 1
+
+
+@dataclass(frozen=True)
+class Items:
+    """Some items.
+
+    Attributes:
+      count: how many.
+      values: by name of the field. Numbers `[count, *shape]`; strings a flat Arrow array of all of them; of any length
+        `Ragged`, with `count * of_one` lengths.
+    """
+
+    count: int
+    values: Mapping[str, Values]
+
+
+def item_fields(fields: Sequence[Field], windows: Windows, what: What) -> list[ItemField]:
+    """The fields of what is exported. Rows have no field that is per window, unless windows are of one row."""
+    if what == "rows" and not is_single(windows):
+        return [ItemField(field) for field in fields if field.per != "window"]
+    time = windows.length if windows.length > 1 else None
+    return [ItemField(field, time if field.per == "row" else None) for field in fields]
+
+
+def is_single(windows: Windows) -> bool:
+    """Whether each row is a window."""
+    return windows.length == windows.stride == 1
+
+
+def cut_items(block: RecordBlock, fields: Sequence[ItemField], windows: Windows, what: What) -> Iterator[Items]:
+    """The items of a block, record after record, some megabytes at a time.
+
+    Args:
+      block: of records.
+      fields: see `item_fields`.
+      windows: of the dataset.
+      what: windows, or rows. Of rows that two records share, each record gives its own.
+    """
+    length, stride = (windows.length, windows.stride) if what == "windows" else (1, 1)
+    counts = count_windows(block.rows, length, stride)
+    record = np.repeat(np.arange(len(block)), counts)
+    number = np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
+    starts = block.first[record] + first_row(number, stride)
+    step = max(1, ITEMS_BYTES // max(1, sum(map(_guessed_bytes, fields))))
+    for first in range(0, len(record), step):
+        here = slice(first, first + step)
+        at = {"record": record[here], "window": np.arange(len(record))[here], "row": starts[here]}
+        values = {}
+        for one in fields:
+            place = at[one.field.per]
+            rows = place if one.time is None else (place[:, None] + np.arange(one.time)).ravel()
+            values[one.field.name] = _take(block.values[one.field.name], one, rows)
+        yield Items(len(at["record"]), values)
+
+
+def _guessed_bytes(field: ItemField) -> int:
+    one = field.field.bytes
+    return field.of_one * (field.field.width * STRING_BYTES if one is None else one)
+
+
+def _take(values: Values, one: ItemField, at: np.ndarray) -> Values:
+    field = one.field
+    if isinstance(values, Ragged):
+        edges = np.concatenate([[0], np.cumsum(values.lengths)])
+        lengths = values.lengths[at]
+        entries = np.repeat(edges[at] - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
+        return Ragged(_take_entries(values.values, entries, field.width), lengths)
+    found = _take_entries(values, at, field.width)
+    if isinstance(found, np.ndarray) and one.time is not None:
+        return found.reshape(-1, one.time, *field.shape)
+    return found
+
+
+def _take_entries(values: np.ndarray | pa.Array, at: np.ndarray, width: int) -> np.ndarray | pa.Array:
+    if isinstance(values, np.ndarray):
+        return np.take(values, at, axis=0)
+    return values.take(pa.array((at[:, None] * width + np.arange(width)).ravel()))
+
+
+def fixed_shape(field: ItemField) -> tuple[int, ...]:
+    """The shape of a value; of one of any length, that of an entry."""
+    shape = field.field.shape[1:] if field.field.is_ragged else field.shape
+    return tuple(size or 1 for size in shape)
+
+
+def strings_in(field: ItemField) -> int:
+    """Strings in an item's value; in an entry of one of any length."""
+    return math.prod(fixed_shape(field))

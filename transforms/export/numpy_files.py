@@ -1,0 +1,156 @@
+"""NumPy: a .npy file for each field and split, in the dataset's order, to be mapped into memory.
+
+Every shard writes its own part of each file, so that shards can be written at the same time and none is held.
+"""
+
+import math
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.contract import storage
+from beamfeed.contract.errors import UserError
+from beamfeed.transforms.export.base import Export, Format, ShardExport
+from beamfeed.transforms.export.items import ItemField, Items, fixed_shape
+from beamfeed.transforms.sources.record_block import Ragged
+
+PART = ".part"  # ends the name of a file that is not whole
+STRINGS, VALUES, OFFSETS = ".strings", ".values", ".offsets"
+
+
+class Array(NamedTuple):
+    """A file: the shape of one of its rows, its dtype, and whether it says where something begins: one row more."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    offsets: bool = False
+
+
+class NumpyFiles(Format):
+    """Arrays of all items. Strings, and values of any length, are two: values, and where each begins in them."""
+
+    name: ClassVar[str] = "numpy"
+    measured: ClassVar[bool] = True
+
+    def check(self, export: Export) -> None:
+        if storage.is_remote(export.out):
+            raise UserError(f"--out {export.out}: --to numpy writes in the middle of files, which a bucket cannot")
+
+    def measure(self, export: Export, items: Iterator[Items]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for some in items:
+            for one in export.fields:
+                for name, rows in rows_of(one, some).items():
+                    found[name] = found.get(name, 0) + len(rows)
+        return found
+
+    def prepare(
+        self, export: Export, shards: Sequence[ShardExport], measured: Mapping[str, Mapping[str, int]]
+    ) -> list[ShardExport]:
+        arrays = {name: array for one in export.fields for name, array in arrays_of(one).items()}
+        placed = []
+        for split in export.splits:
+            sums = dict.fromkeys(arrays, 0)
+            for shard in (shard for shard in shards if shard.split == split):
+                placed.append(ShardExport(**{**vars(shard), "before": dict(sums)}))
+                for name in arrays:
+                    sums[name] += measured[shard.path].get(name, 0)
+            folder = os.path.join(export.out, split)
+            os.makedirs(folder, exist_ok=True)
+            for name, array in arrays.items():
+                _create(os.path.join(folder, f"{name}.npy{PART}"), array, sums[name])
+        return placed
+
+    def write(self, export: Export, shard: ShardExport, items: Iterator[Items]) -> None:
+        arrays = {name: array for one in export.fields for name, array in arrays_of(one).items()}
+        folder, at = os.path.join(export.out, shard.split), dict(shard.before)
+        heads = {name: _head_bytes(os.path.join(folder, f"{name}.npy{PART}")) for name in arrays}
+        for some in items:
+            for one in export.fields:
+                for name, rows in rows_of(one, some, at).items():
+                    array = arrays[name]
+                    row = np.dtype(array.dtype).itemsize * math.prod(array.shape)
+                    with open(os.path.join(folder, f"{name}.npy{PART}"), "r+b") as file:
+                        file.seek(heads[name] + (at[name] + array.offsets) * row)
+                        file.write(np.ascontiguousarray(rows, array.dtype).reshape(-1).view(np.uint8).data)
+                    at[name] += len(rows)
+
+    def finish(self, export: Export, shards: Sequence[ShardExport]) -> list[str]:
+        found = []
+        for split in export.splits:
+            for name in (name for one in export.fields for name in arrays_of(one)):
+                path = os.path.join(export.out, split, f"{name}.npy")
+                if os.path.exists(path + PART):  # else it was done before
+                    os.replace(path + PART, path)
+                found.append(f"{split}/{name}.npy")
+        return found
+
+
+def arrays_of(one: ItemField) -> dict[str, Array]:
+    """The files of a field, by the beginnings of their names."""
+    name, shape, is_text = one.field.name, fixed_shape(one), one.field.dtype == "bytes"
+    found = {}
+    if one.field.is_ragged:
+        found[name + OFFSETS] = Array((), "<i8", offsets=True)
+    if is_text:
+        found[name + (STRINGS if one.field.is_ragged else OFFSETS)] = Array((), "<i8", offsets=True)
+        return {**found, name + VALUES: Array((), "|u1")}
+    dtype = np.dtype(one.field.dtype).newbyteorder("<").str
+    return {**found, name + VALUES if one.field.is_ragged else name: Array(shape, dtype)}
+
+
+def rows_of(one: ItemField, items: Items, before: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
+    """What some items put into the files of a field.
+
+    Args:
+      one: the field.
+      items: some of them.
+      before: rows that are in each file already: what begins here begins behind them.
+    """
+    values, name, before = items.values[one.field.name], one.field.name, before or {}
+    found: dict[str, np.ndarray] = {}
+    entries: Any = values
+    inner = name + OFFSETS
+    if isinstance(values, Ragged):
+        entries, inner = values.values, name + STRINGS
+        width = math.prod(fixed_shape(one)) if isinstance(entries, pa.Array) else 1
+        start = before.get(name + (STRINGS if isinstance(entries, pa.Array) else VALUES), 0) // width
+        found[name + OFFSETS] = start + np.cumsum(values.lengths)
+    if isinstance(entries, pa.Array):
+        start = before.get(name + VALUES, 0)
+        found[inner] = start + np.cumsum(pc.binary_length(entries).to_numpy(zero_copy_only=False).astype(np.int64))
+        return {**found, name + VALUES: _bytes_of(entries)}
+    return {**found, name + VALUES if isinstance(values, Ragged) else name: entries}
+
+
+def _bytes_of(strings: pa.Array) -> np.ndarray:
+    """All bytes of strings, uint8."""
+    strings = strings.cast(pa.large_binary())
+    _, offsets, data = strings.buffers()
+    edges = np.frombuffer(offsets, np.int64)[strings.offset : strings.offset + len(strings) + 1]
+    return np.frombuffer(data or b"", np.uint8)[edges[0] : edges[-1]] if len(edges) else np.empty(0, np.uint8)
+
+
+def _create(path: str, array: Array, rows: int) -> None:
+    """Makes a file of zeros; one that is there, from a first try, stays."""
+    if os.path.exists(path):
+        return
+    temporary = f"{path}.{uuid.uuid4().hex}"
+    shape = (rows + array.offsets, *array.shape)
+    with open(temporary, "wb") as file:
+        head = {"descr": array.dtype, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, head)
+        file.truncate(file.tell() + math.prod(shape) * np.dtype(array.dtype).itemsize)
+    os.replace(temporary, path)
+
+
+def _head_bytes(path: str) -> int:
+    with open(path, "rb") as file:
+        np.lib.format.read_magic(file)
+        np.lib.format.read_array_header_1_0(file)
+        return file.tell()

@@ -1,0 +1,110 @@
+"""Parquet: a file for each shard, a column for each field."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from beamfeed.contract import storage
+from beamfeed.transforms.export.base import Export, Format, ShardExport, target
+from beamfeed.transforms.export.items import ItemField, Items, fixed_shape
+from beamfeed.transforms.sources.record_block import Ragged, Values
+
+GROUP_BYTES = 32 << 20  # of values in a row group
+KEY = b"beamfeed"  # of the schema's metadata
+
+
+class Parquet(Format):
+    """Parquet files with typed columns; lists of one size where a field has a shape."""
+
+    name: ClassVar[str] = "parquet"
+    suffix: ClassVar[str] = ".parquet"
+
+    def write(self, export: Export, shard: ShardExport, items: Iterator[Items]) -> None:
+        import pyarrow.parquet as pq
+
+        schema = arrow_schema(export, shard)
+        fields = export.fields
+        with (
+            storage.open_output(target(export, shard, self.suffix)) as file,
+            pq.ParquetWriter(file, schema, compression="zstd") as writer,
+        ):
+            held: list[pa.RecordBatch] = []
+            for some in items:
+                columns = [to_arrow(field, some.values[field.field.name]) for field in fields]
+                held.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+                if sum(batch.nbytes for batch in held) >= GROUP_BYTES:
+                    writer.write_table(pa.Table.from_batches(held, schema))
+                    held = []
+            if held:
+                writer.write_table(pa.Table.from_batches(held, schema))
+
+
+def arrow_schema(export: Export, shard: ShardExport) -> pa.Schema:
+    """The columns, with what the manifest says of them."""
+    manifest = export.manifest
+    told = {
+        "dataset": manifest.name,
+        "fingerprint": manifest.fingerprint,
+        "split": shard.split,
+        "what": export.what,
+        "windows": manifest.windows.model_dump(mode="json"),
+        "fields": [one.field.model_dump(mode="json", exclude_defaults=True) for one in export.fields],
+    }
+    columns = [pa.field(one.field.name, arrow_type(one), nullable=False) for one in export.fields]
+    return pa.schema(columns, {KEY: json.dumps(told).encode()})
+
+
+def arrow_type(one: ItemField) -> pa.DataType:
+    """The type of a field's column. A complex number is a list of two: the real part and the imaginary one."""
+    dtype = np.dtype("S" if one.field.dtype == "bytes" else one.field.dtype)
+    found = pa.binary() if one.field.dtype == "bytes" else pa.from_numpy_dtype(_real(dtype))
+    for size in reversed((*fixed_shape(one), *([2] if dtype.kind == "c" else []))):
+        found = _list_type(found, size)
+    if one.field.is_ragged:
+        found = pa.list_(_item(found))
+        if one.time is not None:
+            found = _list_type(found, one.time)
+    return found
+
+
+def to_arrow(one: ItemField, values: Values) -> pa.Array:
+    """The values of a field as its column."""
+    if not isinstance(values, Ragged):
+        return _nested(values, fixed_shape(one))
+    edges = pa.array(np.concatenate([[0], np.cumsum(values.lengths)]).astype(np.int32))
+    entries = _nested(values.values, fixed_shape(one))
+    lists = pa.ListArray.from_arrays(edges, entries, type=pa.list_(_item(entries.type)))
+    return lists if one.time is None else _fixed(lists, one.time)
+
+
+def _nested(values: np.ndarray | pa.Array, shape: Sequence[int]) -> pa.Array:
+    found: Any
+    if isinstance(values, np.ndarray):
+        flat = np.ascontiguousarray(values).reshape(-1)
+        if flat.dtype.kind == "c":
+            flat, shape = flat.view(_real(flat.dtype)), (*shape, 2)
+        found = pa.array(flat)
+    else:
+        found = values.cast(pa.binary())
+    for size in reversed(shape):
+        found = _fixed(found, size)
+    return found
+
+
+def _fixed(values: pa.Array, size: int) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(values, type=_list_type(values.type, size))
+
+
+def _list_type(of: pa.DataType, size: int) -> pa.DataType:
+    return pa.list_(_item(of), size)
+
+
+def _item(of: pa.DataType) -> pa.Field:
+    return pa.field("element", of, nullable=False)
+
+
+def _real(dtype: np.dtype) -> np.dtype:
+    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype

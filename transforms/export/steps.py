@@ -1,0 +1,120 @@
+"""The Beam job that exports a dataset: a shard is one unit of work, and what tells that all is there comes last.
+
+shards -> (measure) -> prepare -> write -> publish
+"""
+
+import json
+from collections.abc import Iterator
+
+import apache_beam as beam
+
+from beamfeed.contract import storage
+from beamfeed.contract.errors import JobFailed
+from beamfeed.transforms.export.base import SUCCESS, TOLD, Export, ShardExport, counted, records_at_a_time
+from beamfeed.transforms.export.decode import BLOCK_BYTES, read_blocks
+from beamfeed.transforms.export.formats import FORMATS
+from beamfeed.transforms.export.items import Items, cut_items
+
+VERSION = 1  # of what TOLD holds
+
+
+def read_items(export: Export, shard: ShardExport) -> Iterator[Items]:
+    """The items of a shard, some megabytes at a time.
+
+    Raises:
+      JobFailed: if it is damaged, or does not hold what the manifest says.
+    """
+    manifest, found = export.manifest, list[int]()
+    batch = records_at_a_time(shard, BLOCK_BYTES)
+    fields = export.fields
+    for block in read_blocks(shard.path, manifest.compression, manifest.fields, manifest.windows, batch):
+        yield from counted(cut_items(block, fields, manifest.windows, export.what), found)
+    if sum(found) != shard.items:
+        raise JobFailed(f"{shard.path}: holds {sum(found)} {export.what}, the manifest says {shard.items}")
+
+
+class ExportDataset(beam.PTransform):
+    """A pipeline -> PCollection of one, what TOLD says of the export, when all of it is written.
+
+    Args:
+      export: what is exported and where to.
+    """
+
+    def __init__(self, export: Export):
+        super().__init__()
+        self._export = export
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
+        export = self._export
+        once = pipeline | "Once" >> beam.Create([None])
+        shards = once | "ListShards" >> beam.FlatMap(lambda _: export.shards())
+        # Shards are measured where a format needs it; each gives an element, as what follows waits for them.
+        measured = shards | "SpreadShards" >> beam.Reshuffle() | "MeasureShard" >> beam.ParDo(MeasureShard(export))
+        written = (
+            once
+            | "Prepare" >> beam.FlatMap(prepare, export, beam.pvalue.AsDict(measured))
+            | "SpreadPrepared" >> beam.Reshuffle()
+            | "WriteShard" >> beam.ParDo(WriteShard(export))
+        )
+        return once | "Publish" >> beam.Map(publish, export, beam.pvalue.AsList(written))
+
+
+class MeasureShard(beam.DoFn):
+    """ShardExport -> (its path, what it puts into each file of its split)."""
+
+    def __init__(self, export: Export):
+        self._export = export
+
+    def process(self, shard: ShardExport) -> Iterator[tuple[str, dict[str, int]]]:
+        form = FORMATS[self._export.to]()
+        yield shard.path, form.measure(self._export, read_items(self._export, shard)) if form.measured else {}
+
+
+def prepare(_: None, export: Export, measured: dict[str, dict[str, int]]) -> Iterator[ShardExport]:
+    """The shards, as they are to be written."""
+    yield from FORMATS[export.to]().prepare(export, export.shards(), measured)
+
+
+class WriteShard(beam.DoFn):
+    """ShardExport -> the same, when it is written."""
+
+    def __init__(self, export: Export):
+        self._export = export
+        self._items = beam.metrics.Metrics.counter("beamfeed", "items_exported")
+
+    def process(self, shard: ShardExport) -> Iterator[ShardExport]:
+        FORMATS[self._export.to]().write(self._export, shard, read_items(self._export, shard))
+        self._items.inc(shard.items)
+        yield shard
+
+
+def publish(_: None, export: Export, written: list[ShardExport]) -> dict[str, object]:
+    """Says that all is there."""
+    shards = sorted(written, key=lambda shard: shard.path)
+    files = FORMATS[export.to]().finish(export, shards)
+    told = {**describe(export), "complete": True, "items": _items(shards), "files": sorted(files)}
+    storage.write_text(storage.join(export.out, TOLD), json.dumps(told, indent=1) + "\n")
+    storage.write_text(storage.join(export.out, SUCCESS), "")
+    return told
+
+
+def describe(export: Export) -> dict[str, object]:
+    """What decides on the files of an export: of two that are equal, the files are."""
+    manifest = export.manifest
+    return {
+        "version": VERSION,
+        "name": manifest.name,
+        "fingerprint": manifest.fingerprint,
+        "to": export.to,
+        "what": export.what,
+        "splits": list(export.splits),
+        "windows": manifest.windows.model_dump(mode="json"),
+        "fields": [one.field.model_dump(mode="json", exclude_defaults=True) for one in export.fields],
+    }
+
+
+def _items(shards: list[ShardExport]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for shard in shards:
+        found[shard.split] = found.get(shard.split, 0) + shard.items
+    return found

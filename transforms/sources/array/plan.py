@@ -1,0 +1,147 @@
+"""What arrays are divided into: blocks of rows, of all arrays, and the pieces of files that they are in."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from beamfeed.contract.arrays.catalog import Part
+from beamfeed.contract.arrays.stored import Stored
+from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.sources.array.read import is_packed, unpacked_bytes
+from beamfeed.transforms.sources.array.schema import ArraySchema
+from beamfeed.transforms.sources.base import Asset, Piece
+
+BLOCK_BYTES, LEAST_BYTES = 64 << 20, 1 << 20
+BLOCKS = 16  # of a small set of arrays, so that there is work for several workers
+RECORD_BYTES, MOST_ROWS = 64 << 10, 4096  # of a record
+
+
+@dataclass(frozen=True)
+class ArrayPiece(Piece):
+    """The rows of a block that one file has of one array.
+
+    Attributes:
+      array: its name.
+      first: the array's row with which it begins.
+      at: the file's row with which it begins.
+      stored: where the rows are; of a packed file, in the copy that was made of it.
+    """
+
+    array: str
+    first: int
+    at: int
+    stored: Stored
+
+
+@dataclass(frozen=True)
+class ArrayBlock(Asset[ArrayPiece]):
+    """Rows of all arrays: what is accepted or set aside as a whole.
+
+    Attributes:
+      first: its first row.
+      count: its rows.
+    """
+
+    first: int
+    count: int
+
+    @property
+    def rows(self) -> int:
+        """How many it has: those of one array."""
+        return self.count
+
+    def file_of(self, array: str, row: int) -> str:
+        """The path of the file that a row of an array is in."""
+        return next(piece.path for piece in self.pieces_of(array) if piece.first <= row < piece.first + piece.rows)
+
+    def pieces_of(self, array: str) -> list[ArrayPiece]:
+        """Those of an array, in order of the rows."""
+        return [piece for piece in self.pieces if piece.array == array]
+
+
+def rows_of_record(schema: ArraySchema) -> int:
+    """How many rows a record has where the job does not say."""
+    return max(1, min(MOST_ROWS, RECORD_BYTES // schema.row_bytes))
+
+
+def rows_of_block(schema: ArraySchema, rows_per_record: int) -> int:
+    """How many rows a block has; it depends on the arrays alone."""
+    size = min(BLOCK_BYTES, max(LEAST_BYTES, schema.rows * schema.row_bytes // BLOCKS))
+    return max(1, size // schema.row_bytes // rows_per_record) * rows_per_record
+
+
+def block_name(number: int, rows: int, total: int) -> str:
+    """What a block is called: `rows 000-499`. The names are in the order of the rows."""
+    width = len(str(total - 1))
+    return f"rows {number * rows:0{width}d}-{min((number + 1) * rows, total) - 1:0{width}d}"
+
+
+def packed_parts(schema: ArraySchema) -> list[Part]:
+    """The parts of arrays that are packed, so that they are unpacked from their beginning on."""
+    parts = (part for column in schema.columns for part in column.array.parts)
+    return [part for part in parts if is_packed(part.stored)]
+
+
+def blocks_within(packed: Sequence[Part], count: int, rows: int, most: int) -> Sequence[int]:
+    """The numbers of blocks for which no more than so many bytes are unpacked; the first where there is none.
+
+    Args:
+      packed: parts.
+      count: of all blocks.
+      rows: of a block.
+      most: bytes that are unpacked for one.
+    """
+    if not packed:
+        return range(count)
+
+    def unpacked(number: int) -> int:
+        first, end = number * rows, (number + 1) * rows
+        return sum(
+            unpacked_bytes(part.stored, min(end, part.end) - part.first)
+            for part in packed
+            if part.first < end and part.end > first
+        )
+
+    return [number for number in range(count) if unpacked(number) <= most] or [0]
+
+
+def parts_by_path(schema: ArraySchema) -> dict[str, list[tuple[str, Part]]]:
+    """The arrays that each file holds, by its path: their names, and which of their rows."""
+    found: dict[str, list[tuple[str, Part]]] = {}
+    for column in schema.columns:
+        for part in column.array.parts:
+            found.setdefault(part.stored.file.path, []).append((column.name, part))
+    return found
+
+
+def cut_part(array: str, part: Part, rows: int, total: int, kept: frozenset[int] | None) -> Iterator[ArrayPiece]:
+    """The pieces of an array in a file, one for each block that has rows of it.
+
+    Args:
+      array: its name.
+      part: which rows of it.
+      rows: of a block.
+      total: rows of the array.
+      kept: the numbers of the blocks that are read; None: all.
+    """
+    file = part.stored.file
+    for number in range(part.first // rows, (part.end - 1) // rows + 1):
+        if kept is None or number in kept:
+            first, end = max(part.first, number * rows), min(part.end, (number + 1) * rows)
+            yield ArrayPiece(
+                block_name(number, rows, total), file.path, end - first, file=file, array=array, first=first,
+                at=first - part.first, stored=part.stored,
+            )  # fmt: skip
+
+
+def gather_block(
+    name: str, pieces: Sequence[ArrayPiece], schema: ArraySchema, rows: int, lost: Sequence[Reject]
+) -> ArrayBlock | Reject:
+    """The block that some pieces make up, or why it cannot be used: a file of it was set aside."""
+    ordered = tuple(sorted(pieces, key=lambda piece: (piece.array, piece.first)))
+    first = min(piece.first for piece in ordered) // rows * rows
+    block = ArrayBlock(name, ordered, None, first=first, count=min(rows, schema.rows - first))
+    for column in schema.columns:
+        if sum(piece.rows for piece in block.pieces_of(column.name)) != block.count:
+            why = f", as {lost[0].file} was set aside" if lost else ""
+            return Reject(name, block.files, column.name, f"lacks rows of {column.name}{why}")
+    return block

@@ -1,0 +1,114 @@
+"""Rows of files, by ranges: no file is read whole, and nothing is unpickled."""
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from beamfeed.contract import storage
+from beamfeed.contract.arrays.npy import BadArray, read_head
+from beamfeed.contract.arrays.stored import NPZ, ZARR, Stored, dataset_of, open_hdf5, open_npz, open_zarr
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers import naming_the_file
+
+COPY_BYTES = 8 << 20  # of a packed array that are unpacked at a time
+
+
+def read_rows(stored: Stored, start: int, end: int) -> np.ndarray:
+    """The rows [start, end) of an array in a file: `[end - start, *shape]`, in the byte order of this machine.
+
+    Raises:
+      BadInput: if the file no longer holds them.
+    """
+    path = stored.file.path
+    with naming_the_file(path):
+        try:
+            if path.endswith(ZARR):
+                opened = open_zarr(path)
+                found = np.asarray((opened[stored.member] if stored.member else opened)[start:end])
+            elif stored.offset is None:
+                with open_hdf5(path) as opened:
+                    found = dataset_of(opened, stored.member)[start:end]
+            elif stored.is_ranged:
+                data = _range(stored, stored.offset + start * stored.row_bytes, (end - start) * stored.row_bytes)
+                found = np.frombuffer(data, stored.descr).reshape(end - start, *stored.shape[1:])
+            else:
+                found = _columns(stored, start, end)
+        except BadArray as bad:
+            raise BadInput(path, stored.member or "file", str(bad)) from None
+    if found.dtype.kind == "b":  # whatever is not 0 is true; NumPy takes a byte of 2 for a true that is not true
+        found = found.view(np.uint8) != 0
+    return found.astype(found.dtype.newbyteorder("="), copy=False)
+
+
+def _range(stored: Stored, offset: int, size: int) -> bytes:
+    with storage.open_input(stored.file.path) as file:
+        data = file.read_at(size, offset)
+    if len(data) != size:
+        raise BadInput(stored.file.path, "file", f"is cut off after {offset + len(data):,} bytes")
+    return data
+
+
+def _columns(stored: Stored, start: int, end: int) -> np.ndarray:
+    """Of an array whose first axis changes fastest: a range for each number of a row."""
+    assert stored.offset is not None
+    width, count = math.prod(stored.shape[1:]), end - start
+    item = stored.row_bytes // width
+    pieces = []
+    with storage.open_input(stored.file.path) as file:
+        for column in range(width):
+            offset = stored.offset + (column * stored.rows + start) * item
+            data = file.read_at(count * item, offset)
+            if len(data) != count * item:
+                raise BadInput(stored.file.path, "file", f"is cut off after {offset + len(data):,} bytes")
+            pieces.append(np.frombuffer(data, stored.descr))
+    turned = np.stack(pieces).reshape(*reversed(stored.shape[1:]), count)
+    return np.ascontiguousarray(turned.transpose())
+
+
+def is_packed(stored: Stored) -> bool:
+    """Whether an array is in a .npz that has to be unpacked."""
+    return stored.offset is None and stored.file.path.lower().endswith(NPZ)
+
+
+def unpacked_bytes(stored: Stored, rows: int) -> int:
+    """How many bytes of a packed array are to be unpacked for its first rows."""
+    split = stored.fortran and len(stored.shape) > 1  # then each row is all over the array
+    return (stored.rows if split else rows) * stored.row_bytes
+
+
+def unpack(stored: Stored, scratch: str, rows: int) -> Stored:
+    """Copies the first rows of a packed array of a .npz into a folder, a piece at a time; returns where they lie there.
+
+    No more is written than the head tells of, however much the file would give.
+
+    Raises:
+      BadInput: if it cannot be unpacked.
+    """
+    path = stored.file.path
+    assert is_packed(stored)
+    name = hashlib.blake2b(f"{path}\n{stored.member}".encode(), digest_size=16).hexdigest()
+    copy = storage.join(scratch, f"{name}.npy")
+    size, wanted = 0, unpacked_bytes(stored, rows)
+    whole = wanted == stored.rows * stored.row_bytes
+
+    def chunks() -> Iterator[bytes]:
+        nonlocal size
+        with open_npz(path) as (archive, _), archive.open(f"{stored.member}.npy") as inside:
+            read_head(inside.read)
+            while data := inside.read(min(COPY_BYTES, wanted - size)):
+                size += len(data)
+                yield data
+            if whole and size == wanted and inside.read(1):
+                raise BadArray("has more values than its head tells of")
+
+    with naming_the_file(path):
+        try:
+            storage.write_chunks(copy, chunks())
+        except BadArray as bad:
+            raise BadInput(path, stored.member, str(bad)) from None
+    if size < wanted:
+        raise BadInput(path, stored.member, f"is cut off after {size:,} bytes of values")
+    return replace(stored, file=storage.stat(copy), member="", offset=0)

@@ -1,0 +1,148 @@
+"""Rows of all arrays side by side: which can be used, and in which split each is."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from beamfeed.contract.config.section import class_name
+from beamfeed.contract.config.split import SPLITS, Split
+from beamfeed.transforms.sources.array.plan import ArrayBlock
+from beamfeed.transforms.sources.array.read import read_rows
+from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
+from beamfeed.transforms.splits import cut_rows
+from beamfeed.transforms.statistics.hashes import mix
+
+CHUNK_BYTES = 8 << 20  # of rows that are in memory at a time
+MOST_TOLD = 1000  # rows of a chunk that are set aside are told one by one; all are counted
+NONE = -1  # the place of a row that is in no split
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass
+class ArrayRows:
+    """n rows that follow each other.
+
+    Attributes:
+      first: the number of the first one.
+      values: of each array that was read, by its name, `[n, *shape]`.
+      places: int8 `[n]`, of each row's split among SPLITS, or NONE.
+      bad: bool `[n]`, rows that are set aside, and
+      wrong: by place among the rows, the array and why; of the first ones.
+      unlabelled: bool `[n]`, rows of which a number to tell is not known.
+    """
+
+    first: int
+    values: dict[str, np.ndarray]
+    places: np.ndarray
+    bad: np.ndarray
+    unlabelled: np.ndarray
+    wrong: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def usable(self) -> np.ndarray:
+        """Bool `[n]`: rows that are right, labelled and in a split."""
+        return (self.places != NONE) & ~self.unlabelled & ~self.bad
+
+    def set_aside(self, which: np.ndarray, array: str, why: Callable[[int], str]) -> None:
+        """Sets rows aside, bool `[n]`, for what is in an array; `why` tells of one of them."""
+        for at in np.flatnonzero(which & ~self.bad)[: MOST_TOLD - len(self.wrong)].tolist():
+            self.wrong[at] = array, why(at)
+        self.bad |= which
+
+
+def iter_rows(
+    block: ArrayBlock, schema: ArraySchema, split: Split, rows_per_record: int, names: Sequence[str]
+) -> Iterator[ArrayRows]:
+    """The rows of a block, some megabytes at a time.
+
+    Args:
+      block: of rows.
+      schema: the arrays.
+      split: of the job.
+      rows_per_record: all but the last come in multiples of so many rows.
+      names: of the arrays that are wanted beside those that rows are checked by.
+
+    Raises:
+      BadInput: if a file no longer holds its rows.
+    """
+    read = [one for one in schema.columns if one.is_checked or one.name in names or one.name == schema.split]
+    pieces = {column.name: block.pieces_of(column.name) for column in read}
+    size = max(1, CHUNK_BYTES // schema.row_bytes // rows_per_record) * rows_per_record
+    for first in range(block.first, block.first + block.count, size):
+        end = min(first + size, block.first + block.count)
+        values = {}
+        for name, some in pieces.items():
+            parts = [
+                read_rows(one.stored, one.at + max(first, one.first) - one.first, one.at + until - one.first)
+                for one in some
+                if (until := min(end, one.first + one.rows)) > max(first, one.first)
+            ]
+            values[name] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        places = split_places(first, end - first, schema, split, values)
+        rows = ArrayRows(first, values, places, np.zeros(end - first, bool), np.zeros(end - first, bool))
+        for column in read:
+            if column.is_checked:
+                _check(column, rows)
+        yield rows
+
+
+def split_places(
+    first: int, count: int, schema: ArraySchema, split: Split, values: dict[str, np.ndarray]
+) -> np.ndarray:
+    """int8 `[count]`: the place of the split of each row from `first` on among SPLITS, or NONE.
+
+    By hash a row's split depends on its number alone, so that arrays that grow move none.
+    """
+    numbers = np.arange(first, first + count)
+    if split.by == "rows":
+        to_eval, to_test, end = cut_rows(schema.rows, split)
+        found = ((numbers >= to_eval).astype(np.int8) + (numbers >= to_test)).astype(np.int8)
+        found[numbers >= end] = NONE
+        return found
+    if split.by == "column":
+        assert schema.split is not None
+        texts, inverse = unique_texts(values[schema.split])
+        place = {value: at for at, name in enumerate(SPLITS) for value in getattr(split, name)}
+        return np.array([place.get(text, NONE) for text in texts], np.int8)[inverse]
+    (of_seed,) = mix(np.array([split.seed % 2**64], np.uint64) + _SPREAD)
+    at = mix(numbers.astype(np.uint64) * _SPREAD + of_seed).astype(np.float64) / 2.0**64
+    train, evaluate = float(split.train), float(split.train) + float(split.eval)  # type: ignore[arg-type]
+    if not split.test:  # fractions add up to 1 but for rounding; an empty split must get nothing of it
+        evaluate = 2.0
+        train = train if split.eval else 2.0
+    return ((at >= train).astype(np.int8) + (at >= evaluate)).astype(np.int8)
+
+
+def unique_texts(values: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """The different values `[n, ...]` of one number or text each, as names of classes; and which one each row has."""
+    found, inverse = np.unique(values.reshape(-1), return_inverse=True)
+    items = found.tolist()
+    if found.dtype.kind == "S":
+        return [one.decode("utf-8", "backslashreplace") for one in items], inverse
+    return [class_name(one) for one in items], inverse
+
+
+def _check(column: ArrayColumn, rows: ArrayRows) -> None:
+    """Marks the rows that cannot be used for what is in an array."""
+    values, name = rows.values[column.name], column.name
+    if column.classes is not None:
+        texts, inverse = unique_texts(values)
+        rows.unlabelled |= np.array([not text for text in texts], bool)[inverse]
+        if not column.auto:
+            allowed = ", ".join(column.classes)
+            wrong = np.array([bool(text) and text not in column.classes for text in texts], bool)[inverse]
+            rows.set_aside(
+                wrong, name, lambda at: f"{name} is {texts[inverse[at]]!r}, which is not in its classes ({allowed})"
+            )
+        return
+    if not column.is_float:
+        return
+    finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+    if column.role == "target":
+        rows.unlabelled |= ~finite
+        return
+    rows.set_aside(~finite, name, lambda at: f"{name} holds NaN or infinity")

@@ -1,0 +1,154 @@
+"""Arrays side by side as a kind of source: which of the folder's steps does what."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.sources.array import ArraySource
+from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.sources.array.plan import (
+    ArrayBlock,
+    ArrayPiece,
+    blocks_within,
+    cut_part,
+    gather_block,
+    packed_parts,
+    parts_by_path,
+    rows_of_block,
+    rows_of_record,
+)
+from beamfeed.transforms.sources.array.read import is_packed, unpack
+from beamfeed.transforms.sources.array.schema import ArraySchema, resolve_schema
+from beamfeed.transforms.sources.array.statistics import ArrayStatistics, check_classes, settled_classes, to_json
+from beamfeed.transforms.sources.array.validate import ArrayReport, ArrayVerdict, judge, validate_block
+from beamfeed.transforms.sources.array.write import block_records
+from beamfeed.transforms.sources.base import Source, Unit, Work
+from beamfeed.transforms.sources.overview import Overview
+from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.splits import seeded_hash
+
+if TYPE_CHECKING:  # Beam is loaded where it is needed
+    import apache_beam as beam
+
+UNPACKED = 4  # times the bytes that a look is to read, which may be unpacked to get at them
+
+
+class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport]):
+    """An asset is a block of rows of all arrays, wherever the files of each begin and end."""
+
+    def __init__(self, job: Job, schema: ArraySchema, kept: frozenset[int] | None = None):
+        super().__init__(job)
+        self._schema, self._kept = schema, kept
+        self._parts = parts_by_path(schema)
+        self._rows_per_record = job.output.rows_per_record or rows_of_record(schema)
+        self._rows = rows_of_block(schema, self._rows_per_record)
+
+    @classmethod
+    def of(cls, job: Job, files: Sequence[FileStat]) -> "Arrays":
+        assert isinstance(job.source, ArraySource)
+        return cls(job, resolve_schema(job.source, job.split.column, files))
+
+    @classmethod
+    def asset_of_path(cls, path: str, job: Job) -> str | None:
+        return None  # a file may hold rows of many blocks
+
+    @classmethod
+    def first_files(cls, job: Job, files: Sequence[FileStat]) -> list[FileStat]:
+        return list(files)  # all are needed to tell which rows go together
+
+    def part(self, most: int) -> "tuple[Arrays, float]":
+        count = -(-self._schema.rows // self._rows)
+        wanted = max(1, most // (self._rows * self._schema.row_bytes))
+        if wanted >= count:
+            return self, 1.0
+        known = blocks_within(packed_parts(self._schema), count, self._rows, UNPACKED * most)
+        chosen = sorted(known, key=lambda number: (seeded_hash(0, "check", number), number))[:wanted]
+        rows = sum(min(self._rows, self._schema.rows - number * self._rows) for number in chosen)
+        return Arrays(self.job, self._schema, frozenset(chosen)), rows / self._schema.rows
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        told = (
+            f"{column.name} {column.array.dtype} {list(column.array.shape)}"
+            + (f" in {len(column.array.parts)} files" if len(column.array.parts) > 1 else "")
+            for column in self._schema.columns
+        )
+        return (f"arrays of {self._schema.rows:,} rows: {', '.join(told)}",)
+
+    def scan(self, file: FileStat, scratch: str) -> Iterable[ArrayPiece]:
+        for array, part in self._parts.get(file.path, ()):
+            pieces = list(cut_part(array, part, self._rows, self._schema.rows, self._kept))
+            if pieces and is_packed(part.stored):
+                stored = unpack(part.stored, scratch, max(piece.at + piece.rows for piece in pieces))
+                pieces = [replace(piece, stored=stored) for piece in pieces]
+            yield from pieces
+
+    def gather(
+        self, name: str, pieces: Sequence[ArrayPiece], split: SplitName | None, lost: Sequence[Reject]
+    ) -> ArrayBlock | Reject:
+        return gather_block(name, pieces, self._schema, self._rows, lost)
+
+    def size(self, unit: Unit[ArrayBlock]) -> int:
+        return unit.rows * self._schema.row_bytes
+
+    @property
+    def zero(self) -> ArrayStatistics:
+        return ArrayStatistics.zero(self._schema)
+
+    def validate(self, unit: Unit[ArrayBlock]) -> ArrayReport:
+        return validate_block(unit, self._schema, self.job.split, self._rows_per_record)
+
+    def judge(self, asset: ArrayBlock, reports: Iterable[ArrayReport]) -> ArrayVerdict:
+        return judge(asset, reports, self._schema)
+
+    def works(self, verdict: ArrayVerdict) -> Iterator[tuple[Work[ArrayBlock], int]]:  # type: ignore[override]
+        block = verdict.asset
+        there = [name for name in SPLITS if verdict.usable[name]]
+        for name in there:
+            # What is written of a block ends with its last split, for who counts blocks and rows.
+            rows = block.rows if name == there[-1] else 0
+            yield Work(Unit(block, 0, 0, rows), name), verdict.usable[name] * self._schema.row_bytes
+
+    def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple]":
+        import apache_beam as beam
+
+        from beamfeed.transforms.sources.array.graph import BuildTransform
+
+        statistics = self.add_up(verdicts) | "CheckClasses" >> beam.Map(self.settle)
+        return statistics, statistics | "BuildTransform" >> BuildTransform(self._schema)
+
+    def settle(self, statistics: ArrayStatistics) -> ArrayStatistics:
+        check_classes(statistics, self._schema)
+        return statistics
+
+    def read(self, work: Work[ArrayBlock], transform: str, statistics: ArrayStatistics) -> Iterator[RecordBlock]:
+        from beamfeed.transforms.sources.array.graph import load_transformer
+
+        return self._records(work, statistics, load_transformer(transform))
+
+    def preview(self, work: Work[ArrayBlock], statistics: ArrayStatistics) -> Iterator[RecordBlock]:
+        return self._records(work, statistics, None)
+
+    def _records(self, work: Work[ArrayBlock], statistics: ArrayStatistics, scale: Any) -> Iterator[RecordBlock]:
+        schema = self._with_classes(statistics)
+        return block_records(work.unit.asset, work.split, schema, self.job.split, self._rows_per_record, scale)
+
+    def _with_classes(self, statistics: ArrayStatistics) -> ArraySchema:
+        return self._schema.with_classes(settled_classes(statistics))
+
+    def overview(self, assets: Sequence[ArrayBlock], statistics: ArrayStatistics) -> Overview:
+        names = tuple(column.name for column in self._schema.columns)
+        return Overview(names, training_rows=statistics.rows, row_bytes=self._schema.row_bytes)
+
+    def fields(self, statistics: ArrayStatistics) -> list[Field]:
+        return self._with_classes(statistics).fields()
+
+    def stats(self, statistics: ArrayStatistics) -> Any:
+        return to_json(statistics, self._schema)
+
+
+SOURCE = Arrays

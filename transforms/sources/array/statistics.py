@@ -1,0 +1,128 @@
+"""What is counted of the training rows of arrays; it adds up in any order to equal bytes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from beamfeed.contract.config.label import MOST_CLASSES
+from beamfeed.contract.config.sources.array import InputArray
+from beamfeed.contract.errors import JobFailed
+from beamfeed.transforms.sources.array.rows import ArrayRows, unique_texts
+from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
+from beamfeed.transforms.sources.columns.labels import in_order
+from beamfeed.transforms.statistics.moments import Moments
+from beamfeed.transforms.statistics.scaling import Scaling
+from beamfeed.transforms.statistics.value_counts import ValueCounts
+
+AT_A_TIME = 1 << 20  # numbers, which are made float64
+
+
+@dataclass(frozen=True)
+class ArrayStatistics:
+    """Of some rows.
+
+    Attributes:
+      rows: how many train.
+      moments: of each scaled input, of each number of a row that is scaled by itself.
+      labels: of each target with classes: auto, its values in training rows, and
+      elsewhere: in other rows.
+    """
+
+    rows: int
+    moments: tuple[Moments, ...]
+    labels: tuple[ValueCounts, ...]
+    elsewhere: tuple[ValueCounts, ...]
+
+    @classmethod
+    def zero(cls, schema: ArraySchema) -> "ArrayStatistics":
+        """Of no rows."""
+        classes = tuple(ValueCounts.zero(MOST_CLASSES) for _ in schema.auto)
+        return cls(0, tuple(Moments.zero(column.scales) for column in schema.scaled), classes, classes)
+
+    def __add__(self, other: "ArrayStatistics") -> "ArrayStatistics":
+        def sums(one: tuple, two: tuple) -> tuple:
+            return tuple(a + b for a, b in zip(one, two, strict=True))
+
+        return ArrayStatistics(
+            self.rows + other.rows,
+            sums(self.moments, other.moments),
+            sums(self.labels, other.labels),
+            sums(self.elsewhere, other.elsewhere),
+        )
+
+
+def statistics_of(rows: ArrayRows, schema: ArraySchema) -> ArrayStatistics:
+    """Of those of some rows that can be used."""
+    usable = rows.usable
+    training, others = usable & (rows.places == 0), usable & (rows.places > 0)
+    moments = []
+    for column in schema.scaled:
+        values = rows.values[column.name][training]
+        some = max(1, AT_A_TIME // max(1, values[:1].size))
+        parts = (_moments(values[at : at + some], column.scales) for at in range(0, len(values), some))
+        moments.append(sum(parts, Moments.zero(column.scales)))
+    labels, elsewhere = (
+        tuple(_counts(rows.values[column.name][some]) for column in schema.auto) for some in (training, others)
+    )
+    return ArrayStatistics(int(training.sum()), tuple(moments), labels, elsewhere)
+
+
+def _moments(values: np.ndarray, scales: int) -> Moments:
+    numbers = as_float32(values).reshape(-1, scales)
+    return Moments.of(np.where(np.isfinite(numbers), numbers, np.float32(np.nan)))
+
+
+def as_float32(values: np.ndarray) -> np.ndarray:
+    """The values as float32; what is too large for it becomes infinity, without a warning."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32, copy=False)
+
+
+def _counts(values: np.ndarray) -> ValueCounts:
+    texts, inverse = unique_texts(values)
+    return ValueCounts.of(pa.array(texts, pa.string()).take(pa.array(inverse)), MOST_CLASSES)
+
+
+def settled_classes(found: ArrayStatistics) -> list[tuple[str, ...]]:
+    """The classes of each target with classes: auto, in order."""
+    return [in_order(value for value, _ in counts.items()) for counts in found.labels]
+
+
+def scaling_of(moments: Moments, column: ArrayColumn) -> np.ndarray:
+    """float32 `[2, scales]`: the offsets and divisors of a scaled input."""
+    assert isinstance(column.section, InputArray)
+    return Scaling.of(moments, column.section.scale).rows
+
+
+def check_classes(found: ArrayStatistics, schema: ArraySchema) -> None:
+    """Refuses classes that cannot be learned.
+
+    Raises:
+      JobFailed: with the array.
+    """
+    for column, training, elsewhere in zip(schema.auto, found.labels, found.elsewhere, strict=True):
+        key = f"source.outputs.{column.name}"
+        if training.over or elsewhere.over:
+            raise JobFailed(
+                f"{key}: has more than {MOST_CLASSES} values, classes: auto takes at most {MOST_CLASSES}; "
+                "for numbers leave 'classes' out"
+            )
+        known = {value for value, _ in training.items()}
+        for value, count in elsewhere.items():
+            if value not in known:
+                raise JobFailed(
+                    f"{key}: is {value!r} in {count:,} rows to evaluate or test and in no training row; list its "
+                    "classes, and rows with other values are set aside"
+                )
+
+
+def to_json(found: ArrayStatistics, schema: ArraySchema) -> dict[str, Any]:
+    """For stats.json: of each scaled input what was counted."""
+    features: dict[str, Any] = {}
+    for column, moments in zip(schema.scaled, found.moments, strict=True):
+        each = column.scales > 1
+        names = [f"{column.name}[{place}]" for place in range(column.scales)] if each else [column.name]
+        features |= moments.describe(names)
+    return {"rows": found.rows, "features": features}

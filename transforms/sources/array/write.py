@@ -1,0 +1,82 @@
+"""The rows of a split as records: values as the files have them, scaled inputs by the transform graph."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from beamfeed.contract.config.sources.array import ROW
+from beamfeed.contract.config.split import SPLITS, Split, SplitName
+from beamfeed.transforms.sources.array.plan import ArrayBlock
+from beamfeed.transforms.sources.array.rows import ArrayRows, iter_rows, unique_texts
+from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
+from beamfeed.transforms.sources.array.statistics import as_float32
+from beamfeed.transforms.sources.record_block import RecordBlock, Values
+
+Scaler = Callable[[np.ndarray, dict[str, np.ndarray]], dict[str, np.ndarray]]
+
+
+def block_records(
+    block: ArrayBlock, name: SplitName, schema: ArraySchema, split: Split, rows_per_record: int, scale: Scaler | None
+) -> Iterator[RecordBlock]:
+    """The records of a block's rows of one split.
+
+    Args:
+      block: of rows.
+      name: of the split.
+      schema: with the classes known.
+      split: of the job.
+      rows_per_record: at most.
+      scale: applies the transform graph to numbers of rows and scaled inputs; None leaves inputs and keys out.
+
+    Raises:
+      BadInput: if a file no longer holds its rows.
+    """
+    told = [column for column in schema.columns if scale is not None or column.role in ("target", "weight")]
+    place = SPLITS.index(name)
+    for rows in iter_rows(block, schema, split, rows_per_record, [column.name for column in told]):
+        chosen = np.flatnonzero(rows.usable & (rows.places == place))
+        if not len(chosen):
+            continue
+        first = np.arange(0, len(chosen), rows_per_record)
+        counts = np.minimum(rows_per_record, len(chosen) - first)
+        yield RecordBlock(block.name, first, counts, _values(rows, chosen, told, scale))
+
+
+def _values(
+    rows: ArrayRows, chosen: np.ndarray, columns: list[ArrayColumn], scale: Scaler | None
+) -> Mapping[str, Values]:
+    """The values of the chosen rows, by field."""
+    numbers = rows.first + chosen
+    everything = len(chosen) == len(rows)
+    found: dict[str, Values] = {ROW: numbers}
+    scaled: dict[str, np.ndarray] = {}
+    for column in columns:
+        values = rows.values[column.name]
+        values = values if everything else values[chosen]
+        if column.is_scaled:
+            scaled[column.name] = as_float32(values)
+        elif column.classes is not None:
+            found[column.name] = _class_numbers(values, column.classes)
+        elif column.is_text:
+            found[column.name] = as_bytes(values)
+        elif column.role in ("target", "weight"):
+            found[column.name] = as_float32(values).reshape(len(values), *column.shape)
+        else:
+            found[column.name] = values
+    if scaled and scale is not None:
+        found |= scale(numbers, scaled)
+    return found
+
+
+def _class_numbers(values: np.ndarray, classes: tuple[str, ...]) -> np.ndarray:
+    """int64 `[n]`: the place of each value among the classes; all are among them."""
+    texts, inverse = unique_texts(values)
+    place = {name: at for at, name in enumerate(classes)}
+    return np.array([place[text] for text in texts], np.int64)[inverse]
+
+
+def as_bytes(values: np.ndarray) -> pa.Array:
+    """Texts `[n, *shape]` as binary, one after the other: without the zeros that fill them up, in UTF-8."""
+    flat = values.reshape(-1)
+    return pa.array(flat if flat.dtype.kind == "S" else np.strings.encode(flat, "utf-8"), pa.binary())

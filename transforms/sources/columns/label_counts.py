@@ -1,0 +1,41 @@
+"""Whether classes that were counted can be learned: those of labels with `classes: auto`."""
+
+from collections.abc import Sequence
+
+from beamfeed.contract.config.label import MOST_CLASSES
+from beamfeed.contract.errors import JobFailed
+from beamfeed.transforms.sources.columns.labels import LabelColumn
+from beamfeed.transforms.statistics.value_counts import ValueCounts
+
+
+def check_classes(
+    labels: Sequence[LabelColumn], training: Sequence[ValueCounts], elsewhere: Sequence[ValueCounts]
+) -> None:
+    """Refuses labels that cannot be learned.
+
+    Args:
+      labels: those whose classes are what is found, in order.
+      training: how often their values come in training rows, and
+      elsewhere: in other rows.
+
+    Raises:
+      JobFailed: with the label.
+    """
+    for label, found, others in zip(labels, training, elsewhere, strict=True):
+        if found.over:
+            raise JobFailed(
+                f"label.column: {label.column!r} has more than {MOST_CLASSES} values in training rows, "
+                f"classes: auto takes at most {MOST_CLASSES}; for numbers leave 'classes' out"
+            )
+        if others.over:
+            raise JobFailed(
+                f"label.column: {label.column!r} has more than {MOST_CLASSES} values in rows to evaluate or test, and "
+                "fewer in training rows; list label.classes, and rows with other values are set aside"
+            )
+        known = {value for value, _ in found.items()}
+        for value, count in others.items():
+            if value not in known:
+                raise JobFailed(
+                    f"label.column: {label.column!r} is {value!r} in {count:,} rows to evaluate or test and in no "
+                    "training row; list label.classes, and rows with other values are set aside"
+                )

@@ -1,0 +1,1 @@
+"""Images: one a file, with labels from folders, patterns or lists."""

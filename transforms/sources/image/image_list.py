@@ -1,0 +1,166 @@
+"""A list of images: its rows, and which file each of them names."""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.sources.image import ImageSource
+from beamfeed.contract.errors import UserError
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.columns.labels import class_names
+from beamfeed.transforms.sources.image.schema import ListSchema
+from beamfeed.transforms.sources.readers import iter_batches, place_of_row
+
+_Key = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The rows of a list beside some files.
+
+    Attributes:
+      columns: of the list, by name, in the order of its rows.
+      row: int64 [files], the row of each file; -1 where there is none.
+      absent: rows that name no file.
+      paths: as the list has them, by row.
+    """
+
+    columns: dict[str, pa.Array]
+    row: np.ndarray
+    absent: list[int]
+    paths: list[str | None]
+
+
+def join_list(source: ImageSource, schema: ListSchema, files: Sequence[str]) -> Joined:
+    """Reads the list and finds the files that it names.
+
+    Args:
+      source: of the job.
+      schema: of the list.
+      files: paths.
+
+    Raises:
+      UserError: if it cannot be read, names a file twice, or none of the files.
+    """
+    assert source.list is not None
+    where = source.list.file
+    columns = _read(where, schema)
+    texts = class_names(columns[source.list.path])
+    paths = [None if path is None else _plain(path) for path in texts.to_pylist()]
+    key_of_file, key_of_row = _choose(source, where, [path for path in paths if path is not None], files)
+    places = {key_of_file(path): place for place, path in enumerate(files)}
+    row, absent, first = np.full(len(files), -1), [], dict[str, int]()
+    for number, path in enumerate(paths):
+        if path is None:
+            continue
+        key = key_of_row(path)
+        if key in first:
+            one, two = (place_of_row(where, place, schema) for place in (first[key], number))
+            raise UserError(f"source.list.file: {where}: {one} and {two} both name {path}")
+        first[key] = number
+        place = places.get(key)
+        if place is None:
+            absent.append(number)
+        else:
+            row[place] = number
+    return Joined(columns, row, absent, paths)
+
+
+def _read(path: str, schema: ListSchema) -> dict[str, pa.Array]:
+    try:
+        batches = [batch for _, _, batch in iter_batches(path, schema, schema.names)]
+    except BadInput as bad:
+        raise UserError(f"source.list.file: {bad}") from None
+    if not sum(batch.num_rows for batch in batches):
+        raise UserError(f"source.list.file: {path}: holds no rows")
+    found = {}
+    for name in schema.names:
+        columns = [batch.column(name) for batch in batches]
+        types = {column.type for column in columns if not pa.types.is_null(column.type)}
+        type_ = types.pop() if types else pa.string()
+        found[name] = pa.chunked_array([column.cast(type_) for column in columns]).combine_chunks()
+        if pa.types.is_dictionary(found[name].type):
+            found[name] = found[name].dictionary_decode()
+    return found
+
+
+def _plain(path: str) -> str:
+    """A path with / between its parts, and none that mean nothing."""
+    path = path.strip().replace("\\", "/")
+    while path.startswith("./"):
+        path = path[2:]
+    return path
+
+
+def _stem(path: str, suffixes: tuple[str, ...]) -> str:
+    return next((path[: -len(one)] for one in suffixes if path.lower().endswith(one)), path)
+
+
+def _choose(source: ImageSource, where: str, wanted: Sequence[str], files: Sequence[str]) -> tuple[_Key, _Key]:
+    """How paths of files and of the list are compared: in the first of these ways that finds the most files.
+
+    Whole paths; below a folder of the job's files; below the folder of the list; names without folders; and each of
+    these without suffixes. A way counts only if it tells the files apart.
+    """
+    roots = ["", *(_root(_plain(pattern)) for pattern in source.patterns), _plain(where).rpartition("/")[0]]
+
+    def below(root: str) -> _Key:
+        return lambda path: path if path.startswith(("/", storage.GS)) or not root else f"{root}/{path}"
+
+    ways: list[tuple[_Key, _Key]] = [(_plain, below(root)) for root in dict.fromkeys(roots)]
+    ways.append((whole_path, _plain))
+    ways.append((_name, _name))
+    ways += [(_without(one, source.suffixes), _without(two, source.suffixes)) for one, two in ways]
+    best, most = ways[0], 0
+    for of_file, of_row in ways:
+        counts = Counter(map(of_file, files))
+        keys = [of_row(path) for path in wanted]
+        found = sum(counts[key] == 1 for key in keys)
+        if found > most and not any(counts[key] > 1 for key in keys):
+            best, most = (of_file, of_row), found
+        if most == len(wanted):
+            break
+    if not most:
+        told = f"none of its {len(wanted):,} paths names a file of source.files" if wanted else "names no path"
+        such = f", such as {wanted[0]!r}; the files are such as {files[0]!r}" if wanted else ""
+        raise UserError(f"source.list.file: {where}: {told}{such}")
+    return best
+
+
+def whole_path(path: str) -> str:
+    """A path from the root of the file system, or in a bucket."""
+    return path if storage.is_remote(path) else os.path.abspath(path)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _without(key: _Key, suffixes: tuple[str, ...]) -> _Key:
+    return lambda path: _stem(key(path), suffixes)
+
+
+def _root(pattern: str) -> str:
+    """The folder that a pattern begins with."""
+    parts = pattern.rstrip("/").split("/")
+    plain = [part for place, part in enumerate(parts) if not any(c in "/".join(parts[: place + 1]) for c in "*?[")]
+    return "/".join(plain)
+
+
+def take(column: pa.Array, rows: np.ndarray) -> pa.Array:
+    """The values of some rows; of row -1 none."""
+    return column.take(pa.array(rows, mask=rows < 0))
+
+
+def is_missing(column: pa.Array) -> np.ndarray:
+    """Bool [n]: null, or no finite number."""
+    missing = column.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(column.type):
+        missing = missing | ~np.isfinite(pc.fill_null(column, float("nan")).to_numpy(zero_copy_only=False))
+    return missing

@@ -1,0 +1,224 @@
+"""The images of a job, each with what is known of it, in runs that one worker reads at a time.
+
+What is known is joined once, where the job is submitted. A run is a file of the job's own, so that a million small
+images are some hundreds of elements. Images come into runs in the order of a hash, so that each holds a fair sample of
+its split: training meets all folders in any part of the data.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.split import SPLITS
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.sources.columns.labels import class_names, read_label
+from beamfeed.transforms.sources.image.image_list import Joined, is_missing, join_list, take
+from beamfeed.transforms.sources.image.run_file import RunFacts, label_column, write_run
+from beamfeed.transforms.sources.image.schema import ImageSchema, PathColumns, image_source, is_number
+from beamfeed.transforms.sources.image.split import NONE, split_images
+from beamfeed.transforms.sources.readers import NULL_WORDS, is_csv
+from beamfeed.transforms.statistics.hashes import hash_texts
+
+RUN_BYTES = 64 << 20  # of files in a run
+MOST_IMAGES = 2048  # in a run
+_ABSENT = -1  # the size of a file that a list names and that is not there
+UNLISTED = "images that are not in the list, left out"
+UNLABELLED, UNUSED = "images without a label, left out", "images in no split, left out"
+_MOST_VALUES = 100  # of split.column that are in no list, for messages
+_WRITERS = 16  # runs that are written at a time
+
+
+@dataclass(frozen=True)
+class Images:
+    """n images and what is known of them.
+
+    Attributes:
+      table: path, name, size, mtime, wrong (why one cannot be used; null), and a column for each label.
+      place: int8 [n], of the split among SPLITS, or NONE.
+      left_out: how many take no part, by the words that tell why.
+      values: of split.column, for messages.
+    """
+
+    table: pa.Table
+    place: np.ndarray
+    left_out: Counter[str]
+    values: frozenset[str] = frozenset()
+
+
+def list_runs(job: Job, schema: ImageSchema, files: Sequence[FileStat], scratch: str, *, whole: bool) -> list[FileStat]:
+    """Writes the runs of a job, and gives their files.
+
+    Args:
+      job: on images.
+      schema: of it.
+      files: the images.
+      scratch: the folder to write to.
+      whole: whether these are all the images there are, so that what a list names beside them is not there.
+
+    Raises:
+      UserError: if the list does not fit the files, or no image takes part.
+    """
+    images = gather_images(job, schema, files, whole=whole)
+    jobs = []
+    for number, (facts, rows) in enumerate(cut_runs(images, job.split.seed)):
+        jobs.append(
+            (storage.join(scratch, f"{facts.split}-{number:06d}.arrow"), images.table.take(pa.array(rows)), facts)
+        )
+    if not jobs:
+        told = ", ".join(f"{count:,} {what}" for what, count in sorted(images.left_out.items()))
+        raise UserError(f"source.files: no image takes part ({told})")
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        return list(pool.map(lambda one: write_run(*one), jobs))
+
+
+def cut_runs(images: Images, seed: int) -> Iterator[tuple[RunFacts, np.ndarray]]:
+    """The runs: of each what is told of it, and the images, int64, in the order of a hash."""
+    hashes = hash_texts(images.table["name"].combine_chunks(), seed + 1)  # another one than deals out the splits
+    weights = np.maximum(images.table["size"].to_numpy(), RUN_BYTES // MOST_IMAGES)
+    first = True
+    for place, split in enumerate(SPLITS):
+        rows = np.flatnonzero(images.place == place)
+        rows = rows[np.argsort(hashes[rows], kind="stable")]
+        starts = np.cumsum(weights[rows]) - weights[rows]
+        for run in np.split(rows, np.flatnonzero(np.diff(starts // RUN_BYTES)) + 1) if len(rows) else ():
+            size = int(images.table["size"].take(pa.array(run)).to_numpy().clip(0).sum())
+            left_out = dict(images.left_out) if first else {}
+            yield RunFacts(split, len(run), size, left_out, tuple(sorted(images.values)) if first else ()), run
+            first = False
+
+
+def gather_images(job: Job, schema: ImageSchema, files: Sequence[FileStat], *, whole: bool) -> Images:
+    """What is known of the images; see `list_runs`."""
+    source = image_source(job)
+    paths = [_in_utf_8(file.path) for file in files]
+    names = names_below(paths, source.patterns)
+    sizes, times = [file.size for file in files], [file.mtime for file in files]
+    wrong = [None if path == file.path else "its name is not UTF-8" for path, file in zip(paths, files, strict=True)]
+    joined, rows = None, np.full(len(files), -1)
+    if schema.listed is not None:
+        assert source.list is not None
+        joined = join_list(source, schema.listed, paths)
+        rows = joined.row
+        if whole and joined.absent:
+            where = source.list.file
+            for row in joined.absent:
+                paths.append(joined.paths[row] or "")
+                names.append(joined.paths[row] or "")
+                sizes.append(_ABSENT)
+                times.append(0)
+                wrong.append(f"is named by row {row} of {where}, and is not among the files")
+            rows = np.concatenate([rows, joined.absent]).astype(np.int64)
+    columns = _columns(schema, joined, rows, paths, names, PathColumns(source))
+    listed = np.ones(len(paths), bool) if joined is None else rows >= 0
+    labels = _labels(job, schema, columns, wrong)
+    key = None if schema.key is None else class_names(columns[schema.key])
+    for at in [] if key is None else np.flatnonzero(is_missing(key) & listed).tolist():
+        wrong[at] = wrong[at] or f"{schema.key} is missing"
+    column = None if schema.split is None else class_names(columns[schema.split])
+    bad = np.array([one is not None for one in wrong])
+    labelled = np.all([~is_missing(one) for one in labels.values()], axis=0) if labels else np.ones(len(paths), bool)
+    part = listed & (labelled | bad)
+    some, rows_of_labels = pa.array(np.flatnonzero(part)), next(iter(labels.values()), None)
+    place = np.full(len(paths), NONE, np.int8)
+    place[part] = split_images(
+        pa.array(names).take(some), job.split,
+        column=None if column is None else column.take(some),
+        key=None if key is None else key.take(some),
+        classes=rows_of_labels.take(some) if job.split.stratify and rows_of_labels is not None else None,
+    )  # fmt: skip
+    left_out = Counter({
+        UNLISTED: int((~listed).sum()),
+        UNLABELLED: int((listed & ~labelled & ~bad).sum()),
+        UNUSED: int((part & ~bad & (place == NONE)).sum()),
+    })  # fmt: skip
+    place[part & bad & (place == NONE)] = 0  # so that somebody tells what is wrong with it
+    values = frozenset() if column is None else _some_values(column.filter(pa.array(listed)), job)
+    table = pa.table({
+        "path": pa.array(paths, pa.string()), "name": pa.array(names, pa.string()), "size": pa.array(sizes, pa.int64()),
+        "mtime": pa.array(times, pa.int64()), "wrong": pa.array(wrong, pa.string()), **labels,
+    })  # fmt: skip
+    return Images(table, place, +left_out, values)
+
+
+def _in_utf_8(path: str) -> str:
+    """A path; bytes in it that are no text become what Python writes for them."""
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def _columns(
+    schema: ImageSchema, joined: Joined | None, rows: np.ndarray, paths: Sequence[str], names: Sequence[str],
+    of_paths: PathColumns,
+) -> dict[str, pa.Array]:  # fmt: skip
+    """The columns that are read, [n] each."""
+    found = {}
+    if joined is not None and schema.listed is not None:
+        found = {name: take(joined.columns[name], rows) for name in schema.listed.names}
+    if schema.of_path:
+        told = [of_paths.of(path, name) for path, name in zip(paths, names, strict=True)]
+        for column in schema.of_path:
+            found[column] = pa.array([one.get(column) for one in told], pa.string())
+    return found
+
+
+def _labels(
+    job: Job, schema: ImageSchema, columns: dict[str, pa.Array], wrong: list[str | None]
+) -> dict[str, pa.Array]:
+    """A column for each label: names of classes, or float32; what is wrong with some is told."""
+    found = {}
+    csv = schema.listed is not None and is_csv(job.source.list.file)  # type: ignore[attr-defined]
+    for number, (section, spec) in enumerate(zip(job.label, schema.labels, strict=True)):
+        column = columns[spec.column]
+        if spec.classes is None and pa.types.is_string(column.type):  # of a path
+            column = _numbers(column, spec.column, wrong)
+        elif spec.classes is not None and csv and spec.column not in schema.of_path:
+            words = [word for word in (*NULL_WORDS, *job.source.list.csv.null_words)  # type: ignore[attr-defined]
+                     if word not in spec.classes and word.lower() not in ("none", "nil")]  # fmt: skip
+            if pa.types.is_string(column.type):
+                missing = pc.is_in(column, value_set=pa.array(words, pa.string()))
+                column = pc.if_else(missing, pa.scalar(None, pa.string()), column)
+        values = read_label(column, spec)
+        if spec.classes:
+            known = pc.is_in(values, value_set=pa.array(spec.classes, pa.string()))
+            strange = pc.and_(values.is_valid(), pc.invert(known)).to_numpy(zero_copy_only=False)
+            for at in np.flatnonzero(strange).tolist():
+                told = f"{spec.column} is {values[at].as_py()!r}, which is not in label.classes"
+                wrong[at] = wrong[at] or f"{told} ({', '.join(spec.classes)})"
+        if section.cap is not None:
+            values = pc.min_element_wise(values, pa.scalar(section.cap, pa.float32()), skip_nulls=False)
+        found[label_column(number)] = values
+    return found
+
+
+def _numbers(column: pa.Array, name: str, wrong: list[str | None]) -> pa.Array:
+    found: list[float | None] = []
+    for at, text in enumerate(column.to_pylist()):
+        fits = text is not None and is_number(text)
+        found.append(float(text) if fits else None)
+        if text is not None and not fits:
+            wrong[at] = wrong[at] or f"{name} is {text!r}, which is not a number"
+    return pa.array(found, pa.float32())
+
+
+def _some_values(column: pa.Array, job: Job) -> frozenset[str]:
+    """The values of split.column: those in the lists, and some others."""
+    seen = column.unique().drop_null().to_pylist()
+    listed = {value for name in SPLITS for value in getattr(job.split, name)}
+    return frozenset([*(value for value in seen if value in listed), *sorted(seen)[:_MOST_VALUES]])
+
+
+def names_below(paths: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """What of each path stands below the folder of the job's files, see `storage.below`."""
+    if len(patterns) != 1 or not paths or paths[0] == patterns[0]:
+        return [storage.below(path, patterns) for path in paths]
+    prefix = paths[0].removesuffix(storage.below(paths[0], patterns))
+    alike = re.compile(re.escape(prefix)).match
+    return [path[len(prefix) :] if alike(path) else storage.below(path, patterns) for path in paths]

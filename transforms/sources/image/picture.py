@@ -1,0 +1,151 @@
+"""The bytes of a file -> what a record holds of the image: pure, with Pillow.
+
+Whatever the file holds becomes an upright picture of 8 bits, gray or RGB. Bytes that TensorFlow shows as just that
+stay as they are, so that nothing is lost and nothing is encoded.
+"""
+
+import warnings
+from dataclasses import dataclass
+from io import BytesIO
+
+import numpy as np
+from PIL import ExifTags, Image, ImageOps
+from PIL.BmpImagePlugin import BmpImageFile
+from PIL.GifImagePlugin import GifImageFile
+from PIL.ImageFile import ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
+from PIL.WebPImagePlugin import WebPImageFile
+
+from beamfeed.contract.config.sources.image import Store
+from beamfeed.transforms.sources.image.header import BadImage, Format, Header, read_header
+
+# The readers are called by their names: each file is of one format, which its bytes say, and its size is known before.
+_READERS: dict[Format, type[ImageFile]] = {
+    "jpeg": JpegImageFile, "png": PngImageFile, "gif": GifImageFile, "bmp": BmpImageFile, "webp": WebPImageFile,
+}  # fmt: skip
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}  # fmt: skip
+_PNG_LEVEL = 3  # of zlib: of higher ones the time grows faster than the size falls
+_DRAFT = 2  # times the wanted size that a JPEG is decoded at least at, before it is made smaller
+
+warnings.filterwarnings("ignore", module=r"PIL\.")  # of odd tags, which nothing hangs on
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What a record holds of an image.
+
+    Attributes:
+      data: encoded, or of format raw uint8 [height, width, channels] in row-major order.
+      format: of the file.
+      width, height: of the upright image in the file.
+      kept: whether `data` are the file's bytes.
+    """
+
+    data: bytes
+    format: Format
+    width: int
+    height: int
+    kept: bool
+
+
+def make_picture(data: bytes, store: Store, max_pixels: int) -> Picture:
+    """Decodes the bytes of a file, all of them, and gives what a record holds.
+
+    Raises:
+      BadImage: if they are no image, or a broken one, or have too many pixels.
+    """
+    header = read_header(data)
+    pixels = header.width * header.height
+    if pixels > max_pixels:
+        told = f"{header.width:,} x {header.height:,} are {pixels:,} pixels; source.max_pixels is {max_pixels:,}"
+        raise BadImage("header", told)
+    try:
+        image = _READERS[header.format](BytesIO(data))
+        if image.size != (header.width, header.height):  # nothing is decoded yet
+            told = f"{header.width:,} x {header.height:,} pixels, and for Pillow {image.width:,} x {image.height:,}"
+            raise BadImage("header", f"tells of {told}")
+        turn = _turn(image) if header.tagged else 1
+        width, height = (header.height, header.width) if turn >= 5 else (header.width, header.height)
+        if store.format == "original" and header.plain and turn == 1:
+            _check(image, header)
+            return Picture(data, header.format, width, height, kept=True)
+        made = _encode(_to_size(_upright(image, turn, store), store), store)
+        return Picture(made, header.format, width, height, kept=False)
+    except (BadImage, MemoryError):  # memory is the machine's, as the size is known
+        raise
+    except Exception as error:  # whatever broken bytes make a decoder raise
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise BadImage("pixels", f"cannot be decoded: {said}") from None
+
+
+def _check(image: ImageFile, header: Header) -> None:
+    """Decodes an image whose bytes stay: of a JPEG all its bits, of which only a gray one of an eighth is made."""
+    if header.format == "jpeg":
+        image.draft("L", (1, 1))
+    image.load()
+
+
+def _turn(image: ImageFile) -> int:
+    """How an image is to be turned, from 1 (not at all) to 8, as EXIF numbers it; broken tags say nothing."""
+    try:
+        found = image.getexif().get(ExifTags.Base.Orientation, 1)
+    except Exception:  # as viewers do
+        return 1
+    return found if found in _TURNS else 1
+
+
+def _upright(image: ImageFile, turn: int, store: Store) -> Image.Image:
+    """The image as it is to be seen, of mode L or RGB."""
+    if image.format == "JPEG" and store.size is not None:
+        high, wide = store.size if isinstance(store.size, tuple) else (store.size, store.size)
+        wide, high = (high, wide) if turn >= 5 else (wide, high)
+        image.draft(None, (_DRAFT * wide, _DRAFT * high))
+    image.load()
+    found = to_8_bits(image)
+    found = found.transpose(_TURNS[turn]) if turn > 1 else found
+    channels = store.channels or (3 if store.format == "raw" else None)
+    return found if channels is None else found.convert("L" if channels == 1 else "RGB")
+
+
+def to_8_bits(image: Image.Image) -> Image.Image:
+    """An image of any mode as one of mode L or RGB: of 16 bits the upper 8; what is transparent lies on white."""
+    if image.mode == "I" or image.mode.startswith("I;16"):
+        return Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+    gray = image.mode in ("1", "L", "LA", "La")
+    if image.has_transparency_data:
+        over = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
+    return image if image.mode in ("L", "RGB") else image.convert("L" if gray else "RGB")
+
+
+def _to_size(image: Image.Image, store: Store) -> Image.Image:
+    how = Image.Resampling.BICUBIC  # over all pixels that become one
+    match store.size:
+        case None:
+            return image
+        case int() as shorter:
+            share = shorter / min(image.size)
+            size = max(1, round(image.width * share)), max(1, round(image.height * share))
+            return image if share >= 1 else image.resize(size, how)
+        case (height, width):
+            if store.fit == "stretch":
+                return image.resize((width, height), how)
+            fit = ImageOps.fit if store.fit == "crop" else ImageOps.pad
+            return fit(image, (width, height), how)
+
+
+def _encode(image: Image.Image, store: Store) -> bytes:
+    if store.format == "raw":
+        return image.tobytes()
+    image.info.clear()  # profiles and the like, which nobody reads
+    target = BytesIO()
+    if store.format == "jpeg":
+        image.save(target, "JPEG", quality=store.quality)
+    else:
+        image.save(target, "PNG", compress_level=_PNG_LEVEL)
+    return target.getvalue()

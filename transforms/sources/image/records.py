@@ -1,0 +1,82 @@
+"""Images that were checked as records."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.transforms.sources.columns.labels import LabelColumn, label_numbers
+from beamfeed.transforms.sources.image.run_file import label_column, read_staged
+from beamfeed.transforms.sources.image.schema import image_source
+from beamfeed.transforms.sources.record_block import RecordBlock, Values
+
+RECORD_BYTES = 64 << 10  # of the images of a record, where these are smaller
+
+
+def image_fields(job: Job, labels: Sequence[LabelColumn]) -> list[Field]:
+    """What a record holds.
+
+    Args:
+      job: on images.
+      labels: of it, with their classes as far as they are known.
+    """
+    store = image_source(job).store
+    if store.format == "raw":
+        assert isinstance(store.size, tuple)
+        shape = (*store.size, store.channels or 3)
+        image = Field(name="image", dtype="uint8", shape=shape, role="input")
+    else:
+        image = Field(name="image", dtype="bytes", role="input", content="image")
+    found = [image, Field(name="path", dtype="bytes", role="key")]
+    for section, label in zip(job.label, labels, strict=True):
+        dtype = "float32" if label.classes is None else "int64"
+        found.append(Field(name=section.name, dtype=dtype, role=section.role, classes=list(label.classes or ())))
+    return found
+
+
+def cut_records(sizes: np.ndarray, rows: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """The first image of each record, and how many it has, int64.
+
+    Args:
+      sizes: int64 [n], bytes of each image.
+      rows: of a record; None: as many as make about 64 KB.
+    """
+    if rows is not None:
+        first = np.arange(0, len(sizes), rows)
+    else:
+        first = np.flatnonzero(np.diff((np.cumsum(sizes) - sizes) // RECORD_BYTES, prepend=-1))
+    return first, np.diff(first, append=len(sizes))
+
+
+def read_records(name: str, path: str, job: Job, labels: Sequence[LabelColumn]) -> Iterator[RecordBlock]:
+    """The records of a run.
+
+    Args:
+      name: of the run, as an asset.
+      path: of what was kept of it.
+      job: on images.
+      labels: of it, with their classes known.
+    """
+    image, *_ = image_fields(job, labels)
+    for batch in read_staged(path):
+        sizes = pc.binary_length(batch.column("image")).to_numpy()
+        first, rows = cut_records(sizes, job.output.rows_per_record)
+        values: dict[str, Values] = {"path": batch.column("name")}
+        values["image"] = _raw(batch.column("image"), image) if image.is_raw else batch.column("image")
+        columns = [batch.column(label_column(number)) for number in range(len(labels))]
+        numbers = label_numbers(columns, labels, batch.num_rows)
+        for number, section in enumerate(job.label):
+            column = numbers[:, number]
+            values[section.name] = column if section.classes is None else column.astype(np.int64)
+        yield RecordBlock(name, first, rows, values)
+
+
+def _raw(column: pa.LargeBinaryArray, field: Field) -> np.ndarray:
+    """uint8 [n, height, width, channels] of as many bytes, without a copy."""
+    _, offsets, data = column.buffers()
+    start = int(np.frombuffer(offsets, np.int64)[column.offset])
+    count = len(column) * field.width
+    return np.frombuffer(data, np.uint8)[start : start + count].reshape(len(column), *field.shape)

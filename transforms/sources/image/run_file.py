@@ -1,0 +1,72 @@
+"""Runs of images in files of the job's own: first what is known of each, then what is kept of those that are right."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from beamfeed.contract import storage
+from beamfeed.contract.storage import FileStat
+
+_FACTS = b"run"  # the key of the file's metadata that holds the facts
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What is told of a run.
+
+    Attributes:
+      split: that all its images are in.
+      images: how many.
+      size: bytes of their files.
+      left_out: of the first run, how many images of the job take no part, by the words that tell why.
+      values: of the first run, of split.column.
+    """
+
+    split: str
+    images: int
+    size: int
+    left_out: Mapping[str, int]
+    values: tuple[str, ...] = ()
+
+
+def label_column(number: int) -> str:
+    """What the column of a label is called in a run."""
+    return f"label {number}"
+
+
+def write_run(path: str, table: pa.Table, facts: RunFacts) -> FileStat:
+    """Writes what is known of the images of a run."""
+    schema = table.schema.with_metadata({_FACTS: json.dumps(vars(facts)).encode()})
+    with storage.open_output(path) as target, pa.ipc.new_stream(target, schema) as writer:
+        writer.write_table(table.replace_schema_metadata(schema.metadata))
+    return storage.stat(path)
+
+
+def read_facts(path: str) -> RunFacts:
+    """What is told of a run."""
+    with storage.open_input(path) as file, pa.ipc.open_stream(file) as reader:
+        told = json.loads(reader.schema.metadata[_FACTS])
+    return RunFacts(**{**told, "values": tuple(told["values"])})
+
+
+def read_run(path: str) -> pa.Table:
+    """What is known of the images of a run."""
+    with storage.open_input(path) as file, pa.ipc.open_stream(file) as reader:
+        return reader.read_all()
+
+
+@contextmanager
+def open_staged(path: str, schema: pa.Schema) -> Iterator[Any]:
+    """A writer of batches of images that were checked."""
+    with storage.open_output(path) as target, pa.ipc.new_stream(target, schema) as writer:
+        yield writer
+
+
+def read_staged(path: str) -> Iterator[pa.RecordBatch]:
+    """The images that were checked, a batch at a time."""
+    with storage.open_input(path) as file, pa.ipc.open_stream(file) as reader:
+        yield from reader

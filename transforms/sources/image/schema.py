@@ -1,0 +1,198 @@
+"""What is known of an image beside its pixels: columns of its path and of a list, and which of them a job reads."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.sources.image import ImageSource
+from beamfeed.contract.errors import UserError, near_miss
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.columns.labels import LabelColumn, resolve_labels
+from beamfeed.transforms.sources.columns.paths import key_columns
+from beamfeed.transforms.sources.columns.sample import described, look_at_sample
+from beamfeed.transforms.sources.readers import TextOptions, require_columns
+
+FOLDER, TOP_FOLDER = "folder", "top_folder"
+RESERVED = ("image", "path")  # fields of every dataset of images
+_LOOKED_AT = 100  # paths that tell whether a column of them holds numbers
+
+
+@dataclass(frozen=True)
+class ListSchema:
+    """What is read of the list of images.
+
+    Attributes:
+      names: of the columns, the one of paths first.
+      csv_types: what they are parsed as in a text.
+      text: how it is written.
+    """
+
+    names: list[str]
+    csv_types: dict[str, pa.DataType]
+    text: TextOptions
+    optional: frozenset[str] = frozenset()
+
+    def check(self, path: str, schema: pa.Schema) -> None:
+        """Raises BadInput if a column is missing."""
+        require_columns(path, self.names, schema.names)
+
+
+@dataclass(frozen=True)
+class ImageSchema:
+    """What a job reads of images.
+
+    Attributes:
+      labels: the columns of labels.
+      of_path: the columns that are read of paths.
+      listed: what is read of the list, if there is one.
+      split, key: the columns that images are split by.
+      remarks: what was found out of the list that the user did not say.
+    """
+
+    labels: tuple[LabelColumn, ...]
+    of_path: tuple[str, ...]
+    listed: ListSchema | None
+    split: str | None
+    key: str | None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read, each once."""
+        others = [name for name in (self.split, self.key) if name is not None]
+        return list(dict.fromkeys([*(label.column for label in self.labels), *others]))
+
+
+def image_source(job: Job) -> ImageSource:
+    """The section `source` of a job on images."""
+    assert isinstance(job.source, ImageSource)
+    return job.source
+
+
+class PathColumns:
+    """The columns that a path tells: its folders, those that name a key, and the groups of a pattern.
+
+    Args:
+      source: of the job.
+    """
+
+    def __init__(self, source: ImageSource):
+        self._pattern = None if source.pattern is None else re.compile(source.pattern)
+
+    def of(self, path: str, name: str) -> Mapping[str, str | None]:
+        """The columns of an image.
+
+        Args:
+          path: of it.
+          name: what of the path stands below the folder of the job's files.
+        """
+        *folders, _ = path.split("/")
+        below = name.partition(":")[2] if re.match(r"\d+:", name) else name
+        found: dict[str, str | None] = {FOLDER: folders[-1] if folders else None}
+        found[TOP_FOLDER] = below.partition("/")[0] if "/" in below else None
+        found |= key_columns(path)
+        if self._pattern is not None:
+            match = self._pattern.search(path)
+            found |= dict.fromkeys(self._pattern.groupindex) if match is None else match.groupdict()
+        return found
+
+
+def resolve_images(job: Job, files: Sequence[FileStat]) -> ImageSchema:
+    """Resolves the columns of a job on images.
+
+    Raises:
+      UserError: if one is not there, or of a type that does not fit, or the list cannot be read.
+    """
+    source, split = image_source(job), job.split
+    for label in job.label:
+        if label.column is None or label.at != "end":
+            what = f"derive: {label.derive}" if label.derive else f"at: {label.at}"
+            raise UserError(f"label: {what} is for series; an image has the label of its own column")
+        if label.name in RESERVED:
+            raise UserError(f"label.name: {label.name!r} is another field of the dataset; give the label its own name")
+    if split.by == "key" and source.key is None:
+        raise UserError("split.by: key needs source.key, the column whose images belong together")
+    if split.stratify and (not job.label or job.label[0].classes is None):
+        raise UserError("split.stratify: is by the classes of the label; give the label 'classes: auto'")
+    types: dict[str, list[pa.DataType]] = {name: [type_] for name, type_ in _types_of_paths(source, files).items()}
+    of_paths = list(types)
+    text, remarks = TextOptions(), list[str]()
+    if source.list is not None:
+        of_list, text, remarks = _look(job, source)
+        types |= of_list
+    key = source.key if split.by == "key" else None
+    asked = [("source.key", source.key), ("split.column", split.column)]
+    if source.list is not None:
+        asked.append(("source.list.path", source.list.path))
+    for place, name in asked:
+        known = list(types) if place != "source.list.path" else [one for one in types if one in of_list]
+        if name is not None and name not in known:
+            raise UserError(
+                f"{place}: {name!r} is not a column{near_miss(name, known)} (there are: {', '.join(known)})"
+            )
+    labels = resolve_labels(job.label, types)
+    needed = list(dict.fromkeys([*(one.column for one in labels), *(one for one in (key, split.column) if one)]))
+    listed = None
+    if source.list is not None:
+        names = list(dict.fromkeys([source.list.path, *(name for name in needed if name in of_list)]))
+        csv_types = dict.fromkeys(names, pa.string()) | {one.column: one.type for one in labels if one.column in names}
+        listed = ListSchema(names, csv_types | {source.list.path: pa.string()}, text)
+    of_path = tuple(name for name in needed if name in of_paths and (listed is None or name not in listed.names))
+    return ImageSchema(labels, of_path, listed, split.column, key, tuple(f"source.list: {line}" for line in remarks))
+
+
+def _types_of_paths(source: ImageSource, files: Sequence[FileStat]) -> dict[str, pa.DataType]:
+    """The columns of paths, and whether they hold numbers, by some of the files.
+
+    Raises:
+      UserError: if the pattern is found in none of the paths.
+    """
+    columns = PathColumns(source)
+    found = [columns.of(file.path, storage.below(file.path, source.patterns)) for file in files[:_LOOKED_AT]]
+    if source.pattern is not None:
+        pattern = re.compile(source.pattern)
+        if not any(pattern.search(file.path) for file in files):
+            raise UserError(f"source.pattern: {source.pattern!r} is found in no path, such as {files[0].path}")
+    types = {}
+    for name in dict.fromkeys(name for one in found for name in one):
+        values = [value for one in found if (value := one.get(name)) is not None]
+        types[name] = pa.float64() if values and all(map(is_number, values)) else pa.string()
+    return types
+
+
+def is_number(text: str) -> bool:
+    """Whether a text writes a number."""
+    return re.fullmatch(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", text) is not None
+
+
+def _look(job: Job, source: ImageSource) -> tuple[dict[str, list[pa.DataType]], TextOptions, list[str]]:
+    """The columns of the list with their types, how it is written, and what of that is to be told.
+
+    Raises:
+      UserError: if it is not there or cannot be read.
+    """
+    assert source.list is not None
+    where = source.list
+    texts = [one for one in (where.path, source.key, job.split.column) if one]
+    texts += [label.column for label in job.label if label.column and label.classes is not None]
+    wanted = [*texts, *(label.column for label in job.label if label.column)]
+    options = TextOptions(where.csv, tuple(dict.fromkeys(wanted)), texts=tuple(dict.fromkeys(texts)))
+    try:
+        looks, text = look_at_sample([storage.stat(where.file)], options)
+    except FileNotFoundError:
+        raise UserError(f"source.list.file: {where.file}: there is no such file") from None
+    except BadInput as bad:
+        raise UserError(f"source.list.file: {bad}") from None
+    except UserError as error:
+        raise UserError(str(error).replace("source.files:", "source.list.file:", 1)) from None
+    (look,) = looks.values()
+    return (
+        {name: [type_] for name, type_ in zip(look.schema.names, look.schema.types, strict=True)},
+        text,
+        described(looks),
+    )

@@ -1,0 +1,159 @@
+"""Images as a kind of source: which of the folder's steps does what."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.sources.base import Source, Unit, Work
+from beamfeed.transforms.sources.columns.label_counts import check_classes
+from beamfeed.transforms.sources.image.image_list import whole_path
+from beamfeed.transforms.sources.image.listing import list_runs
+from beamfeed.transforms.sources.image.records import image_fields, read_records
+from beamfeed.transforms.sources.image.run_file import read_facts
+from beamfeed.transforms.sources.image.schema import ImageSchema, resolve_images
+from beamfeed.transforms.sources.image.statistics import ImageStatistics, with_classes
+from beamfeed.transforms.sources.image.validate import (
+    ImageAsset,
+    ImageReport,
+    ImageRun,
+    ImageVerdict,
+    judge_run,
+    validate_run,
+)
+from beamfeed.transforms.sources.overview import Overview
+from beamfeed.transforms.sources.record_block import RecordBlock
+from beamfeed.transforms.splits import seeded_hash
+
+if TYPE_CHECKING:  # Beam is loaded where it is needed
+    import apache_beam as beam
+
+
+@dataclass(frozen=True)
+class ImageWork(Work[ImageAsset]):
+    """A run of images that were checked.
+
+    Attributes:
+      path: of what is kept of them.
+    """
+
+    path: str = field(kw_only=True)
+
+
+class Images(Source[ImageRun, ImageAsset, ImageReport]):
+    """A row is an image, and a file. What is planned and read at a time is a run of them: that is an asset here.
+
+    Args:
+      job: on images.
+      schema: what it reads.
+      count: how many images there are, without those that `source.max_assets` leaves out.
+    """
+
+    def __init__(self, job: Job, schema: ImageSchema, count: int):
+        super().__init__(job)
+        self._schema, self._count = schema, count
+
+    @classmethod
+    def of(cls, job: Job, files: Sequence[FileStat]) -> "Images":
+        return cls(job, resolve_images(job, files), len(files))
+
+    @classmethod
+    def asset_of_path(cls, path: str, job: Job) -> str:
+        return storage.below(path, job.source.patterns)
+
+    @classmethod
+    def first_files(cls, job: Job, files: Sequence[FileStat]) -> list[FileStat]:
+        """The images; with `source.max_assets` so many, of each folder in turn one, by a hash."""
+        others = set(map(whole_path, job.source.beside.values()))
+        files = [file for file in files if not others or whole_path(file.path) not in others]
+        most = job.source.max_assets
+        if most is None or len(files) <= most:
+            return files
+        by_folder = defaultdict(list)
+        for file in files:
+            by_folder[file.path.rpartition("/")[0]].append(file)
+        order = []
+        for folder, some in by_folder.items():
+            some.sort(key=lambda file: (seeded_hash(job.split.seed, "first", file.path), file.path))
+            order += [(place, folder, file) for place, file in enumerate(some)]
+        kept = {file for _, _, file in sorted(order, key=lambda one: one[:2])[:most]}
+        return [file for file in files if file in kept]
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        return self._schema.remarks
+
+    def listed(self, files: Sequence[FileStat], scratch: str) -> Sequence[FileStat]:
+        whole = self.job.source.max_assets is None and len(files) == self._count
+        return list_runs(self.job, self._schema, files, scratch, whole=whole)
+
+    def scan(self, file: FileStat, scratch: str) -> Iterable[ImageRun]:
+        facts = read_facts(file.path)
+        name = file.path.rpartition("/")[2].removesuffix(".arrow")
+        yield ImageRun(name, file.path, facts.images, file=file, split=facts.split, size=facts.size)
+
+    def plan(self, name: str, pieces: Sequence[ImageRun], lost: Sequence[Reject] = ()) -> ImageAsset:
+        return self.gather(name, pieces, None, lost)
+
+    def gather(
+        self, name: str, pieces: Sequence[ImageRun], split: SplitName | None, lost: Sequence[Reject]
+    ) -> ImageAsset:
+        return ImageAsset(name, tuple(pieces), split)
+
+    def size(self, unit: Unit[ImageAsset]) -> int:
+        return unit.asset.piece.size
+
+    @property
+    def zero(self) -> ImageStatistics:
+        return ImageStatistics.zero(self._schema)
+
+    def validate(self, unit: Unit[ImageAsset]) -> ImageReport:
+        return validate_run(unit, self._schema, self.job)
+
+    def judge(self, asset: ImageAsset, reports: Iterable[ImageReport]) -> ImageVerdict:
+        (report,) = reports
+        return judge_run(asset, report)
+
+    def works(self, verdict: ImageVerdict) -> Iterator[tuple[ImageWork, int]]:  # type: ignore[override]
+        (unit,) = self.units(verdict.asset)
+        split = cast(SplitName, verdict.asset.piece.split)
+        yield ImageWork(unit, split, path=verdict.staged), verdict.size
+
+    def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, None]":
+        import apache_beam as beam
+
+        return self.add_up(verdicts) | "CheckCounts" >> beam.Map(self.settle), None
+
+    def settle(self, statistics: ImageStatistics) -> ImageStatistics:
+        auto = [label for label in self._schema.labels if label.auto]
+        check_classes(auto, statistics.labels, statistics.elsewhere)
+        return statistics
+
+    def read(  # type: ignore[override]
+        self, work: ImageWork, transform: str, statistics: ImageStatistics
+    ) -> Iterator[RecordBlock]:
+        return self.preview(work, statistics)
+
+    def preview(self, work: ImageWork, statistics: ImageStatistics) -> Iterator[RecordBlock]:  # type: ignore[override]
+        return read_records(work.unit.asset.name, work.path, self.job, with_classes(self._schema, statistics))
+
+    def overview(self, assets: Sequence[ImageAsset], statistics: ImageStatistics) -> Overview:
+        return Overview(tuple(self._schema.columns), training_rows=statistics.images)
+
+    def fields(self, statistics: ImageStatistics) -> list[Field]:
+        return image_fields(self.job, with_classes(self._schema, statistics))
+
+    def stats(self, statistics: ImageStatistics) -> dict[str, Any]:
+        return statistics.to_json()
+
+    def why_empty(self, asset: ImageAsset) -> str:
+        return "has no image that can be used"
+
+
+SOURCE = Images

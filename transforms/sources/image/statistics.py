@@ -1,0 +1,106 @@
+"""What is counted of images; it adds up in any order to equal numbers."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from beamfeed.contract.config.label import MOST_CLASSES
+from beamfeed.transforms.sources.columns.labels import LabelColumn, in_order
+from beamfeed.transforms.sources.image.picture import Picture
+from beamfeed.transforms.sources.image.run_file import label_column
+from beamfeed.transforms.sources.image.schema import ImageSchema
+from beamfeed.transforms.statistics.value_counts import ValueCounts
+
+
+@dataclass(frozen=True)
+class ImageStatistics:
+    """Of some images of all splits.
+
+    Attributes:
+      images: how many.
+      kept: of how many the bytes of the file are stored.
+      formats: how many are of each.
+      widths, heights: the least and the most pixels; none of no image.
+      labels: of each label with classes: auto, its values in training rows, and
+      elsewhere: in other rows.
+    """
+
+    labels: tuple[ValueCounts, ...]
+    elsewhere: tuple[ValueCounts, ...]
+    images: int = 0
+    kept: int = 0
+    formats: Counter[str] = field(default_factory=Counter)
+    widths: tuple[int, ...] = ()
+    heights: tuple[int, ...] = ()
+
+    @classmethod
+    def zero(cls, schema: ImageSchema) -> "ImageStatistics":
+        """Of no image."""
+        none = tuple(ValueCounts.zero(MOST_CLASSES) for label in schema.labels if label.auto)
+        return cls(none, none)
+
+    @classmethod
+    def of(
+        cls, pictures: Sequence[Picture], labels: tuple[ValueCounts, ...], elsewhere: tuple[ValueCounts, ...]
+    ) -> "ImageStatistics":
+        """Of some images."""
+        return cls(
+            labels,
+            elsewhere,
+            len(pictures),
+            sum(one.kept for one in pictures),
+            Counter(one.format for one in pictures),
+            _ends(tuple(one.width for one in pictures)),
+            _ends(tuple(one.height for one in pictures)),
+        )
+
+    def __add__(self, other: "ImageStatistics") -> "ImageStatistics":
+        return ImageStatistics(
+            _sums(self.labels, other.labels),
+            _sums(self.elsewhere, other.elsewhere),
+            self.images + other.images,
+            self.kept + other.kept,
+            self.formats + other.formats,
+            _ends(self.widths + other.widths),
+            _ends(self.heights + other.heights),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """For stats.json."""
+        found: dict[str, Any] = {
+            "images": self.images,
+            "original_bytes": self.kept,
+            "formats": dict(sorted(self.formats.items())),
+        }
+        for name, ends in (("width", self.widths), ("height", self.heights)):
+            found[name] = dict(zip(("min", "max"), ends, strict=False))
+        return found
+
+
+def _sums(one: tuple[ValueCounts, ...], two: tuple[ValueCounts, ...]) -> tuple[ValueCounts, ...]:
+    return tuple(a + b for a, b in zip(one, two, strict=True))
+
+
+def _ends(values: tuple[int, ...]) -> tuple[int, ...]:
+    return (min(values), max(values)) if values else ()
+
+
+def count_labels(table: pa.Table, schema: ImageSchema) -> tuple[ValueCounts, ...]:
+    """The values of each label with classes: auto in some rows."""
+    return tuple(
+        ValueCounts.of(table[label_column(number)].combine_chunks(), MOST_CLASSES)
+        for number, label in enumerate(schema.labels)
+        if label.auto
+    )
+
+
+def with_classes(schema: ImageSchema, found: ImageStatistics) -> tuple[LabelColumn, ...]:
+    """The labels of a job with the classes known that are `auto`."""
+    known = iter(found.labels)
+    return tuple(
+        replace(label, classes=in_order(value for value, _ in next(known).items())) if label.auto else label
+        for label in schema.labels
+    )

@@ -1,0 +1,165 @@
+"""The job file of a folder of images."""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.label import MOST_CLASSES
+from beamfeed.contract.config.sources.image import ImageSource
+from beamfeed.contract.config.sources.table import TableSource
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.sources.image.header import BadImage, read_header
+from beamfeed.transforms.suggest.draft import Key, Part, Remark
+from beamfeed.transforms.suggest.shared import Places, output_keys
+from beamfeed.transforms.suggest.windowing import choose_batch
+
+_LOOKED = 16  # images whose headers are read
+_HEAD = 1 << 16  # bytes of each
+_LARGEST = 128  # pixels of a side that a model gets, if nobody says more: a CPU takes minutes for more
+_SPLIT = 100  # images, from which on some are held back
+_PARTS = {
+    "train": ("train", "training"),
+    "eval": ("val", "valid", "validation", "eval", "dev"),
+    "test": ("test", "testing"),
+}
+
+
+@dataclass(frozen=True)
+class ImageFolder:
+    """What was found of a folder of images.
+
+    Attributes:
+      files: all of them.
+      folders: the names of folders that hold images, and how many.
+      parts: the first folders below, by the split that their names tell; none where they do not.
+      lists: tables beside the images that may be lists of them.
+      sizes: height and width of some.
+    """
+
+    files: tuple[FileStat, ...]
+    folders: dict[str, int]
+    parts: dict[str, list[str]]
+    lists: tuple[str, ...]
+    sizes: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def labelled(self) -> bool:
+        """Whether folders look like classes."""
+        return 2 <= len(self.folders) <= min(MOST_CLASSES, len(self.files) // 2) and not self.lists
+
+    @property
+    def trains(self) -> bool:
+        """Whether a job can train on them as they are."""
+        return self.labelled and bool(self.sizes)
+
+
+def find_images(folder: str) -> ImageFolder | None:
+    """What a folder or a glob holds of images; None where there are none, or fewer than files of rows."""
+    images, tables = list[FileStat](), list[FileStat]()
+    with suppress(OSError):
+        files = [*storage.match(folder, ImageSource.suffixes, hidden=False)]
+        images = [file for file in files if file.path.lower().endswith(ImageSource.suffixes)]
+        tables = storage.match(folder, TableSource.suffixes, hidden=False)
+        tables = [file for file in tables if file.path.lower().endswith(TableSource.suffixes)]
+    if not images or len(tables) > len(images):
+        return None
+    names = [storage.below(file.path, [folder]) for file in images]
+    return ImageFolder(
+        tuple(images),
+        dict(sorted(Counter(f"/{file.path}".rsplit("/", 2)[-2] for file in images).items())),
+        _parts(names),
+        tuple(file.path for file in tables if not file.path.lower().endswith(".txt")),
+        _sizes(images),
+    )
+
+
+def _sizes(images: Sequence[FileStat]) -> tuple[tuple[int, int], ...]:
+    """Height and width of some images from all over the list; of those that cannot be read, none."""
+    found = []
+    for file in images[:: -(-len(images) // _LOOKED)]:
+        with suppress(OSError, BadImage), storage.open_input(file.path) as opened:
+            header = read_header(opened.read(_HEAD))
+            found.append((header.height, header.width))
+    return tuple(found)
+
+
+def _parts(names: Sequence[str]) -> dict[str, list[str]]:
+    tops = sorted({name.partition("/")[0] for name in names if "/" in name})
+    found = {split: [top for top in tops if top.lower() in words] for split, words in _PARTS.items()}
+    whole = all("/" in name for name in names) and sum(map(len, found.values())) == len(tops)
+    return {split: some for split, some in found.items() if some} if whole and found["train"] and len(tops) > 1 else {}
+
+
+def draft_images(found: ImageFolder, folder: str, places: Places) -> list[Part]:
+    """The sections of the job file."""
+    count = len(found.files)
+    source = [
+        Key("kind", "image", tail="beamfeed schema lists the kinds"),
+        Key("files", folder, tail=f"{count:,} image{'s' if count > 1 else ''}"),
+    ]
+    return [
+        Key("source", tuple(source), ("What the files hold.",)),
+        *_label(found),
+        *_split(found),
+        *output_keys(places),
+        *_train(found, places),
+        Remark(
+            "Records hold the files as they are. To store all images at one size, give source one of",
+            ("store: {format: jpeg, size: 256}          # the shorter side", "store: {format: raw, size: [64, 64]}"),
+        ),
+    ]
+
+
+def _label(found: ImageFolder) -> list[Part]:
+    if found.labelled:
+        classes = ", ".join(f"{name} {count:,}" for name, count in list(found.folders.items())[:10])
+        more = f" and {len(found.folders) - 10} more" if len(found.folders) > 10 else ""
+        return [Key("label", {"column": "folder", "classes": "auto"}, (f"Folders as classes: {classes}{more}.",))]
+    path = found.lists[0] if found.lists else "labels.csv"
+    said = "There are tables beside the images. " if found.lists else "Folders do not look like classes. "
+    return [
+        Remark(
+            said + "If a list tells what is on the images, name its columns; until then the job preprocesses alone:",
+            (f"source: {{..., list: {{file: {path}, path: COLUMN}}}}", "label: {column: COLUMN, classes: auto}"),
+        )
+    ]
+
+
+def _train(found: ImageFolder, places: Places) -> list[Part]:
+    """What learns the folders, where these are classes and images can be read."""
+    if not found.trains:
+        return []
+    rows = len(found.files) * (0.8 if len(found.files) >= _SPLIT else 1.0)
+    shorter = sorted(min(size) for size in found.sizes)[len(found.sizes) // 2]
+    side = min(shorter, _LARGEST)
+    stem = 1 if side < 48 else 2 if side < 96 else 4
+    told = f"height, width; the shorter side of {len(found.sizes)} images is mostly {shorter:,}"
+    return [
+        Key("train", (
+            Key("model", {"name": "residual", "stem": stem}),
+            Key("task", {"name": "classify"}),
+            Key("inputs", (
+                Key("image", (
+                    Key("size", [side, side], tail=told),
+                    Key("augment", {"flip": "horizontal", "crop": 0.85}, tail="leave flip out where left is not right"),
+                )),
+            )),
+            Key("feed", {"batch_size": choose_batch(rows)}, tail=f"about {round(rows):,} images train"),
+            Key("epochs", 20),
+            *([Key("early_stopping", {"patience": 5})] if len(found.files) >= _SPLIT else []),
+            Key("workdir", places.model, tail="checkpoints, logs, report.png and the exported model"),
+        ))
+    ]  # fmt: skip
+
+
+def _split(found: ImageFolder) -> list[Part]:
+    if found.parts:
+        return [Key("split", {"by": "column", "column": "top_folder", **found.parts}, tail="as the folders say")]
+    few = len(found.files) < _SPLIT
+    parts = {"train": 1.0, "eval": 0.0, "test": 0.0} if few else {"train": 0.8, "eval": 0.1, "test": 0.1}
+    told = (
+        f"there are too few images to hold some back: {len(found.files)}" if few else "each image by a hash of its path"
+    )
+    return [Key("split", {"by": "row", **parts}, tail=told)]

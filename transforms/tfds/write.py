@@ -1,0 +1,129 @@
+"""The files with which tensorflow-datasets reads a dataset of ours: where each record is one example.
+
+dataset_info.json and features.json as version 4.9 writes them, and the names of
+classes, lie in the data folder: `tfds.builder_from_directory(that folder)`.
+"""
+
+import json
+import re
+from typing import Any
+
+from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.transforms.tfds.read import FEATURES, IMAGE, INFO, LABELS
+
+MODULE = "tensorflow_datasets.core.features"
+TEMPLATE = "{SPLIT}/part-{SHARD_X_OF_Y}.{FILEFORMAT}"  # of contract.dataset.layout
+VERSION = "1.0.0"
+
+
+def is_readable(manifest: Manifest) -> bool:
+    """Whether tensorflow-datasets can read the shards: an example a record, not compressed, no partitions."""
+    infos = manifest.splits.values()
+    return (
+        manifest.adopted is None
+        and manifest.compression == "none"
+        and all(info.records == info.windows for info in infos)
+        and not any(shard.folder for info in infos for shard in info.shards)
+        and (manifest.windows.length == 1 or not any(_is_one_by_one(field) for field in manifest.fields))
+    )
+
+
+def _is_one_by_one(field: Field) -> bool:
+    """Whether a window of several rows has no one list of numbers that is its value."""
+    return field.per == "row" and (field.is_ragged or field.is_raw)
+
+
+def tfds_files(manifest: Manifest) -> dict[str, str]:
+    """The files by their names in the data folder; none where it cannot read the dataset."""
+    if not is_readable(manifest):
+        return {}
+    features = {field.name: _feature(field, manifest) for field in manifest.fields}
+    whole = {
+        "featuresDict": {"features": features},
+        "pythonClassName": f"{MODULE}.features_dict.FeaturesDict",
+    }
+    labels = {
+        f"{field.name}{LABELS}": "".join(f"{_line(name)}\n" for name in field.classes)
+        for field in manifest.fields
+        if _is_label(field, manifest)
+    }
+    return {FEATURES: _text(whole), INFO: _text(_info(manifest)), **labels}
+
+
+def _info(manifest: Manifest) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": dataset_name(manifest.name),
+        "version": VERSION,
+        "fileFormat": "tfrecord",
+        "releaseNotes": {},
+        "splits": [
+            {
+                "name": name,
+                "filepathTemplate": TEMPLATE,
+                "numBytes": str(info.bytes),
+                "shardLengths": [str(shard.records) for shard in info.shards],
+            }
+            for name, info in manifest.splits.items()
+            if info.records
+        ],
+    }
+    inputs, targets = ([one.name for one in manifest.fields if one.role == role] for role in ("input", "target"))
+    if len(inputs) == 1 and len(targets) == 1:
+        pair = [{"featureKey": name} for name in (*inputs, *targets)]
+        found["supervisedKeys"] = {"tuple": {"items": pair}}
+    return found
+
+
+def dataset_name(name: str) -> str:
+    """The name as tensorflow-datasets wants it: small letters, digits and _, with a letter first.
+
+    Example:
+      >>> dataset_name("Fleet-2.1")
+      'fleet_2_1'
+    """
+    found = re.sub(r"[^a-z0-9_]", "_", name.lower())
+    return found if re.match(r"[a-z]", found) else f"d_{found}"
+
+
+def _feature(field: Field, manifest: Manifest) -> dict[str, Any]:
+    rows = (manifest.windows.length,) if field.per == "row" and manifest.windows.length > 1 else ()
+    shape = (*rows, *field.shape)
+    if _is_label(field, manifest):
+        return {
+            "classLabel": {"numClasses": str(len(field.classes))},
+            "pythonClassName": f"{MODULE}.class_label_feature.ClassLabel",
+        }
+    if field.content == IMAGE and not shape:
+        return {
+            "image": {"dtype": "uint8", "shape": _dimensions((None, None, 3))},
+            "pythonClassName": f"{MODULE}.image_feature.Image",
+        }
+    if field.is_raw:
+        return _tensor(field.dtype, shape, "bytes")
+    return _tensor("string" if field.dtype == "bytes" else field.dtype, shape, "none")
+
+
+def _is_label(field: Field, manifest: Manifest) -> bool:
+    single = field.per != "row" or manifest.windows.length == 1
+    return bool(field.classes) and field.dtype == "int64" and not field.shape and single
+
+
+def _tensor(dtype: str, shape: tuple[int | None, ...], encoding: str) -> dict[str, Any]:
+    return {
+        "pythonClassName": f"{MODULE}.tensor_feature.Tensor",
+        "tensor": {"dtype": dtype, "encoding": encoding, "shape": _dimensions(shape)},
+    }
+
+
+def _dimensions(shape: tuple[int | None, ...]) -> dict[str, Any]:
+    return {"dimensions": [str(-1 if size is None else size) for size in shape]} if shape else {}
+
+
+def _line(name: str) -> str:
+    """The name of a class on one line."""
+    return " ".join(name.splitlines())
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, indent=4, sort_keys=True)
