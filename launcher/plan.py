@@ -288,8 +288,8 @@ def _why_no_training(job: Job, job_path: str, published: Manifest | None, why: s
 
 def _changed_shard(manifest: Manifest, output: str) -> str | None:
     """The first shard that is not as the manifest says."""
+    found = manifest.list_shards(output, *(split for split, info in manifest.splits.items() if info.shards))
     for split, info in manifest.splits.items():
-        found = manifest.list_shards(output, split) if info.shards else {}
         for path, shard in zip(manifest.shard_paths(output, split), info.shards, strict=True):
             if path not in found or found[path].size != shard.bytes:
                 return path
