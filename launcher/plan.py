@@ -79,7 +79,8 @@ def make_plan(
         key = job.source.key_of(empty[0])
         raise UserError(f"{key}: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
     # Training needs only the dataset: its input may have gone, or be on another machine.
-    data = data_fingerprint(job, files) if files or published is None else published.fingerprint
+    gone = not files or (PREPROCESS not in names and not all(map(storage.exists, job.source.beside.values())))
+    data = published.fingerprint if gone and published is not None else data_fingerprint(job, files)
     complete = read_complete(job.output.path, data)
     if complete is not None and PREPROCESS in names:
         check_complete(job, complete)
@@ -288,8 +289,8 @@ def _why_no_training(job: Job, job_path: str, published: Manifest | None, why: s
 
 def _changed_shard(manifest: Manifest, output: str) -> str | None:
     """The first shard that is not as the manifest says."""
+    found = manifest.list_shards(output, *(split for split, info in manifest.splits.items() if info.shards))
     for split, info in manifest.splits.items():
-        found = manifest.list_shards(output, split) if info.shards else {}
         for path, shard in zip(manifest.shard_paths(output, split), info.shards, strict=True):
             if path not in found or found[path].size != shard.bytes:
                 return path

@@ -114,6 +114,13 @@ def check(export: "Export") -> None:
     """Raises UserError where there is nothing that could be exported."""
     if not export.fields:
         raise UserError(f"--fields {','.join(export.names)}: rows of longer windows have no fields per window")
+    in_steps = [field.name for field in export.manifest.fields if field.stored == "steps"]
+    if asked := [name for name in in_steps if name in export.names]:
+        others = ",".join(name for name in export.names if name not in in_steps) or "NAMES of others"
+        raise UserError(
+            f"--fields: {asked[0]!r} is a feature list of SequenceExamples, which export does not read; "
+            f"leave it out: --fields {others}"
+        )
     if not any(export.manifest.splits[split].windows for split in export.splits):
         raise UserError(f"--split: dataset {export.manifest.name} holds nothing in {', '.join(export.splits)}")
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 from urllib.parse import unquote
 
@@ -17,6 +18,8 @@ from beamfeed.contract.dataset.fields import Field as DataField
 from beamfeed.contract.errors import UserError, near_miss
 
 FORMAT: Literal[3] = 3
+ASKED_TOGETHER = 32  # files of a bucket
+MOST_ASKED = 1000  # of them; a listing tells as many at a time
 
 _PLAIN = re.compile(r'\[[\w\s,."+-]*\]')  # a list of numbers or words, which JSON with indents gives a line each
 
@@ -152,13 +155,16 @@ class Manifest(_Strict):
             for number, shard in zip(info.numbers, info.shards, strict=True)
         ]
 
-    def list_shards(self, output: str, split: SplitName) -> dict[str, storage.FileStat]:
-        """What lies where the split's shards are, by path; its index too, if it lies there."""
-        if self.adopted is None:
-            found = storage.match(self.data_layout(output).split(split), (layout.SHARD_SUFFIX, layout.BLOCKS))
-        else:
-            found = storage.match(self.adopted or output, ("",))
-        return {stat.path: stat for stat in found}
+    def list_shards(self, output: str, *splits: SplitName) -> dict[str, storage.FileStat]:
+        """What lies where the shards of these splits are, by path; their indices too, if they lie there.
+
+        Of shards that others wrote, each is asked for: beside them may lie any number of other files.
+        """
+        if self.adopted is not None:
+            return _look_at([path for split in splits for path in self.shard_paths(output, split)])
+        folders = [self.data_layout(output).split(split) for split in splits]
+        suffixes = (layout.SHARD_SUFFIX, layout.BLOCKS)
+        return {stat.path: stat for one in folders for stat in storage.match(one, suffixes)}
 
     @property
     def remedy(self) -> str:
@@ -184,6 +190,26 @@ class Manifest(_Strict):
             if all(values.get(column) in wanted for column, wanted in where.items())
         }
         return self.model_copy(update={"splits": {name: _some(info, keep) for name, info in self.splits.items()}})
+
+
+def _look_at(paths: Sequence[str]) -> dict[str, storage.FileStat]:
+    """What the files are that are there, by path.
+
+    Those of a bucket are asked for at the same time, as each waits for an answer; very many are listed instead.
+    """
+
+    def ask(path: str) -> storage.FileStat | None:
+        try:
+            return storage.stat(path)
+        except FileNotFoundError:
+            return None
+
+    is_remote = bool(paths) and storage.is_remote(paths[0])
+    if is_remote and len(paths) > MOST_ASKED:
+        return {stat.path: stat for stat in storage.match(os.path.commonpath(paths).replace(":/", "://", 1), ("",))}
+    with ThreadPoolExecutor(ASKED_TOGETHER) as pool:
+        found = list(pool.map(ask, paths) if is_remote else map(ask, paths))
+    return {stat.path: stat for stat in found if stat is not None}
 
 
 def below(folder: str, file: str) -> str:
@@ -340,10 +366,9 @@ def read_complete(output: str, fingerprint: str) -> Manifest | None:
     if manifest is None or manifest.fingerprint != fingerprint:
         return None
     names = manifest.data_layout(output)
-    for split, info in manifest.splits.items():
-        if not info.shards:
-            continue
-        found = {path: stat.size for path, stat in manifest.list_shards(output, split).items()}
+    filled: dict[SplitName, SplitInfo] = {split: info for split, info in manifest.splits.items() if info.shards}
+    found = {path: stat.size for path, stat in manifest.list_shards(output, *filled).items()}
+    for split, info in filled.items():
         sizes = [found.get(path) for path in manifest.shard_paths(output, split)]
         index = names.blocks(split)
         has_index = index in found or (manifest.adopted is not None and storage.exists(index))

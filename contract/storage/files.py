@@ -226,7 +226,13 @@ def fits(path: str, pattern: str) -> bool:
     if path == pattern:
         return True
     folder, is_glob = _listing_root(pattern)
-    return bool(re.fullmatch(_glob_to_regex(pattern), path)) if is_glob else path.startswith(f"{folder}/")
+    return bool(re.fullmatch(_glob_to_regex(pattern), path)) if is_glob else _lies_in(path, folder)
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    if folder == ".":  # paths in the current folder do not begin with it
+        return not path.startswith("/") and not is_remote(path)
+    return path.startswith(f"{folder}/")
 
 
 def below(path: str, patterns: Sequence[str]) -> str:
@@ -245,8 +251,8 @@ def below(path: str, patterns: Sequence[str]) -> str:
         folder, is_glob = _listing_root(pattern)
         if path == pattern:
             found = path.rpartition("/")[2]
-        elif re.fullmatch(_glob_to_regex(pattern), path) if is_glob else path.startswith(f"{folder}/"):
-            found = path[len(folder) :].strip("/")
+        elif re.fullmatch(_glob_to_regex(pattern), path) if is_glob else _lies_in(path, folder):
+            found = path.removeprefix(folder if folder != "." else "./").strip("/")
         else:
             continue
         return f"{place}:{found}" if place else found

@@ -33,6 +33,21 @@ train:
   workdir: {root}/model
 """
 
+IMAGE_JOB = """
+name: small
+source:
+  kind: image
+  files: {root}/photos
+  list: {{file: {root}/list.csv, path: path}}
+label: {{column: kind, classes: auto}}
+output: {{path: {root}/data}}
+train:
+  model: {{name: residual}}
+  task: {{name: classify}}
+  inputs: {{image: {{size: [8, 8]}}}}
+  workdir: {root}/model
+"""
+
 
 @pytest.fixture
 def job_path(tmp_path):
@@ -267,6 +282,22 @@ def test_training_alone_needs_the_dataset_but_not_its_input(job_path, tmp_path):
     for name in ("one", "two"):
         (tmp_path / "in" / f"{name}.parquet").unlink()
     assert states(job_path, names=(TRAIN,)) == {TRAIN: False}
+
+
+def test_training_alone_needs_no_list_of_images(tmp_path):
+    image = tmp_path / "photos" / "a.jpg"
+    image.parent.mkdir()
+    image.write_bytes(b"image")
+    listed = tmp_path / "list.csv"
+    listed.write_text("path,kind\na.jpg,x\n")
+    job = tmp_path / "job.yaml"
+    job.write_text(IMAGE_JOB.format(root=tmp_path))
+    data = data_fingerprint(load_job(str(job)), [storage.stat(str(image))])
+    publish(str(job), data)
+    listed.unlink()
+    assert make_plan(str(job), names=[TRAIN]).stages[0].name == TRAIN
+    with pytest.raises(UserError, match=r"source.list.file: .*list.csv: there is no such file"):
+        make_plan(str(job))
 
 
 def test_training_alone_refuses_the_dataset_of_another_job(job_path):

@@ -13,7 +13,6 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.records.example_encoder import features_of
 from beamfeed.transforms.records.verify import count_rows
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 
@@ -30,15 +29,21 @@ class Decoder:
     """Decodes records of a dataset.
 
     Args:
-      fields: what each holds.
+      fields: what each holds; none of them is a feature list of a SequenceExample.
       windows: of the dataset.
     """
 
     def __init__(self, fields: Sequence[Field], windows: Windows):
         self._fields, self._windows = fields, windows
+        lengths = [field.name for field in fields if _has_lengths(field)]
         schema = schema_pb2.Schema()
-        for name, dtype in features_of(fields):
-            schema.feature.add(name=name, type=_TYPES[dtype])
+        for field in fields:
+            schema.feature.add(name=field.in_records, type=_TYPES[field.listed])
+        for name in lengths:
+            schema.feature.add(name=name + LENGTHS, type=schema_pb2.INT)
+        self._columns = {field.name: field.in_records for field in fields} | {
+            name + LENGTHS: name + LENGTHS for name in lengths
+        }
         self._decoder = ExamplesToRecordBatchDecoder(schema.SerializeToString())
 
     def decode(self, serialized: Sequence[bytes]) -> RecordBlock:
@@ -48,10 +53,10 @@ class Decoder:
           JobFailed: if they do not hold what the fields say.
         """
         try:
-            batch = self._decoder.DecodeBatch(list(serialized))
+            batch = self._decoder.DecodeBatch([one for one in serialized if one])  # one of no byte is no row
         except Exception as error:  # tfx_bsl's own have no type
             raise JobFailed(f"a record is not of the manifest's fields: {str(error).splitlines()[0]}") from None
-        lists = {name: batch.column(number) for number, name in enumerate(batch.schema.names)}
+        lists = {name: batch.column(batch.schema.names.index(column)) for name, column in self._columns.items()}
         counts, sums = {}, {}
         for name, column in lists.items():
             counts[name] = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -59,6 +64,13 @@ class Decoder:
                 ends = np.cumsum(counts[name])
                 total = np.concatenate([[0], np.cumsum(_numbers(column))])
                 sums[f"{name}.sum"] = total[ends] - total[ends - counts[name]]
+        for field in self._fields:
+            held = counts[field.name]
+            if field.is_ragged and not _has_lengths(field):  # the whole list is the value
+                counts[field.name + LENGTHS] = np.ones_like(held)
+                sums[f"{field.name}{LENGTHS}.sum"] = held // field.width
+            elif field.default is not None:
+                counts[field.name] = np.where(held == 0, field.width, held)
         rows, wrong = count_rows({**counts, **sums}, self._fields, self._windows)
         if wrong:
             raise JobFailed(wrong)
@@ -67,6 +79,8 @@ class Decoder:
 
     def _values(self, lists: dict[str, Any], field: Field) -> Values:
         entries = lists[field.name].flatten()
+        if field.default is not None:
+            entries = _with_default(lists[field.name], field)
         found: np.ndarray | pa.Array
         if field.is_raw:
             found = _from_memory(entries, field)
@@ -75,7 +89,27 @@ class Decoder:
         else:
             shape = field.shape[1:] if field.is_ragged else field.shape
             found = entries.to_numpy(zero_copy_only=False).reshape(-1, *shape)
-        return Ragged(found, _numbers(lists[field.name + LENGTHS])) if field.is_ragged else found
+        if not field.is_ragged:
+            return found
+        if _has_lengths(field):
+            return Ragged(found, _numbers(lists[field.name + LENGTHS]))
+        sizes = pc.fill_null(pc.list_value_length(lists[field.name]), 0).to_numpy(zero_copy_only=False)
+        return Ragged(found, sizes.astype(np.int64) // field.width)
+
+
+def _has_lengths(field: Field) -> bool:
+    """Whether records hold the lengths of its values as a feature."""
+    return field.is_ragged and field.stored == "rows"
+
+
+def _with_default(column: Any, field: Field) -> Any:
+    """The entries of a column of lists, with the default in the place of lists that hold nothing."""
+    sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    entries, width = column.flatten(), field.width
+    default = field.default.encode() if isinstance(field.default, str) else field.default
+    both = pa.concat_arrays([entries, pa.array([default] * width, entries.type)])
+    first = np.where(sizes == 0, len(entries), np.cumsum(sizes) - sizes)
+    return both.take(pa.array((first[:, None] + np.arange(width)).ravel()))
 
 
 def _numbers(column: Any) -> np.ndarray:

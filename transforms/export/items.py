@@ -56,7 +56,11 @@ class Items:
 
 
 def item_fields(fields: Sequence[Field], windows: Windows, what: What) -> list[ItemField]:
-    """The fields of what is exported. Rows have no field that is per window, unless windows are of one row."""
+    """The fields of what is exported. Rows have no field that is per window, unless windows are of one row.
+
+    How records of others store them is no longer said of them.
+    """
+    fields = [field.model_copy(update={"feature": "", "stored": "rows", "default": None}) for field in fields]
     if what == "rows" and not is_single(windows):
         return [ItemField(field) for field in fields if field.per != "window"]
     time = windows.length if windows.length > 1 else None

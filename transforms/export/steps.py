@@ -27,7 +27,8 @@ def read_items(export: Export, shard: ShardExport) -> Iterator[Items]:
     manifest, found = export.manifest, list[int]()
     batch = records_at_a_time(shard, BLOCK_BYTES)
     fields = export.fields
-    for block in read_blocks(shard.path, manifest.compression, manifest.fields, manifest.windows, batch):
+    stored = [field for field in manifest.fields if field.stored != "steps"]
+    for block in read_blocks(shard.path, manifest.compression, stored, manifest.windows, batch):
         yield from counted(cut_items(block, fields, manifest.windows, export.what), found)
     if sum(found) != shard.items:
         raise JobFailed(f"{shard.path}: holds {sum(found)} {export.what}, the manifest says {shard.items}")

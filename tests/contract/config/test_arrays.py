@@ -5,6 +5,7 @@ import pytest
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.config.sources.array import ArraySource
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
 
 JOB = """\
 name: digits
@@ -22,6 +23,13 @@ train:
   task: {outputs: {digit: {name: classify, target: digit}, centre: {name: regress, target: centre}}}
   workdir: work
 """
+
+
+def test_the_current_folder_holds_the_files_of_an_array():
+    source = ArraySource.model_validate({"kind": "array", "inputs": {"x": "."}})
+    files = [FileStat(name, 1, 1) for name in ("x-0.npy", "deep/x-1.npy")]
+    (wanted,) = source.wanted(files)
+    assert wanted.files == tuple(files)
 
 
 def test_files_are_in_the_folder_but_for_those_that_say_their_own(tmp_path):

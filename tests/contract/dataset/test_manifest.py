@@ -70,6 +70,54 @@ def test_a_shard_of_another_size_is_not_complete(written, tmp_path):
     assert read_complete(output, "f" * 64) is None
 
 
+def adopted(written, folder):
+    """The manifest as if its shards were of others, in this folder."""
+    manifest = written[1]
+    splits = {
+        name: info.model_copy(
+            update={"shards": [shard.model_copy(update={"file": f"{name}/{place}"})
+                               for place, shard in enumerate(info.shards)]}
+        )
+        for name, info in manifest.splits.items()
+    }  # fmt: skip
+    return manifest.model_copy(update={"adopted": folder, "splits": splits})
+
+
+def test_shards_of_others_are_asked_for_and_what_is_beside_them_is_not_listed(written, tmp_path, monkeypatch):
+    manifest = adopted(written, str(tmp_path / "lake"))
+    paths = [path for name in ("train", "eval") for path in manifest.shard_paths("out", name)]
+    for path in paths[:2]:
+        storage.write_text(path, path)
+    monkeypatch.setattr(storage, "match", None)
+    found = manifest.list_shards("out", "train", "eval")
+    assert {path: stat.size for path, stat in found.items()} == {path: len(path) for path in paths[:2]}
+    assert manifest.list_shards("out", "test") == {}
+
+
+@pytest.mark.parametrize(("most", "expected"), [(1000, {"stat": 3, "match": 0}), (2, {"stat": 0, "match": 1})])
+def test_very_many_shards_of_others_in_a_bucket_are_listed_once(written, monkeypatch, most, expected):
+    manifest = adopted(written, "gs://bucket/lake")
+    seen = {"stat": 0, "match": 0}
+
+    def stat(path):
+        seen["stat"] += 1
+        if path.endswith("train/1"):
+            raise FileNotFoundError(path)
+        return storage.FileStat(path, 1, 0)
+
+    def match(folder, suffixes):
+        seen["match"] += 1
+        assert (folder, suffixes) == ("gs://bucket/lake", ("",))
+        return [storage.FileStat(f"{folder}/{name}", 1, 0) for name in ("train/0", "eval/0", "notes")]
+
+    monkeypatch.setattr("beamfeed.contract.dataset.manifest.MOST_ASKED", most)
+    monkeypatch.setattr(storage, "stat", stat)
+    monkeypatch.setattr(storage, "match", match)
+    found = manifest.list_shards("out", "train", "eval")
+    assert {"gs://bucket/lake/train/0", "gs://bucket/lake/eval/0"} == set(found) - {"gs://bucket/lake/notes"}
+    assert seen == expected
+
+
 def test_shards_stand_as_columns_in_the_file(written, tmp_path):
     shards = json.loads((tmp_path / "manifest.json").read_text())["splits"]["train"]["shards"]
     assert list(shards) == ["records", "windows", "rows", "bytes", "crc32c"]

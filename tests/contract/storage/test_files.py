@@ -80,6 +80,9 @@ def test_the_current_folder_is_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     files, _ = storage.match_inputs(["."], (".csv",))
     assert [file.path for file in files] == ["0.csv", "ab.csv", "x/1.csv"]
+    assert all(storage.fits(file.path, pattern) for file in files for pattern in (".", "./"))
+    assert not storage.fits("/other/0.csv", ".")
+    assert not storage.fits("gs://bucket/0.csv", ".")
 
 
 def test_a_list_of_inputs_holds_each_file_once(lake):
@@ -124,6 +127,10 @@ def test_durations():
         ("/other/a.csv", ["/lake"], "/other/a.csv"),
         ("gs://bucket/x/a.csv", ["gs://bucket/x/*.csv"], "a.csv"),
         ("gs://bucket/x/a.csv", ["gs://bucket"], "x/a.csv"),
+        ("x/a.csv", ["."], "x/a.csv"),
+        ("x/a.csv", ["/lake", "."], "1:x/a.csv"),
+        ("./x/a.csv", ["./*/*.csv"], "x/a.csv"),
+        ("/lake/a.csv", [".", "/lake"], "1:a.csv"),
     ],
 )
 def test_below_is_the_same_wherever_the_folder_is(path, patterns, expected):

@@ -74,6 +74,14 @@ def test_defaults(tmp_path):
     assert found[1] == (-1.5, -7, [b"none", b"none"], 2)
 
 
+def test_classes_by_their_names(tmp_path):
+    foreign.write(tmp_path / "x-train", [example({"a": float(n), "y": ["oak", "ash", "elm"][n % 3]}) for n in range(9)])
+    folder = adopted(tmp_path, "--target", "y", "--classes", "y=auto")
+    found = read(folder, ["a", "y"])
+    assert found == expected(folder, ["a", "y"])
+    assert found[0] == (0.0, 2)
+
+
 def test_feature_lists(tmp_path):
     records = [
         sequence_example({"n": n}, {"n": [[n, 300]] * (n % 3), "xy": [[0.5 * n, 1.0]] * (n % 4), "w": ["a"] * (n % 2)})
