@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow.dataset as ds
 import pytest
 from fleets import Fleet, make_table
-from tables import Lake
-from tables import make_table as make_rows
 
 import beamfeed
 from beamfeed.trainer.feed.sharding import LANES, Distribution
 from beamfeed.trainer.numpy_feed.batches import BatchReader
 from beamfeed.trainer.numpy_feed.windows import Varying
+from tests.tables import Lake
+from tests.tables import make_table as make_rows
 
 
 def export(*arguments, cwd):
