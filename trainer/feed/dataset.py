@@ -321,7 +321,11 @@ def _cut(
             rows = first + tf.range(tf.size(next(iter(here.values())), tf.int64))
             numbers = (begin + rows // share.size) * share.batch_size + share.first + rows % share.size
             windows = preparation.finish(windows, numbers, is_decoded)
-        return (windows, weights[0][first : first + chunk]) if weights else windows
+            # A copy: of a slice that is cut anew TensorFlow says on stderr that nobody can tell who holds it.
+            weights = [tf.gather(one, rows) for one in weights]
+        else:
+            weights = [one[first : first + chunk] for one in weights]
+        return (windows, *weights) if weights else windows
 
     chunks = rounds.flat_map(to_chunks)
     windows = chunks.map(to_windows, num_parallel_calls=threads, deterministic=True if threads else None)
