@@ -9,6 +9,8 @@ from beamfeed.contract.dataset.manifest import Manifest, SplitInfo
 from beamfeed.contract.errors import UserError
 
 AnyJob = TypeVar("AnyJob", bound=Job)
+BATCH, SMALL_BATCH = 256, 32  # of a first job
+STEPS = 50  # of an epoch that learns something
 
 
 def windows_in(manifest: Manifest, split: SplitName) -> int:
@@ -72,3 +74,11 @@ def tell_batch(job: Job, asked: Job) -> str:
     assert asked.train is not None
     now, before = job.train.feed.batch_size, asked.train.feed.batch_size
     return f"a batch is of {now:,} windows, not of {before:,} (train.feed.batch_size), as the train split has no more"
+
+
+def choose_batch(examples: float) -> int:
+    """A batch size for so many windows, or rows: small enough for many steps, and for four of them in any case."""
+    batch = BATCH
+    while batch > 1 and (4 * batch > examples or (batch > SMALL_BATCH and STEPS * batch > examples)):
+        batch //= 2
+    return batch

@@ -6,12 +6,11 @@ import yaml
 
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import parse_as
+from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.adopt.first_model import FirstModel, first_model
-
-BATCH = 256
 
 
 def job_text(
@@ -38,8 +37,7 @@ def job_text(
     goals = [{"name": "classify" if field.classes else "regress", "target": field.name} for field in targets]
     task = goals[0] if len(goals) == 1 else {"outputs": dict(zip(_outputs(targets), goals, strict=True))}
     chosen = first_model(inputs, sizes or {})
-    windows = manifest.splits["train"].windows
-    batch = BATCH if windows >= BATCH else 1 << max(0, windows.bit_length() - 1)
+    batch = choose_batch(manifest.splits["train"].windows)
     lines = [
         f"# Trains on the TFRecords of {out}, which were adopted: beamfeed train {name}",
         f"name: {_flow(manifest.name)}",

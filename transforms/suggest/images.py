@@ -9,11 +9,11 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.config.sources.table import TableSource
+from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.image.header import BadImage, read_header
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.shared import Places, output_keys
-from beamfeed.transforms.suggest.windowing import choose_batch
 
 _LOOKED = 16  # images whose headers are read
 _HEAD = 1 << 16  # bytes of each

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.readers import guess_order
@@ -16,7 +17,6 @@ from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size
 from beamfeed.transforms.suggest.times import named_time
-from beamfeed.transforms.suggest.windowing import choose_batch
 
 _CLASSES = 20  # values of a label, up to which they are classes
 _WORDS = 64  # of a text

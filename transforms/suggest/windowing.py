@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from beamfeed.contract.config.split import Split
+from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.transforms.splits import find_seed
 
 LENGTHS = (32, 24, 16, 12, 8, 6, 4, 3, 2)  # of one row a window is none
-BATCH, SMALL_BATCH = 256, 32
-STEPS = 50  # of an epoch that learns something
 FLEET = 5  # assets, from which on whole ones are held back
 MANY_ASSETS = 300  # from which on any seed deals some to each split
 MANY_ROWS = 1000  # of an asset, from which on windows overlap by half
@@ -56,14 +55,6 @@ def choose_shape(assets: Sequence[int], runs: Sequence[int], names: Sequence[str
         length, stride, split, choose_batch(share * windows),
         (f"{told}; {overlap}", why, f"about {round(share * windows):,} windows train"),
     )  # fmt: skip
-
-
-def choose_batch(examples: float) -> int:
-    """A batch size for so many windows, or rows: small enough for many steps, and for four of them in any case."""
-    batch = BATCH
-    while batch > 1 and (4 * batch > examples or (batch > SMALL_BATCH and STEPS * batch > examples)):
-        batch //= 2
-    return batch
 
 
 def _covered(runs: Sequence[int], length: int) -> float:

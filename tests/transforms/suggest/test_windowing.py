@@ -3,9 +3,10 @@
 import pytest
 
 from beamfeed.contract.config.split import SPLITS, Split
+from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.transforms.splits import cut_rows, split_of_asset, wanted_splits
-from beamfeed.transforms.suggest.windowing import choose_batch, choose_shape
+from beamfeed.transforms.suggest.windowing import choose_shape
 
 
 def windows_of(shape, names, rows):
