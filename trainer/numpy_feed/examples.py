@@ -1,4 +1,4 @@
-"""Where the lists of serialized `tf.train.Example`s and `SequenceExample`s are, of many records at a time.
+"""Where the lists of serialized Examples and SequenceExamples (`tf.train`) are, of many records at a time.
 
 The bytes are read by the wire format of protocol buffers (https://protobuf.dev/programming-guides/encoding).
 
