@@ -62,7 +62,8 @@ ZARR = ["zarr>=3.1,<4"]
 # CUDA, for training on GPUs.
 GPU = ["tensorflow[and-cuda]>=2.21,<2.22"]
 # What the slow tests run against.
-SLOW = ["mlflow>=3.1,<4", "scikit-learn>=1.5,<2", "tensorflow-datasets>=4.9.9,<5", *ZARR]
+# tensorflow-datasets forgets to ask for importlib-resources.
+SLOW = ["importlib-resources>=6,<8", "mlflow>=3.1,<4", "scikit-learn>=1.5,<2", "tensorflow-datasets>=4.9.9,<5", *ZARR]
 
 HERE = Path(__file__).parent
 URL = "https://github.com/beamfeed/beamfeed"
