@@ -37,7 +37,7 @@ class Keys:
         if rows:
             self.lines += ["| key | value | default | |", "| --- | --- | --- | --- |", *rows, ""]
         for key, value in inner:
-            named = ".NAME" if self._is_mapping(value) else ""
+            named = ".NAME" if mapped(value) else ""
             self._inner(f"{path}.{key}{named}".lstrip("."), value, required=key in schema.get("required", ()))
 
     def _inner(self, path: str, value: dict[str, Any], required: bool) -> None:
@@ -62,14 +62,9 @@ class Keys:
 
     def _sections_of(self, value: dict[str, Any]) -> list[dict[str, Any]]:
         """The sections that a key may hold, as it is or by names of the user's own; none if it holds a plain value."""
-        if self._is_mapping(value):
-            value = value["additionalProperties"]
+        value = mapped(value) or value
         parts = [self._known[part["$ref"].rsplit("/", 1)[1]] for part in union(value) if "$ref" in part]
         return [part for part in parts if "properties" in part]
-
-    def _is_mapping(self, value: dict[str, Any]) -> bool:
-        """Whether a key holds names of the user's own, each with a value."""
-        return isinstance(value.get("additionalProperties"), dict)
 
     def _kind(self, value: dict[str, Any]) -> str:
         """What a key may hold, in words."""
@@ -85,14 +80,19 @@ class Keys:
                 return f"[{', '.join(self._kind(part) for part in inside)}]"
             return f"list of {self._kind(value['items'])}".replace("number", "numbers")
         if value.get("type") == "object":
-            inside = value.get("additionalProperties", True)
-            return "mapping" + (f" to {self._kind(inside)}" if isinstance(inside, dict) else "")
+            return "mapping" + (f" to {self._kind(inside)}" if (inside := mapped(value)) else "")
         return WORDS.get(value.get("type", ""), "anything") + limits(value)
 
 
 def union(value: dict[str, Any]) -> list[dict[str, Any]]:
     """The kinds that a value may be of."""
     return value.get("anyOf") or value.get("oneOf") or [value]
+
+
+def mapped(value: dict[str, Any]) -> dict[str, Any] | None:
+    """What each name of the user's own holds, where a key takes such names."""
+    named = [*value.get("patternProperties", {}).values(), value.get("additionalProperties")]
+    return next((inside for inside in named if isinstance(inside, dict)), None)
 
 
 def default(value: Any) -> str:
