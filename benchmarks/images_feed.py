@@ -350,7 +350,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="beamfeed-images-") as folder:
         _run(INPUTS, args, folder)
         result = compare(names, lambda name: _turn(name, args, folder), args.repeats)
-    text = json.dumps({"results": result}, indent=1)
+    text = json.dumps({"side": SIDE, "size": args.size, "batch": args.batch, "results": result}, indent=1)
     print(text)
     if args.json:
         os.makedirs(os.path.dirname(os.path.abspath(args.json)), exist_ok=True)

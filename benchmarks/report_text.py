@@ -6,6 +6,8 @@ Its claims follow from the figures, also where Beamfeed is not the best.
 from collections.abc import Iterator, Sequence
 
 from alternatives import OURS
+from report_cells import bold, left_out, number, ran, table, times
+from report_kinds import arrays_lines, feed_table, images_lines, tables_lines, torch_lines
 
 FLOOR = "floor"
 FIT = "keras.Model.fit"
@@ -24,46 +26,12 @@ GPUS = [
 ]
 
 
-def ran(results: dict) -> dict[str, dict]:
-    """The entries that have figures."""
-    return {name: entry for name, entry in results.items() if "failed" not in entry and "skipped" not in entry}
-
-
-def left_out(results: dict) -> Iterator[str]:
-    for name, entry in results.items():
-        reason = entry.get("failed") or entry.get("skipped")
-        if reason:
-            yield f"- {name}: {' '.join(reason.split())}"
-
-
 def net_seconds(name: str, entry: dict, start_up: dict) -> float | None:
     """Seconds beyond those that the same alternative takes on next to nothing; None if they drown in noise."""
     if "seconds" not in start_up.get(name, {}):
         return None
     net = entry["seconds"] - start_up[name]["seconds"]
     return net if net > 0.05 * entry["seconds"] else None
-
-
-def number(value: float | None) -> str:
-    """Three digits or so: 0.43, 5.1, 82, 12,345."""
-    if value is None:
-        return "-"
-    return f"{value:,.2f}" if value < 1 else f"{value:,.1f}" if value < 10 else f"{value:,.0f}"
-
-
-def times(value: float | None, base: float | None) -> str:
-    return "-" if value is None or not base else f"{number(value / base)}x"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(header)} |"
-    yield f"| --- |{' ---: |' * (len(header) - 1)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-
-
-def bold(name: str) -> str:
-    return f"**{name}**" if name == OURS else name
 
 
 def title(case: dict) -> str:
@@ -171,20 +139,7 @@ def feed_lines(feed: dict) -> Iterator[str]:
         return
     if "command" in feed:  # measured by itself
         yield from [f"    {feed['command']}", ""]
-    entries = ran(feed["results"])
-    ours = feed_baseline(entries)
-    base = entries[ours]["windows_per_second"] if ours else None
-    yield from table(("", "windows/s", "vs Beamfeed", "peak RSS, MB"), [
-        (f"**{name}**" if name == ours else name, number(entry["windows_per_second"]),
-         times(entry["windows_per_second"], base), number(entry["peak_rss_mb"]))
-        for name, entry in entries.items()
-    ])  # fmt: skip
-    faster = [name for name, entry in entries.items() if base and entry["windows_per_second"] > base]
-    if faster:
-        yield from ["", f"Faster than Beamfeed: {', '.join(faster)}."]
-    missing = list(left_out(feed["results"]))
-    if missing:
-        yield from ["", "Not measured:", "", *missing]
+    yield from feed_table(feed["results"])
 
 
 def files_lines(files: dict) -> Iterator[str]:
@@ -241,68 +196,6 @@ def shapes_lines(shapes: Sequence[dict]) -> Iterator[str]:
     }
     if failed:
         yield from ["", "Not measured:", "", *left_out(failed)]
-
-
-def tables_lines(found: dict) -> Iterator[str]:
-    """What `tables.py` measured: preprocessing and feeding against the plain way, and memory as a table grows."""
-    ours, plain, feed = found["ours"], found["plain"], found["feed"]
-    yield from (
-        "## Tables",
-        "",
-        f"{found['columns']} columns: numbers, categories of up to 50,000 values, a label. The plain way is Beam with "
-        "tensorflow-transform on dicts, an Example a row and `WriteToTFRecord` (`benchmarks/table_beam.py`), and for "
-        f"feeding tf.data with `parse_single_example`. It is given {found['plain_rows']:,} rows, Beamfeed "
-        f"{found['rows']:,}; rows a second are without start-up.",
-        "",
-    )
-    rows = [
-        [name, number(entry["rows_per_second"]), number(entry["start_up"]), number(entry["peak_rss_mb"]),
-         number(feed[key])]
-        for name, key, entry in ((bold("beamfeed"), "ours", ours), ("the plain way", "plain", plain))
-    ]  # fmt: skip
-    rows.append(["ratio", f"{found['preprocess_ratio']:.1f}x", "", "", f"{found['feed_ratio']:.0f}x"])
-    yield from table(["", "preprocessed rows/s", "start-up, s", "peak RSS, MB", "fed rows/s"], rows)
-    yield ""
-    growth = found["growth"]
-    yield from table(
-        ["rows", "seconds", "peak RSS, MB"],
-        [[f"{one['rows']:,}", number(one["seconds"]), number(one["peak_rss_mb"])] for one in growth],
-    )
-    yield ""
-    base = next(one for one in found["records"] if one["rows"] is None)
-    yield from ("Rows of a record (`output.rows_per_record`), on the smallest of these tables:", "")
-    yield from table(
-        ["rows of a record", "seconds", "MB", "fed rows/s", "vs default"],
-        [
-            [f"{one['rows']:,}" if one["rows"] else "**default**, about 64 KB", number(one["seconds"]),
-             number(one["bytes"] / 1e6), number(one["fed"]), times(one["fed"], base["fed"])]
-            for one in found["records"]
-        ],
-    )  # fmt: skip
-    yield ""
-
-
-def arrays_lines(found: dict) -> Iterator[str]:
-    """What `arrays.py` measured: bytes a second of several ways to feed one array, beside copying memory."""
-    yield from (
-        "## Arrays",
-        "",
-        f"{found['rows']:,} rows of {found['row_bytes']:,} bytes in the page cache, in shuffled batches of "
-        f"{found['batch']}. `memcpy` is `np.copyto` of as many bytes, by one thread, in the same run. The ways of "
-        "`beamfeed.load_arrays` are by how the array lies in its files; `records` is the same array preprocessed.",
-        "",
-    )
-    yield from table(
-        ["", "GB/s", "of memcpy"],
-        [[name, f"{one['bytes_per_second'] / 1e9:.2f}", f"{one['of_memcpy']:.0%}"]
-         for name, one in found["ways"].items()],
-    )  # fmt: skip
-    yield ""
-
-
-def feed_baseline(entries: dict[str, dict]) -> str | None:
-    """The entry that is ours: the first that bears the name."""
-    return next((name for name in entries if name.startswith((OURS, "ours"))), None)
 
 
 def train_lines(train: dict) -> Iterator[str]:
@@ -402,11 +295,16 @@ def _lines(results: dict) -> Iterator[str]:
         yield from tables_lines(results["tables"])
     if results.get("arrays"):
         yield from arrays_lines(results["arrays"])
+    if results.get("images"):
+        yield from images_lines(results["images"])
     if results.get("feed"):
         yield from ["## Feeding", ""]
         if ran(results["feed"].get("results", {})):
             yield from ["![Windows per second of each](images/bench-feed.png)", ""]
         yield from feed_lines(results["feed"])
+        yield ""
+    if results.get("torch"):
+        yield from torch_lines(results["torch"])
         yield ""
     if results.get("train"):
         yield from train_lines(results["train"])

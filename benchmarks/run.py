@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -30,59 +30,13 @@ import tables
 from alternatives import ALTERNATIVES, LENGTH, OURS, STRIDE, Alternative
 from machine import describe
 from measure import CommandFailed, Measured, measure, median
+from sizes import SIZES, Size
 
 HERE = Path(__file__).resolve().parent
 SENSORS = 8
 TINY = (1, 1000)  # assets, rows: what is left is start-up
 
 
-@dataclass(frozen=True)
-class Size:
-    """Pairs are (assets, rows of each).
-
-    Attributes:
-      cases: fleets on which all alternatives run.
-      one_asset, many_assets: where growth with rows and with assets starts, for each
-        worker: the rows of the one asset, the number of the many. With a unit of
-        work (2 million rows here) or some assets for each, all workers are busy from the start.
-      files: fleets of so many small files.
-      repeats: runs of each point of the growth.
-      feed: the fleet that is fed.
-      train: the fleet that is trained on.
-    """
-
-    cases: tuple[tuple[int, int], ...]
-    one_asset: tuple[int, int]
-    many_assets: tuple[int, int]
-    files: tuple[int, ...]
-    repeats: int
-    feed: tuple[int, int]
-    train: tuple[int, int]
-
-
-SIZES = {
-    "tiny": Size(
-        ((2, 5_000),), (1, 5_000), (2, 2_000), (3, 6, 9), 1, (16, 1_000), (2, 5_000)
-    ),  # only to try the scripts
-    "small": Size(
-        ((8, 200_000), (32, 20_000)),
-        (1, 2_000_000),
-        (4, 125_000),
-        (500, 1_000, 2_000, 4_000),
-        1,
-        (64, 10_000),
-        (40, 5_000),
-    ),
-    "large": Size(
-        ((8, 2_000_000), (32, 100_000)),
-        (1, 2_000_000),
-        (4, 500_000),
-        (2_000, 4_000, 8_000, 16_000),
-        3,
-        (200, 31_250),
-        (40, 10_000),
-    ),
-}
 FACTORS = (1, 2, 4, 8)  # the slope is fitted to these
 ROWS_OF_A_SMALL_FILE = 200
 MEMORY_FACTOR = 10  # one more point: how much memory ten times the data takes
@@ -208,6 +162,22 @@ class Bench:
         say(f"training on {assets} assets of {rows:,} rows")
         return self._script("train", ["--rows", str(rows), "--assets", str(assets), "--repeats", str(repeats)])
 
+    def images(self, name: str) -> dict:
+        """What `images_prepare.py` and `images_feed.py` report."""
+        say("images")
+        options = ["--images", "128", "--seconds", "0.5", "--repeats", "1"] if name == "tiny" else []
+        return {
+            "prepared": self._script("images_prepare", ["--size", name]),
+            "fed": self._script("images_feed", options),
+        }
+
+    def torch(self, assets: int, rows: int) -> dict:
+        """What `torch_door.py` reports."""
+        if importlib.util.find_spec("torch") is None:
+            return {"failed": "PyTorch is not installed (pip install 'beamfeed[torch]')"}
+        say("feeding PyTorch")
+        return self._script("torch_door", ["--rows", str(rows), "--assets", str(assets)])
+
     def profile(self, png: Path) -> dict:
         """What `beamfeed profile` says of the demo's dataset; its plot goes to `png`."""
         say("profile of the demo's dataset")
@@ -254,13 +224,18 @@ def parts(bench: Bench, size: Size, name: str, out: Path, scratch: Path) -> dict
         "shapes": lambda: shapes.compare(shapes.SIZES[name], size.repeats, shapes.BEFORE, say),
         "tables": lambda: tables.compare(name, scratch),
         "arrays": lambda: arrays.compare(name, scratch),
+        "images": lambda: bench.images(name),
         "feed": lambda: bench.feed(*size.feed),
+        "torch": lambda: bench.torch(*size.feed),
         "train": lambda: bench.train(*size.train, size.repeats),
         "profile": lambda: bench.profile(out / "profile.png"),
     }
 
 
-PARTS = ("start_up", "preprocess", "growth", "files", "shapes", "tables", "arrays", "feed", "train", "profile")
+PARTS = (
+    "start_up", "preprocess", "growth", "files", "shapes", "tables", "arrays", "images", "feed", "torch", "train",
+    "profile",
+)  # fmt: skip
 
 
 def main() -> None:

@@ -109,6 +109,37 @@ def results(tmp_path):
                 "one file": {"bytes_per_second": 6e9, "of_memcpy": 0.75},
             },
         },
+        "images": {
+            "prepared": {
+                "thumbnails": {
+                    "side": 64,
+                    "images": 20_000,
+                    "ours": {"images_per_second": 4000.0},
+                    "plain": {"images_per_second": 1000.0},
+                    "ratio": 4.0,
+                    "growth": [{"peak_rss_mb": 1000.0}, {"peak_rss_mb": 1010.0}],
+                }
+            },
+            "fed": {
+                "side": 256,
+                "size": 224,
+                "batch": 64,
+                "results": {
+                    "beamfeed": {"windows_per_second": 1000.0, "peak_rss_mb": 800.0},
+                    "a faster one": {"windows_per_second": 1100.0, "peak_rss_mb": 700.0},
+                },
+            },
+        },
+        "torch": {
+            "results": {
+                "torch_dataset, 0 workers": {
+                    "windows_per_second": 60_000.0,
+                    "peak_rss_mb": 900.0,
+                    "times_record_by_record": 30.0,
+                },
+                "record by record, 0 workers": {"windows_per_second": 2000.0, "peak_rss_mb": 500.0},
+            }
+        },
         "profile": {"command": "beamfeed profile data", "text": "stage  windows/s\nparse  12", "png": str(png)},
         "train": {
             "batch": 64,
@@ -132,6 +163,14 @@ def test_tables_hold_figures_and_ratios_to_ours(results):
     assert "| Beam | 82 | 8.2x | 78 | 13x | 82 | 800 | 12,195 | 4.0x | 1 |" in text
     assert "| grain | 25,000 | 0.05x | 1,200 |" in text
     assert "| **beamfeed, one worker** | 5,000 | 78 | 1.25x |" in text
+
+
+def test_images_and_pytorch_are_beside_what_they_are_compared_with(results):
+    text = report.render(results)
+    assert "| thumbnails, 64 x 64 pixels | 20,000 | 4,000 | 1,000 | 4.0x | 1,000 | 1,010 |" in text
+    assert "| a faster one | 1,100 | 1.1x | 700 |\n\nFaster than Beamfeed: a faster one." in text
+    assert "| **torch_dataset, 0 workers** | 60,000 | 30x | 900 |" in text
+    assert "| record by record, 0 workers | 2,000 | - | 500 |" in text
 
 
 def test_it_names_machine_versions_and_command(results):

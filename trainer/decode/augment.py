@@ -45,11 +45,10 @@ def recolored(values: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
     return values if section.cutout is None else _covered(values, section.cutout, draws)
 
 
-def flips(section: Augment, draws: Draws) -> tuple[tf.Tensor, tf.Tensor]:
-    """Bool `[batch]`: whether top and bottom are exchanged, and whether left and right."""
-    never = tf.zeros_like(draws.numbers, tf.bool)
-    vertical = draws.chance("flip y") if section.flip in ("vertical", "both") else never
-    return vertical, draws.chance("flip x") if section.flip in ("horizontal", "both") else never
+def flips(section: Augment, draws: Draws) -> tuple[tf.Tensor | None, tf.Tensor | None]:
+    """Bool `[batch]`: whether top and bottom are exchanged, and whether left and right; None where they never are."""
+    vertical = draws.chance("flip y") if section.flip in ("vertical", "both") else None
+    return vertical, draws.chance("flip x") if section.flip in ("horizontal", "both") else None
 
 
 def crops(section: Augment, draws: Draws) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -66,7 +65,7 @@ def _cropped(images: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
     edges = []
     for start, flip in zip((top, left), flips(section, draws), strict=True):
         end = start + kept
-        edges.append((tf.where(flip, end, start), tf.where(flip, start, end)))
+        edges.append((start, end) if flip is None else (tf.where(flip, end, start), tf.where(flip, start, end)))
     (top, bottom), (left, right) = edges
     boxes = tf.stack([top, left, bottom, right], axis=1)
     height, width, channels = images.shape[1:]
@@ -85,7 +84,7 @@ def turned(images: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
     assert section.rotate is not None
     height, width, channels = images.shape[1:]
     kept, top, left = crops(section, draws)
-    vertical, horizontal = (tf.where(flip, -1.0, 1.0) for flip in flips(section, draws))
+    vertical, horizontal = (1.0 if flip is None else tf.where(flip, -1.0, 1.0) for flip in flips(section, draws))
     most = math.radians(section.rotate)
     angle = draws.uniform("rotate", -most, most)
     sine, cosine = kept * tf.sin(angle), kept * tf.cos(angle)
