@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from beamfeed.launcher.api import RunResult, preprocess, run, train
     from beamfeed.launcher.job import load_job
     from beamfeed.trainer.arrays.load import load_arrays
-    from beamfeed.trainer.feed.dataset import Tuning, load_dataset
+    from beamfeed.trainer.feed.dataset import load_dataset
     from beamfeed.trainer.feed.sharding import Distribution
+    from beamfeed.trainer.feed.tuning import Tuning
     from beamfeed.trainer.numpy_feed.torch_dataset import torch_dataset
     from beamfeed.transforms.rejects import BadInput
     from beamfeed.transforms.steps import EncodeWindows, ReadTimeseries, SeriesBlock
@@ -68,7 +69,7 @@ _HOMES = {
     "RunResult": "launcher.api",
     "SeriesBlock": "transforms.steps",
     "TrainResult": "contract.dataset.result",
-    "Tuning": "trainer.feed.dataset",
+    "Tuning": "trainer.feed.tuning",
     "UserError": "contract.errors",
     "Windows": "contract.config.prepare",
     "load_arrays": "trainer.arrays.load",

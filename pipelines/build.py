@@ -27,7 +27,7 @@ from beamfeed.transforms.records.shard_plan import ShardPlan, Sized, plan_shards
 from beamfeed.transforms.records.tfrecord import WriteToTFRecord, Written
 from beamfeed.transforms.records.verify import VerifyShard
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.sources.base import Asset, Source
+from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.checking import (
     LOST,
     NOTES,
@@ -39,6 +39,7 @@ from beamfeed.transforms.sources.checking import (
     ScanFile,
     ValidateUnit,
 )
+from beamfeed.transforms.sources.descriptors import Asset
 from beamfeed.transforms.statistics.sums import CountRows
 from beamfeed.transforms.statistics.transform_fn import WriteTransformFn
 from beamfeed.transforms.sum_up import SumUp

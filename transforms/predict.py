@@ -22,7 +22,8 @@ from beamfeed.transforms.outcome import Counted, Outcome, check_splits, describe
 from beamfeed.transforms.records.shard_plan import ShardPlan, plan_shards
 from beamfeed.transforms.records.tally import Tally
 from beamfeed.transforms.rejects import BadInput, Reject
-from beamfeed.transforms.sources.base import Asset, Piece, Source, Statistics, Verdict
+from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.descriptors import Asset, Piece, Statistics, Verdict
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.planned import plan_asset
 from beamfeed.transforms.splits import split_of_asset

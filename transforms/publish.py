@@ -19,7 +19,8 @@ from beamfeed.transforms.records.blocks import index_table
 from beamfeed.transforms.records.example_encoder import schema_text
 from beamfeed.transforms.records.tfrecord import Written
 from beamfeed.transforms.rejects import Reject, to_jsonl
-from beamfeed.transforms.sources.base import Source, Statistics
+from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.descriptors import Statistics
 from beamfeed.transforms.tfds.write import tfds_files
 
 Verified = tuple[Written, Shard, np.ndarray]  # a shard, as it was written and as it was read back, and its blocks

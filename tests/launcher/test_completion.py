@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from beamfeed.launcher.cli import build_parser
 from beamfeed.launcher.completion import SHELLS, completion_script
+from beamfeed.launcher.parser import build_parser
 
 COMMANDS = {
     "adopt", "init", "run", "preprocess", "train", "cancel", "inspect", "profile", "export", "schema", "completion"

@@ -288,11 +288,11 @@ def test_mistakes_are_told_in_a_line(series, tmp_path, capsys, arguments, told):
 
 
 def test_the_formats_are_those_of_the_command():
-    from beamfeed.launcher import cli
+    from beamfeed.launcher import parser
     from beamfeed.pipelines import export_dataset
 
-    assert tuple(FORMATS) == cli.FORMATS == export_dataset.FORMATS
-    assert cli.SPLITS == export_dataset.SPLITS
+    assert tuple(FORMATS) == parser.FORMATS == export_dataset.FORMATS
+    assert parser.SPLITS == export_dataset.SPLITS
 
 
 def test_duckdb_reads_parquet(single, tmp_path):

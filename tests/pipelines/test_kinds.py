@@ -33,7 +33,8 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.pipelines.build import PreprocessPipeline, write_listing
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources import make_source
-from beamfeed.transforms.sources.base import Asset, Piece, Report, Source, Unit, Work
+from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.descriptors import Asset, Piece, Report, Unit, Work
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
 pytestmark = pytest.mark.filterwarnings("ignore")

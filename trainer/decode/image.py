@@ -163,8 +163,8 @@ def decoded(
         ways = [lambda ratio=ratio: tf.io.decode_jpeg(contents, channels, ratio) for ratio in RATIOS]
         # To crop while decoding takes more time than it saves where nothing is cropped.
         is_cut = (place == 0) & tf.reduce_any(wanted[2:] < size)
-        ways.append(lambda: tf.io.decode_and_crop_jpeg(contents, wanted, channels))
-        return tf.switch_case(tf.where(is_cut, len(RATIOS), place), ways), is_cut
+        part = [lambda: tf.io.decode_and_crop_jpeg(contents, wanted, channels)]
+        return tf.switch_case(tf.where(is_cut, len(RATIOS), place), [*ways, *part]), is_cut
 
     def png() -> tuple[tf.Tensor, tf.Tensor]:
         return tf.io.decode_png(contents, channels), tf.constant(False)

@@ -12,9 +12,10 @@ from beamfeed.contract.dataset.batches import eval_steps, windows_in
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.cluster.strategy import Cluster
-from beamfeed.trainer.feed.dataset import Tuning, load_dataset
+from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.sharding import Distribution
+from beamfeed.trainer.feed.tuning import Tuning
 
 
 class Evaluation(Protocol):

@@ -20,10 +20,11 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.decode.preparation import Preparation
-from beamfeed.trainer.feed.dataset import Cache, CutOff, Tuning, load_dataset
+from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.fields import data_fields, stored_bytes
 from beamfeed.trainer.feed.reader import BUFFER_BYTES
 from beamfeed.trainer.feed.sampler import Index
+from beamfeed.trainer.feed.tuning import Cache, CutOff, Tuning
 from beamfeed.trainer.tools.steady import ROUNDS, Figure, until_steady
 
 SPLIT: SplitName = "train"

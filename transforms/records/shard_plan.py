@@ -7,7 +7,7 @@ from typing import Literal
 
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fingerprint import SHARD_MULTIPLE
-from beamfeed.transforms.sources.base import Work
+from beamfeed.transforms.sources.descriptors import Work
 from beamfeed.transforms.splits import seeded_hash
 
 SHARD_BYTES = 128 << 20

@@ -16,8 +16,9 @@ from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.records.shard_plan import ShardPlan
 from beamfeed.transforms.records.tally import Tally
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.base import Source, Statistics
+from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.checking import check_unchanged
+from beamfeed.transforms.sources.descriptors import Statistics
 
 
 @dataclass(frozen=True)

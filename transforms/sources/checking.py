@@ -11,7 +11,8 @@ from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput, Reject
-from beamfeed.transforms.sources.base import Report, Source, Unit, Verdict
+from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.descriptors import Report, Unit, Verdict
 from beamfeed.transforms.sources.planned import plan_asset
 
 REJECTS = "rejects"  # the tagged output of what is set aside

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.sources.base import Asset, Piece, Source
+from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.descriptors import Asset, Piece
 
 
 @dataclass(frozen=True)

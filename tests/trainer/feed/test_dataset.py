@@ -16,9 +16,10 @@ from beamfeed.contract.dataset.blocks import SCHEMA, read_blocks, write_blocks
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed import cache, dataset, rounds
 from beamfeed.trainer.feed.cache import remove_copies
-from beamfeed.trainer.feed.dataset import CutOff, Tuning, load_dataset
+from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.read_errors import explained
 from beamfeed.trainer.feed.sharding import Distribution
+from beamfeed.trainer.feed.tuning import CutOff, Tuning
 
 
 def load(written, split="train", *, worker=0, workers=1, replicas=1, cache="none", tuning=Tuning(), **options):

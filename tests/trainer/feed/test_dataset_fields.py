@@ -23,9 +23,10 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LISTED, Field
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed import rounds
-from beamfeed.trainer.feed.dataset import Tuning, load_dataset
+from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.read_errors import explained
 from beamfeed.trainer.feed.sharding import Distribution
+from beamfeed.trainer.feed.tuning import Tuning
 
 NAMES = [field.name for field in FIELDS]
 ROWS = [[9, 5, 12, 4], [], [7, 30, 6], [4]]

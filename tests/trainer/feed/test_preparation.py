@@ -6,8 +6,9 @@ import tensorflow as tf
 from stripes import write_images
 
 from beamfeed.contract.dataset.batches import train_steps
-from beamfeed.trainer.feed.dataset import Tuning, load_dataset
+from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.sharding import Distribution
+from beamfeed.trainer.feed.tuning import Tuning
 
 COUNT, BATCH = 41, 6
 

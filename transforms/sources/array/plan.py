@@ -8,7 +8,7 @@ from beamfeed.contract.arrays.stored import Stored
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.array.read import is_packed, unpacked_bytes
 from beamfeed.transforms.sources.array.schema import ArraySchema
-from beamfeed.transforms.sources.base import Asset, Piece
+from beamfeed.transforms.sources.descriptors import Asset, Piece
 
 BLOCK_BYTES, LEAST_BYTES = 64 << 20, 1 << 20
 BLOCKS = 16  # of a small set of arrays, so that there is work for several workers

@@ -26,7 +26,8 @@ from beamfeed.transforms.sources.array.schema import ArraySchema, resolve_schema
 from beamfeed.transforms.sources.array.statistics import ArrayStatistics, check_classes, settled_classes, to_json
 from beamfeed.transforms.sources.array.validate import ArrayReport, ArrayVerdict, judge, validate_block
 from beamfeed.transforms.sources.array.write import block_records
-from beamfeed.transforms.sources.base import Source, Unit, Work
+from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.splits import seeded_hash

@@ -11,7 +11,7 @@ from beamfeed.transforms.sources.array.plan import ArrayBlock
 from beamfeed.transforms.sources.array.rows import MOST_TOLD, NONE, ArrayRows, iter_rows, unique_texts
 from beamfeed.transforms.sources.array.schema import ArraySchema
 from beamfeed.transforms.sources.array.statistics import ArrayStatistics, statistics_of
-from beamfeed.transforms.sources.base import Report, Unit, Verdict
+from beamfeed.transforms.sources.descriptors import Report, Unit, Verdict
 from beamfeed.transforms.splits import split_of_value
 
 MOST_VALUES = 100  # of split.column that are in no list, for messages

@@ -11,8 +11,9 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.sources.base import Source, Unit, Work
+from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.columns.label_counts import check_classes
+from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.image.image_list import whole_path
 from beamfeed.transforms.sources.image.listing import list_runs
 from beamfeed.transforms.sources.image.records import image_fields, read_records

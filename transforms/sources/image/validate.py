@@ -18,7 +18,7 @@ from beamfeed.contract.cores import available_cores
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
-from beamfeed.transforms.sources.base import Asset, Piece, Report, Unit, Verdict
+from beamfeed.transforms.sources.descriptors import Asset, Piece, Report, Unit, Verdict
 from beamfeed.transforms.sources.image.header import BadImage
 from beamfeed.transforms.sources.image.picture import Picture, make_picture
 from beamfeed.transforms.sources.image.run_file import open_staged, read_facts, read_run

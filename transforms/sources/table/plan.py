@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.sources.base import Asset, Piece, Unit
+from beamfeed.transforms.sources.descriptors import Asset, Piece, Unit
 from beamfeed.transforms.sources.readers import BAD, Group, divides, is_parquet, iter_batches, open_parquet, row_groups
 from beamfeed.transforms.sources.table.schema import TableSchema
 

@@ -13,7 +13,8 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.sources.base import Source, Unit, Work
+from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.readers import read_schema
 from beamfeed.transforms.sources.record_block import RecordBlock

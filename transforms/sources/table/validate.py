@@ -13,7 +13,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
-from beamfeed.transforms.sources.base import Report, Unit, Verdict
+from beamfeed.transforms.sources.descriptors import Report, Unit, Verdict
 from beamfeed.transforms.sources.table.count_files import write_counts
 from beamfeed.transforms.sources.table.plan import TableAsset
 from beamfeed.transforms.sources.table.rows import TableRows, label_name, read_unit

@@ -11,8 +11,8 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import Split, SplitName
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.sources.base import Asset, Unit
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
+from beamfeed.transforms.sources.descriptors import Asset, Unit
 from beamfeed.transforms.sources.timeseries.scan import FileSlice
 from beamfeed.transforms.sources.timeseries.windowing import Windowing
 from beamfeed.transforms.splits import cut_rows, cut_span, split_of_value

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from beamfeed.contract.config.split import SplitName
-from beamfeed.transforms.sources.base import Work
+from beamfeed.transforms.sources.descriptors import Work
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.timeseries.duplicates import merge_duplicates
 from beamfeed.transforms.sources.timeseries.impute import impute

@@ -16,8 +16,8 @@ from beamfeed.contract.config.sources.timeseries import AssetFrom
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.base import Piece
 from beamfeed.transforms.sources.columns.time_units import BadTime
+from beamfeed.transforms.sources.descriptors import Piece
 from beamfeed.transforms.sources.readers import (
     Group,
     divides,

@@ -13,7 +13,8 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.sources.base import Source, Unit
+from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.descriptors import Unit
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems

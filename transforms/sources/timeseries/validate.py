@@ -9,7 +9,7 @@ import numpy as np
 from beamfeed.contract.config.split import SplitName, counts_rows
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
-from beamfeed.transforms.sources.base import Report, Unit
+from beamfeed.transforms.sources.descriptors import Report, Unit
 from beamfeed.transforms.sources.timeseries.classes import SeenClasses
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.preprocess import find_all, in_order

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.windows import first_window
-from beamfeed.transforms.sources.base import Unit, Verdict
+from beamfeed.transforms.sources.descriptors import Unit, Verdict
 from beamfeed.transforms.sources.timeseries.classes import SeenClasses
 from beamfeed.transforms.sources.timeseries.plan import GroupIndex, SeriesAsset, Span
 from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork

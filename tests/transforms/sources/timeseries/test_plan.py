@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.records.shard_plan import deal
-from beamfeed.transforms.sources.base import Work
+from beamfeed.transforms.sources.descriptors import Work
 from beamfeed.transforms.sources.readers import Group
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units
 from beamfeed.transforms.sources.timeseries.scan import FileSlice

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from beamfeed.contract.config.prepare import Prepare
-from beamfeed.transforms.sources.base import Piece
+from beamfeed.transforms.sources.descriptors import Piece
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.sampling import (
     empty_sample,

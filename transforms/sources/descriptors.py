@@ -1,0 +1,150 @@
+"""What passes between the steps: pieces, assets, units, and what becomes of them. They hold no data."""
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.notes import Note
+from beamfeed.transforms.rejects import Reject
+
+Statistics = Any  # whatever adds up with `+`, to the last bit the same in whatever order
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The rows of one asset in one file.
+
+    Attributes:
+      asset: its name.
+      path: of the file.
+      rows: how many there are.
+      split_value: with split: {by: column}, where the path tells it.
+      file: as it was listed, where no step may go on with it once it is another one.
+    """
+
+    asset: str
+    path: str
+    rows: int
+    split_value: str | None = field(default=None, kw_only=True)
+    file: FileStat | None = field(default=None, kw_only=True)
+
+
+P = TypeVar("P", bound=Piece)
+
+
+@dataclass(frozen=True)
+class Asset(Generic[P]):
+    """What is accepted or rejected as a whole."""
+
+    name: str
+    pieces: tuple[P, ...]
+    split: SplitName | None  # of the whole asset; None where its rows are split
+
+    @property
+    def rows(self) -> int:
+        """Rows of all its files."""
+        return sum(piece.rows for piece in self.pieces)
+
+    @property
+    def splits(self) -> tuple[SplitName, ...]:
+        """The splits that rows of this asset may be in."""
+        return SPLITS if self.split is None else (self.split,)
+
+    @property
+    def files(self) -> str:
+        """The paths of its first files, for messages."""
+        more = len(self.pieces) - 3
+        return ", ".join(piece.path for piece in self.pieces[:3]) + (f" and {more} more" if more > 0 else "")
+
+
+A = TypeVar("A", bound=Asset)
+
+
+@dataclass(frozen=True)
+class Unit(Generic[A]):
+    """A run of an asset's rows that one worker reads: [start, end).
+
+    There are many of them, so that `asset` had best hold no more pieces than these rows need.
+    """
+
+    asset: A
+    index: int
+    start: int
+    end: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return self.end - self.start
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the asset ends with it."""
+        return self.end >= self.asset.rows
+
+
+@dataclass(frozen=True)
+class Work(Generic[A]):
+    """One unit's rows of one split, and with output.partition_by of one partition.
+
+    Attributes:
+      folder: of the partition, below the split's.
+    """
+
+    unit: Unit[A]
+    split: SplitName
+    folder: str = field(default="", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found in one unit."""
+
+    index: int  # of the unit in its asset
+    statistics: Statistics
+    reject: Reject | None = field(default=None, kw_only=True)
+
+
+R = TypeVar("R", bound=Report)
+
+
+@dataclass(frozen=True)
+class Verdict(Generic[A]):
+    """What becomes of an asset: it goes on, or it is set aside.
+
+    Attributes:
+      asset: as it is to be read.
+      statistics: of its rows that train.
+      rejects: why it is set aside.
+      left_out: no row of it takes part, and it is no rejected asset: all have values that are in no list of `split`, or
+        were set aside by themselves.
+      notes: what the user should know, see `beamfeed.transforms.notes`.
+      row_rejects: rows that were set aside by themselves; the first ones.
+      rejected_rows: how many these are.
+      split_values: with split: {by: column} of the files, values of its rows: those in the lists, and some others.
+    """
+
+    asset: A
+    statistics: Statistics
+    rejects: tuple[Reject, ...] = field(default=(), kw_only=True)
+    left_out: bool = field(default=False, kw_only=True)
+    notes: tuple[Note, ...] = field(default=(), kw_only=True)
+    row_rejects: tuple[Reject, ...] = field(default=(), kw_only=True)
+    rejected_rows: int = field(default=0, kw_only=True)
+    split_values: frozenset[str] = field(default=frozenset(), kw_only=True)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it goes on."""
+        return not self.rejects and not self.left_out
+
+    @property
+    def counted_rows(self) -> int:
+        """How many rows `rejected_rows` are among: also where none is left, so that these count for limits."""
+        return self.asset.rows if self.accepted or self.rejected_rows else 0
+
+    @property
+    def trains(self) -> bool:
+        """Whether rows of it train."""
+        return self.asset.split in (None, "train")
