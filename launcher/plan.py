@@ -19,7 +19,8 @@ from beamfeed.contract.dataset.checkpoints import check_step, find_progress
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.limits import check_complete
-from beamfeed.contract.dataset.manifest import Manifest, find_replaceable, read_complete
+from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
+from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat

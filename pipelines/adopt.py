@@ -83,7 +83,7 @@ def adopt(
     request: "Request", described: "Described", options: Any, ending: Ending, log: FailureLog
 ) -> tuple[Manifest, bool]:
     """The manifest of a folder, and whether it was written now."""
-    from beamfeed.contract.dataset.manifest import read_complete
+    from beamfeed.contract.dataset.published import read_complete
     from beamfeed.transforms.adopt.conclude import fingerprint_of
     from beamfeed.transforms.adopt.files import list_shards
     from beamfeed.transforms.adopt.publish import find_adopted

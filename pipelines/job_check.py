@@ -15,7 +15,8 @@ from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerpr
 from beamfeed.contract.dataset.goals import check_task
 from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import DataLayout, RunLayout
-from beamfeed.contract.dataset.manifest import Manifest, read_complete
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.sizes import size_text
 from beamfeed.contract.storage import FileStat

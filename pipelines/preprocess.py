@@ -22,7 +22,7 @@ from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
 from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
 from beamfeed.contract.dataset.limits import check_complete
-from beamfeed.contract.dataset.manifest import leftovers, read_complete
+from beamfeed.contract.dataset.published import leftovers, read_complete
 from beamfeed.contract.ending import Ending, leave
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.failure_log import FailureLog, complain

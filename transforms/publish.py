@@ -11,7 +11,8 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.layout import DataLayout
-from beamfeed.contract.dataset.manifest import Manifest, Shard, find_replaceable, leftovers, write_manifest
+from beamfeed.contract.dataset.manifest import Manifest, Shard, find_replaceable, write_manifest
+from beamfeed.contract.dataset.published import leftovers
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.fleet import Fleet, check_limits
 from beamfeed.transforms.outcome import Outcome, check_splits, describe_splits, make_manifest

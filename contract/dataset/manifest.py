@@ -4,9 +4,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
-from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
 
@@ -15,11 +13,10 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.fields import Field as DataField
+from beamfeed.contract.dataset.partitions import check_where, partition_values
 from beamfeed.contract.errors import UserError, near_miss
 
 FORMAT: Literal[3] = 3
-ASKED_TOGETHER = 32  # files of a bucket
-MOST_ASKED = 1000  # of them; a listing tells as many at a time
 
 _PLAIN = re.compile(r'\[[\w\s,."+-]*\]')  # a list of numbers or words, which JSON with indents gives a line each
 
@@ -161,7 +158,7 @@ class Manifest(_Strict):
         Of shards that others wrote, each is asked for: beside them may lie any number of other files.
         """
         if self.adopted is not None:
-            return _look_at([path for split in splits for path in self.shard_paths(output, split)])
+            return storage.stat_all([path for split in splits for path in self.shard_paths(output, split)])
         folders = [self.data_layout(output).split(split) for split in splits]
         suffixes = (layout.SHARD_SUFFIX, layout.BLOCKS)
         return {stat.path: stat for one in folders for stat in storage.match(one, suffixes)}
@@ -183,7 +180,7 @@ class Manifest(_Strict):
             return self
         folders = {shard.folder for info in self.splits.values() for shard in info.shards}
         by_folder = {folder: partition_values(folder) for folder in folders}
-        _check_where(where, by_folder.values(), f"dataset {self.name}")
+        check_where(where, by_folder.values(), f"dataset {self.name}")
         keep = {
             folder
             for folder, values in by_folder.items()
@@ -192,50 +189,9 @@ class Manifest(_Strict):
         return self.model_copy(update={"splits": {name: _some(info, keep) for name, info in self.splits.items()}})
 
 
-def _look_at(paths: Sequence[str]) -> dict[str, storage.FileStat]:
-    """What the files are that are there, by path.
-
-    Those of a bucket are asked for at the same time, as each waits for an answer; very many are listed instead.
-    """
-
-    def ask(path: str) -> storage.FileStat | None:
-        try:
-            return storage.stat(path)
-        except FileNotFoundError:
-            return None
-
-    is_remote = bool(paths) and storage.is_remote(paths[0])
-    if is_remote and len(paths) > MOST_ASKED:
-        return {stat.path: stat for stat in storage.match(os.path.commonpath(paths).replace(":/", "://", 1), ("",))}
-    with ThreadPoolExecutor(ASKED_TOGETHER) as pool:
-        found = list(pool.map(ask, paths) if is_remote else map(ask, paths))
-    return {stat.path: stat for stat in found if stat is not None}
-
-
 def below(folder: str, file: str) -> str:
     """The path of a file in a folder, as a listing of that folder has it."""
     return file if folder.rstrip("/") in (".", "") and not folder.startswith("/") else storage.join(folder, file)
-
-
-def partition_values(folder: str) -> dict[str, str]:
-    """The columns of a partition and their values: `country=DE/kind=a%2Fb` -> country DE, kind a/b."""
-    parts = (part.partition("=") for part in folder.split("/") if part)
-    return {unquote(column): unquote(value) for column, _, value in parts}
-
-
-def _check_where(where: Mapping[str, Sequence[str]], partitions: Collection[Mapping[str, str]], dataset: str) -> None:
-    """Raises UserError if there is no such column of partitions, or a value never occurs."""
-    key, columns = "train.feed.where", sorted({column for values in partitions for column in values})
-    for column, wanted in where.items():
-        known = sorted({values[column] for values in partitions if column in values})
-        if not known:
-            has = f"it has {', '.join(columns)}" if columns else "it has none, see output.partition_by"
-            hint = near_miss(column, columns)
-            raise UserError(f"{key}: {dataset} has no partitions by {column!r}{hint} ({has})")
-        for value in wanted:
-            if value not in known:
-                some = ", ".join(known[:10]) + (" ..." if len(known) > 10 else "")
-                raise UserError(f"{key}: {column} is never {value!r}{near_miss(value, known)} (it is {some})")
 
 
 def _some(info: SplitInfo, folders: Collection[str]) -> SplitInfo:
@@ -345,33 +301,3 @@ def write_manifest(output: str, manifest: Manifest) -> None:
     text = manifest.model_dump_json(indent=1)
     one_line = _PLAIN.sub(lambda found: re.sub(r"\n\s*", "", found[0]), text)
     storage.write_text(layout.manifest_path(output), one_line + "\n")
-
-
-def leftovers(output: str, manifest: Manifest) -> list[str]:
-    """Paths in the output that belong neither to the published dataset nor to the one before it."""
-    names = storage.list_folder(output)
-    found = [
-        name
-        for name in names
-        if name.startswith(f"{layout.MANIFEST}.tmp-")
-        or (name.startswith(layout.DATA_PREFIX) and name not in (manifest.data, manifest.previous))
-    ]
-    temporary = manifest.data_layout(output).temporary
-    return [storage.join(output, name) for name in found] + ([temporary] if storage.list_folder(temporary) else [])
-
-
-def read_complete(output: str, fingerprint: str) -> Manifest | None:
-    """The published manifest if it is of this fingerprint and its shards are all in place, else None."""
-    manifest, _ = find_replaceable(output)
-    if manifest is None or manifest.fingerprint != fingerprint:
-        return None
-    names = manifest.data_layout(output)
-    filled: dict[SplitName, SplitInfo] = {split: info for split, info in manifest.splits.items() if info.shards}
-    found = {path: stat.size for path, stat in manifest.list_shards(output, *filled).items()}
-    for split, info in filled.items():
-        sizes = [found.get(path) for path in manifest.shard_paths(output, split)]
-        index = names.blocks(split)
-        has_index = index in found or (manifest.adopted is not None and storage.exists(index))
-        if sizes != [shard.bytes for shard in info.shards] or not has_index:
-            return None
-    return manifest

@@ -21,6 +21,7 @@ from beamfeed.contract.storage.files import (
     write_chunks,
     write_text,
 )
+from beamfeed.contract.storage.many import stat_all
 
 __all__ = [
     "GS",
@@ -39,6 +40,7 @@ __all__ = [
     "read_text",
     "remove_tree",
     "stat",
+    "stat_all",
     "write_bytes",
     "write_chunks",
     "write_text",

@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 import yaml
 
-from beamfeed.contract.dataset.manifest import partition_values, read_manifest
+from beamfeed.contract.dataset.manifest import read_manifest
+from beamfeed.contract.dataset.partitions import partition_values
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.dataset import load_dataset
 from tests.tables import FEATURES, Lake, make_table

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
-from beamfeed.contract.dataset.manifest import read_complete
+from beamfeed.contract.dataset.published import read_complete
 from beamfeed.contract.errors import UserError
 from beamfeed.launcher.backends.dataflow.api import DataflowService, Unreachable
 from beamfeed.launcher.backends.dataflow.follow import DONE, FAILED, failure, follow, state_words

@@ -16,11 +16,10 @@ from beamfeed.contract.dataset.manifest import (
     find_fingerprint,
     find_manifest,
     find_replaceable,
-    leftovers,
-    read_complete,
     read_manifest,
     write_manifest,
 )
+from beamfeed.contract.dataset.published import leftovers, read_complete
 from beamfeed.contract.errors import UserError
 
 FIELDS = [
@@ -88,6 +87,7 @@ def test_shards_of_others_are_asked_for_and_what_is_beside_them_is_not_listed(wr
     paths = [path for name in ("train", "eval") for path in manifest.shard_paths("out", name)]
     for path in paths[:2]:
         storage.write_text(path, path)
+    monkeypatch.setattr("beamfeed.contract.storage.many.match", None)
     monkeypatch.setattr(storage, "match", None)
     found = manifest.list_shards("out", "train", "eval")
     assert {path: stat.size for path, stat in found.items()} == {path: len(path) for path in paths[:2]}
@@ -110,9 +110,8 @@ def test_very_many_shards_of_others_in_a_bucket_are_listed_once(written, monkeyp
         assert (folder, suffixes) == ("gs://bucket/lake", ("",))
         return [storage.FileStat(f"{folder}/{name}", 1, 0) for name in ("train/0", "eval/0", "notes")]
 
-    monkeypatch.setattr("beamfeed.contract.dataset.manifest.MOST_ASKED", most)
-    monkeypatch.setattr(storage, "stat", stat)
-    monkeypatch.setattr(storage, "match", match)
+    for name, one in (("MOST_ASKED", most), ("stat", stat), ("match", match)):
+        monkeypatch.setattr(f"beamfeed.contract.storage.many.{name}", one)
     found = manifest.list_shards("out", "train", "eval")
     assert {"gs://bucket/lake/train/0", "gs://bucket/lake/eval/0"} == set(found) - {"gs://bucket/lake/notes"}
     assert seen == expected

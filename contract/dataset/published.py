@@ -1,0 +1,36 @@
+"""Whether what a manifest names is there, and what is there besides."""
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset import layout
+from beamfeed.contract.dataset.manifest import Manifest, SplitInfo, find_replaceable
+
+
+def leftovers(output: str, manifest: Manifest) -> list[str]:
+    """Paths in the output that belong neither to the published dataset nor to the one before it."""
+    names = storage.list_folder(output)
+    found = [
+        name
+        for name in names
+        if name.startswith(f"{layout.MANIFEST}.tmp-")
+        or (name.startswith(layout.DATA_PREFIX) and name not in (manifest.data, manifest.previous))
+    ]
+    temporary = manifest.data_layout(output).temporary
+    return [storage.join(output, name) for name in found] + ([temporary] if storage.list_folder(temporary) else [])
+
+
+def read_complete(output: str, fingerprint: str) -> Manifest | None:
+    """The published manifest if it is of this fingerprint and its shards are all in place, else None."""
+    manifest, _ = find_replaceable(output)
+    if manifest is None or manifest.fingerprint != fingerprint:
+        return None
+    names = manifest.data_layout(output)
+    filled: dict[SplitName, SplitInfo] = {split: info for split, info in manifest.splits.items() if info.shards}
+    found = {path: stat.size for path, stat in manifest.list_shards(output, *filled).items()}
+    for split, info in filled.items():
+        sizes = [found.get(path) for path in manifest.shard_paths(output, split)]
+        index = names.blocks(split)
+        has_index = index in found or (manifest.adopted is not None and storage.exists(index))
+        if sizes != [shard.bytes for shard in info.shards] or not has_index:
+            return None
+    return manifest
