@@ -83,7 +83,7 @@ def train_and_evaluate(
 
         training.together("getting ready", make_ready)
         watchdog.long("reading the last checkpoint")
-        state = training.restore(start.from_step, start.once)
+        state = training.saving.restore(start.from_step, start.once)
         if cluster.worker.is_chief:
             begins = f", from step {state.step:,}" if state.step else ""
             note(f"train: {describe(cluster)}{begins}")
@@ -110,9 +110,9 @@ def train_and_evaluate(
                 batches = training.feed.train(at.epoch, at.done, state.lanes)
             state = training.run(batches, state, metrics)
             state = training.end(state, metrics)
-            training.save(state)  # last: what is newer than it is dropped on resuming
+            training.saving.save(state)  # last: what is newer than it is dropped on resuming
 
-        training.restore_best(state)
+        training.saving.restore_best(state)
         result = TrainResult(
             fingerprint=run_fingerprint(train, manifest.fingerprint),
             watched=training.watched.name,

@@ -15,41 +15,28 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.batches import check_split, train_steps, windows_in
-from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout, manifest_path
 from beamfeed.contract.dataset.manifest import Manifest, find_fingerprint
-from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.storage import FileStat
 from beamfeed.trainer import models
 from beamfeed.trainer.cluster.strategy import Cluster
 from beamfeed.trainer.cluster.together import Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.feed.distributed import Feed
-from beamfeed.trainer.feed.sharding import LANES, lanes_of
 from beamfeed.trainer.loop.callbacks import Callbacks
-from beamfeed.trainer.loop.checkpoint import (
-    Checkpoints,
-    Damaged,
-    restore,
-    restore_newest,
-    set_aside,
-    variables_of,
-)
 from beamfeed.trainer.loop.evaluation import EvalSteps
 from beamfeed.trainer.loop.metrics import MetricsLog
-from beamfeed.trainer.loop.optimizer import averaged, keep_averages, make_optimizer
+from beamfeed.trainer.loop.optimizer import averaged, make_optimizer
 from beamfeed.trainer.loop.profile import StepProfile
-from beamfeed.trainer.loop.replicas import spread_seeds
 from beamfeed.trainer.loop.results import describe_epoch
+from beamfeed.trainer.loop.saving import Saving
 from beamfeed.trainer.loop.start import Start
 from beamfeed.trainer.loop.state import TrainingState, until_evaluation
 from beamfeed.trainer.loop.steps import NORM, make_train_steps, zero_train
-from beamfeed.trainer.loop.warm_start import warm_start
 from beamfeed.trainer.loop.watch import find_watched
-from beamfeed.trainer.loop.workdir import note_done, remove_files
 from beamfeed.trainer.review.pictures import Pictures
 from beamfeed.trainer.tasks.objective import LOSS, Objective, Sums
 
@@ -103,67 +90,18 @@ class Training:
             train.devices.accumulate,
         )
         self._eval = EvalSteps(cluster.strategy, self.model, self.objective)
-        self._checkpoints = Checkpoints(self.names.checkpoints, train.checkpoint.keep)
-        # Each checkpoint that is kept names the best weights of its time, and the next best are written before it is.
-        self._best = Checkpoints(self.names.best, train.checkpoint.keep + 1)
         self.pictures = Pictures(job, manifest, self.objective)
-        self._at_a_time, self._saved = 1, time.monotonic()
+        self._at_a_time = 1
         self._published: FileStat | None = None  # the manifest at the last look
         self._spent = 0.0  # seconds of the last call
         self._full = 0.0  # the same if it was of as many steps as may be, else 0
         self._evaluated: set[str] = set()
         self.together = Together(cluster, watchdog)
+        self.saving = Saving(train, self.model, self.optimizer, cluster, watchdog, self.together)
         self.callbacks = Callbacks(train.callbacks if cluster.worker.is_chief else ())
         self._progress = start.progress
         self._profile = StepProfile(start.profile if cluster.worker.is_chief else None, self.names.tensorboard)
         self._bounds = StepProfile(start.profile, "")  # of calls, alike on all workers
-
-    def restore(self, step: int | None = None, once: str = "") -> TrainingState:
-        """Puts the last checkpoint that is whole into model and optimizer, or that of a step; the same on every worker.
-
-        What is newer is set aside: it would be taken for what comes after, and best weights for the best. A run that
-        was finished and goes back to a step is not finished any more.
-
-        Raises:
-          UserError: if the workers find different ones, or none can be read.
-        """
-        variables = variables_of(self.model, self.optimizer)
-        found, damaged = restore_newest(self.names.checkpoints, variables, step)
-        state = found or self._begin()
-        if not self.cluster.all_same(state.step % 2**24):
-            raise UserError(
-                f"{self.names.workdir}: the workers do not find the same checkpoint; is this a shared folder?"
-            )
-        state = state if state.lanes else state._replace(lanes=self.job.train.feed.lanes or LANES)
-        if (lanes := self.job.train.feed.lanes) not in (None, state.lanes):
-            raise UserError(
-                f"train.feed.lanes: is {lanes}, and the training run in {self.names.workdir} began with {state.lanes}; "
-                "leave it out, or start again with --restart"
-            )
-        if self.cluster.worker.is_chief:
-            for error in damaged:
-                print(f"{error}; going on from step {state.step}", file=sys.stderr)
-            if step is not None:
-                remove_files([self.names.complete])
-            for folder in (self.names.checkpoints, self.names.best):
-                set_aside(folder, state.step)
-            if step is not None:
-                note_done(self.job.train.workdir, once)
-        self.cluster.barrier()
-        # All drop it or none: what they see of a shared folder may differ for a moment.
-        if not self.cluster.all_are(not state.best_step or state.best_step in find_checkpoints(self.names.best)):
-            if self.cluster.worker.is_chief:
-                told = f"{self.names.best}: the weights of step {state.best_step}, the best by then, are gone"
-                print(f"{told}; those of the next evaluation are kept", file=sys.stderr)
-            state = state._replace(best=None, best_step=0)
-        spread_seeds(self.cluster.strategy, self.model)
-        return state
-
-    def _begin(self) -> TrainingState:
-        """The state of a run that begins, with the weights that it begins with."""
-        if (init := self.job.train.init) is not None and not self.cluster.all_same(warm_start(self.model, init)):
-            raise UserError(f"train.init.from: {init.from_} is not the same on all workers; is this a shared folder?")
-        return TrainingState(lanes=lanes_of(self.job.train.feed.lanes, self.cluster.worker.count))
 
     def run(self, batches: Any, state: TrainingState, metrics: MetricsLog) -> TrainingState:
         """Runs the steps up to the next evaluation.
@@ -201,11 +139,11 @@ class Training:
             self._profile.end(state.step)
             self._pace(spent)
             if stop:
-                self.save(state)
-                self._checkpoints.wait()
+                self.saving.save(state)
+                self.saving.wait()
                 raise Preempted(state.step)
             if left > steps:
-                self._save_if_due(state)
+                self.saving.save_if_due(state)
         return state
 
     def _check_scale(self, state: TrainingState) -> None:
@@ -242,41 +180,6 @@ class Training:
         every = self.job.train.checkpoint.every_steps
         return MOST_STEPS if every is None else every - state.step % every
 
-    def _save_if_due(self, state: TrainingState) -> None:
-        checkpoint = self.job.train.checkpoint
-        if checkpoint.every_steps is not None and state.step % checkpoint.every_steps == 0:
-            self.save(state)
-        elif time.monotonic() - self._saved > seconds_of(checkpoint.every) and not self._checkpoints.writing:
-            self._write(state)  # each worker has a clock of its own, but the chief alone writes
-
-    def save(self, state: TrainingState) -> None:
-        """Writes a checkpoint in the background, once the one before is written. Every worker calls this."""
-        self.together("saving", self._checkpoints.wait)
-        self._write(state)
-
-    def _write(self, state: TrainingState) -> None:
-        self._saved = time.monotonic()
-        if self.cluster.worker.is_chief:
-            self._checkpoints.save(state, variables_of(self.model, self.optimizer))
-
-    def save_best(self, state: TrainingState) -> None:
-        """Keeps the weights; before the checkpoint that says so, so that none can be ahead of them."""
-        if self.cluster.worker.is_chief:
-            self._best.save(state, variables_of(self.model))
-        self.together("saving the best weights", self._best.wait)
-
-    def restore_best(self, state: TrainingState) -> None:
-        """Puts the best weights into the model of every worker; they must have been evaluated once."""
-        self.together("saving", self._checkpoints.wait)
-        self.watchdog.long("reading the best weights")
-        if not state.best_step:  # they are gone, and no evaluation came after: the last ones are all there is
-            keep_averages(self.model, self.optimizer)
-            return
-        try:
-            restore(self.names.best, state.best_step, variables_of(self.model))
-        except Damaged as error:
-            raise UserError(f"{error}; --from-step goes back to a checkpoint before it") from error
-
     def evaluate(self, split: Any) -> dict[str, float | None] | None:
         """The mean loss of a split's windows, each counted once, and what else is measured; None if it is empty."""
         self._progress.phase("evaluating")
@@ -307,7 +210,7 @@ class Training:
             min_delta = train.early_stopping.min_delta if train.early_stopping else 0.0
             state = state.evaluate(self.watched.score(decides), decides, min_delta).next_epoch(self.steps)
             if state.best_step == state.step:
-                self.save_best(state)
+                self.saving.save_best(state)
 
             def tell() -> None:
                 metrics.write(self.model)
@@ -321,8 +224,7 @@ class Training:
     def close(self) -> None:
         self.together.close()
         self._profile.close()
-        self._checkpoints.close()
-        self._best.close()
+        self.saving.close()
 
 
 def without_cudnn(model: keras.Model) -> None:
