@@ -2,6 +2,8 @@
 
 import base64
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from records import FIELDS, make_records
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.manifest import read_manifest
 from beamfeed.trainer.feed.block_index import Index
 from beamfeed.trainer.feed.fields import Wanted
 from beamfeed.trainer.numpy_feed.columns import read_columns
@@ -79,3 +82,29 @@ def test_we_read_what_spark_writes(spark, tmp_path):
             values = {key: columns.values[key][i].tolist() for key in ("price", "count", "embedding", "label")}
             found.append({"name": text, "split": split, "country": country, **values})
     assert sorted(found, key=lambda row: row["name"]) == sorted(rows, key=lambda row: row["name"])
+
+
+def test_a_model_learns_from_what_spark_wrote(spark, tmp_path):
+    folder, job = tmp_path / "spark", tmp_path / "job.yaml"
+    rows = spark("write", str(folder))
+    splits = [
+        part for name in ("train", "eval", "test") for part in ("--split", f"{name}=split={name}/*")
+    ]  # fmt: skip
+    options = ["--target", "label", "--classes", "label=auto", "--input", "name", *splits]
+    run("adopt", folder, *options, "--out", tmp_path / "data", "--job", job)
+    manifest = read_manifest(tmp_path / "data")
+    for name, info in manifest.splits.items():
+        assert info.windows == sum(row["split"] == name for row in rows)
+        assert info.targets["label"].counts == [
+            sum(row["split"] == name and row["label"] == label for row in rows) for label in (0, 1)
+        ]
+    run("train", job, "--set", f"train.workdir={tmp_path}/model", "--set", "train.epochs=2")
+    result = json.loads((tmp_path / "model" / "complete.json").read_text())
+    assert 0 < result["test_loss"] < 10
+    assert result["test_metrics"]["accuracy"] > 0.3
+
+
+def run(*command):
+    command = [sys.executable, "-m", "beamfeed.launcher.cli", *map(str, command)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
