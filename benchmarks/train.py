@@ -3,8 +3,8 @@
     python benchmarks/train.py --repeats 3 --json out/bench/train.json
 
 Each turn is a process of its own and trains a few epochs; its figure is the median of the windows per second of the
-epochs after the first. `fit` gets its batches from `trainer.feed.dataset.load`, as a user
-of the feed alone would.
+epochs after the first. `fit` compiles its steps by XLA where that is said, as ours do, and gets its batches from
+`load_dataset`, as a user of the feed alone would.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import feed_data
 import yaml
 
 HERE = Path(__file__).resolve().parent
-FIT = "keras.Model.fit"
+FIT, FIT_XLA = "keras.Model.fit", "keras.Model.fit, xla"
 OURS = {  # the workers, and whether steps are compiled by XLA
     "beamfeed, one worker": (1, False),
     "beamfeed, two workers": (2, False),
@@ -67,7 +67,7 @@ def train_ours(job: Path, folder: Path, workers: int, xla: bool) -> float:
     return statistics.median(json.loads(line)["windows_per_second"] for line in lines[1:])
 
 
-def train_fit(job_path: str) -> None:
+def train_fit(job_path: str, xla: bool) -> None:
     """Prints the windows per second of `keras.Model.fit`; a process of its own runs this."""
     import keras
 
@@ -82,7 +82,7 @@ def train_fit(job_path: str) -> None:
     manifest = read_manifest(job.output.path)
     feed, train = job.train.feed, job.train
     model = models.build(train.model, Objective(train.task, manifest).signature, train.seed)
-    model.compile(keras.optimizers.Adam(train.optimizer.learning_rate), "mse")
+    model.compile(keras.optimizers.Adam(train.optimizer.learning_rate), "mse", jit_compile=xla)
     steps = manifest.splits["train"].windows // feed.batch_size
     batches = load_dataset(job.output.path, "train", batch_size=feed.batch_size, shuffle=feed.shuffle, epochs=None)
     rates = []
@@ -100,8 +100,8 @@ def train_fit(job_path: str) -> None:
 
 
 def turn(name: str, job: Path, folder: Path) -> float:
-    if name == FIT:
-        command = [sys.executable, __file__, "--fit", str(job)]
+    if name in (FIT, FIT_XLA):
+        command = [sys.executable, __file__, "--fit", str(job), *["--xla"] * (name == FIT_XLA)]
         return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
     return train_ours(job, folder, *OURS[name])
 
@@ -115,9 +115,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, help="file to write to")
     parser.add_argument("--fit", help=argparse.SUPPRESS)
+    parser.add_argument("--xla", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.fit:
-        train_fit(args.fit)
+        train_fit(args.fit, args.xla)
         return
     sizes = feed_data.Sizes(args.assets, args.rows)
     with tempfile.TemporaryDirectory(prefix="beamfeed-train-") as name:
@@ -134,9 +135,9 @@ def main() -> None:
 
 def compare(job: Path, folder: Path, args: argparse.Namespace) -> dict[str, dict[str, float]]:
     """The median rates of each, in turn."""
-    found: dict[str, list[float]] = {name: [] for name in (FIT, *OURS)}
+    found: dict[str, list[float]] = {name: [] for name in (FIT, FIT_XLA, *OURS)}
     for i in range(args.repeats):
-        for name in (FIT, *OURS):
+        for name in (FIT, FIT_XLA, *OURS):
             found[name].append(turn(name, job, folder))
             print(f"train: {i + 1}/{args.repeats} {name}: {found[name][-1]:,.0f} windows/s", file=sys.stderr)
     medians = {name: statistics.median(rates) for name, rates in found.items()}
