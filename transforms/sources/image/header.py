@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+JPEG = b"\xff\xd8\xff"  # begins one
 Format = Literal["jpeg", "png", "gif", "bmp", "webp"]
 
 
@@ -30,6 +31,7 @@ class Header:
       width, height: pixels, before the image is turned.
       plain: whether TensorFlow shows these bytes as Pillow does, but for what `tagged` says.
       tagged: whether there is a tag that may say that the image is to be turned.
+      tables: of a JPEG whose pixels cannot be broken so that a decoder stops, see `_tables`; else empty.
     """
 
     format: Format
@@ -37,6 +39,7 @@ class Header:
     height: int
     plain: bool
     tagged: bool
+    tables: bytes = b""
 
 
 def read_header(data: bytes) -> Header:
@@ -72,7 +75,7 @@ _OTHERS = (
 
 
 def _format(data: bytes) -> Format:
-    if data[:3] == b"\xff\xd8\xff":
+    if data[:3] == JPEG:
         return "jpeg"
     if data[:8] == b"\x89PNG\r\n\x1a\n":
         return "png"
@@ -96,8 +99,17 @@ def _format(data: bytes) -> Format:
 
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # markers of a frame, which has the size
 _START_OF_SCAN, _END, _APP1 = 0xDA, 0xD9, 0xE1
+_MOST_SIDE = 65_500  # of libjpeg
+_SIDES = struct.pack(">HH", 16, 16)
 # A marker with a segment behind it, or the end: no fill byte, and nothing that stands among the bits of pixels.
 _MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
+
+
+# The same among the pixels of a scan, where what begins the next interval may stand if there are intervals.
+_IN_PIXELS, _IN_INTERVALS = re.compile(rb"\xff[^\x00]"), re.compile(rb"\xff[^\x00\xd0-\xd7]")
+_TABLES = frozenset((0xC4, 0xDB, 0xDD))  # of codes, of steps, and how long intervals are
+_INTERVAL = 0xDD
+_WORDS = frozenset((*range(0xE0, 0xF0), 0xFE))  # of programs and people
 
 
 def _segments(data: bytes) -> Iterator[tuple[int, int]]:
@@ -112,15 +124,19 @@ def _segments(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _jpeg(data: bytes) -> Header:
-    frame, tagged, scans, whole = None, False, 0, False
+    frame, tagged, scans, whole, before = None, False, 0, False, list[tuple[int, int]]()
     for marker, at in _segments(data):
         if marker in _FRAMES and not scans:
             if frame is not None:
                 raise BadImage("header", "has two frames, of which each tells a size")
             frame = marker, *struct.unpack_from(">BHHB", data, at + 2)
+        if not scans:
+            before.append((marker, at))
         tagged |= marker == _APP1  # EXIF or XMP
         scans += marker == _START_OF_SCAN
         whole = marker == _END
+        if marker == _START_OF_SCAN and scans == 1 and frame is not None and (found := _tables(data, before, frame[0])):
+            return Header("jpeg", frame[3], frame[2], True, tagged, found)
     if not scans:
         raise BadImage("header", "ends before its pixels")
     if frame is None:
@@ -129,6 +145,39 @@ def _jpeg(data: bytes) -> Header:
     # Baseline, extended or progressive, by Huffman. TensorFlow reads on to the mark at the end; Pillow can do without.
     plain = whole and kind in (0xC0, 0xC1, 0xC2) and precision == 8 and components in (1, 3)
     return Header("jpeg", width, height, plain, tagged)
+
+
+def _tables(data: bytes, segments: list[tuple[int, int]], kind: int) -> bytes:
+    """What decides whether a JPEG of one scan can be decoded; empty where more than that would have to be known.
+
+    Where the pixels of all components stand in one scan, by Huffman and not progressively, each run of bits stands for
+    some pixels: a decoder (libjpeg, of Pillow and of TensorFlow) takes what makes no sense as gray, and goes on. It can
+    fail of what stands before, and of a marker among them. So where the end follows the pixels, this is left: an image
+    of the same tables, with sides of 16, and no pixels.
+
+    Args:
+      data: of the file.
+      segments: up to the first scan.
+      kind: the marker of the frame.
+    """
+    parts, next_, one_scan, intervals, components = [b"\xff\xd8"], 2, kind in (0xC0, 0xC1), False, 0
+    for marker, at in segments:
+        size = int.from_bytes(data[at : at + 2], "big")
+        one_scan &= at == next_ + 2 and size >= 2
+        next_, body = at + size, data[at : at + size]
+        if marker == kind:
+            precision, height, width, components = struct.unpack_from(">BHHB", body, 2)
+            one_scan &= precision == 8 and components in (1, 3) and max(height, width) <= _MOST_SIDE
+            body = body[:3] + _SIDES + body[7:]
+        elif marker == _START_OF_SCAN:
+            one_scan &= body[2] == components
+        elif marker not in _TABLES:
+            one_scan &= marker in _WORDS
+            continue
+        intervals |= marker == _INTERVAL
+        parts += (bytes((0xFF, marker)), body)
+    end = (_IN_INTERVALS if intervals else _IN_PIXELS).search(data, next_) if one_scan else None
+    return b"".join((*parts, b"\xff\xd9")) if end is not None and data[end.end() - 1] == _END else b""
 
 
 def _png(data: bytes) -> Header:

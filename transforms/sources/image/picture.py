@@ -5,7 +5,10 @@ stay as they are, so that nothing is lost and nothing is encoded.
 """
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from io import BytesIO
 
 import numpy as np
@@ -18,7 +21,7 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
 from beamfeed.contract.config.sources.image import Store
-from beamfeed.transforms.sources.image.header import BadImage, Format, Header, read_header
+from beamfeed.transforms.sources.image.header import JPEG, BadImage, Format, Header, read_header
 
 # The readers are called by their names: each file is of one format, which its bytes say, and its size is known before.
 _READERS: dict[Format, type[ImageFile]] = {
@@ -54,21 +57,19 @@ class Picture:
 
 
 def make_picture(data: bytes, store: Store, max_pixels: int) -> Picture:
-    """Decodes the bytes of a file, all of them, and gives what a record holds.
+    """Looks at the bytes of a file, all of them, and gives what a record holds.
 
     Raises:
       BadImage: if they are no image, or a broken one, or have too many pixels.
     """
-    header = read_header(data)
-    pixels = header.width * header.height
-    if pixels > max_pixels:
-        told = f"{header.width:,} x {header.height:,} are {pixels:,} pixels; source.max_pixels is {max_pixels:,}"
-        raise BadImage("header", told)
-    try:
-        image = _READERS[header.format](BytesIO(data))
-        if image.size != (header.width, header.height):  # nothing is decoded yet
-            told = f"{header.width:,} x {header.height:,} pixels, and for Pillow {image.width:,} x {image.height:,}"
-            raise BadImage("header", f"tells of {told}")
+    return quick_picture(data, store, max_pixels) or decoded_picture(data, store, max_pixels)
+
+
+def decoded_picture(data: bytes, store: Store, max_pixels: int) -> Picture:
+    """The same, and all pixels are decoded."""
+    header = _header(data, max_pixels)
+    with _broken_bytes():
+        image = _open(data, header)
         turn = _turn(image) if header.tagged else 1
         width, height = (header.height, header.width) if turn >= 5 else (header.width, header.height)
         if store.format == "original" and header.plain and turn == 1:
@@ -76,11 +77,68 @@ def make_picture(data: bytes, store: Store, max_pixels: int) -> Picture:
             return Picture(data, header.format, width, height, kept=True)
         made = _encode(_to_size(_upright(image, turn, store), store), store)
         return Picture(made, header.format, width, height, kept=False)
+
+
+def quick_picture(data: bytes, store: Store, max_pixels: int) -> Picture | None:
+    """The same where no pixels have to be decoded for it; else None.
+
+    These are JPEGs whose bytes stay as they are, and of which no pixels can make a decoder fail.
+
+    Raises:
+      BadImage: if the header says that it cannot be used.
+    """
+    if store.format != "original" or data[:3] != JPEG:
+        return None
+    header = _header(data, max_pixels)
+    if not header.tables or not _decodes(header.tables):
+        return None
+    if header.tagged:
+        with _broken_bytes():
+            if _turn(_open(data, header)) != 1:
+                return None
+    return Picture(data, header.format, header.width, header.height, kept=True)
+
+
+def _header(data: bytes, max_pixels: int) -> Header:
+    header = read_header(data)
+    pixels = header.width * header.height
+    if pixels > max_pixels:
+        told = f"{header.width:,} x {header.height:,} are {pixels:,} pixels; source.max_pixels is {max_pixels:,}"
+        raise BadImage("header", told)
+    return header
+
+
+def _open(data: bytes, header: Header) -> ImageFile:
+    """The image, of which nothing is decoded yet."""
+    image = _READERS[header.format](BytesIO(data))
+    if image.size != (header.width, header.height):
+        told = f"{header.width:,} x {header.height:,} pixels, and for Pillow {image.width:,} x {image.height:,}"
+        raise BadImage("header", f"tells of {told}")
+    return image
+
+
+@contextmanager
+def _broken_bytes() -> Iterator[None]:
+    """Raises BadImage of whatever broken bytes make a decoder raise."""
+    try:
+        yield
     except (BadImage, MemoryError):  # memory is the machine's, as the size is known
         raise
-    except Exception as error:  # whatever broken bytes make a decoder raise
+    except Exception as error:
         said = " ".join(str(error).split())[:200] or type(error).__name__
         raise BadImage("pixels", f"cannot be decoded: {said}") from None
+
+
+@lru_cache(maxsize=1024)
+def _decodes(tables: bytes) -> bool:
+    """Whether an image without pixels can be decoded, in full: most cameras and programs write ever the same tables."""
+    try:
+        JpegImageFile(BytesIO(tables)).load()
+    except MemoryError:
+        raise
+    except Exception:
+        return False
+    return True
 
 
 def _check(image: ImageFile, header: Header) -> None:

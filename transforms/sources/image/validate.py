@@ -1,39 +1,22 @@
 """Reads every image of a run once: sets broken ones aside, and keeps of the others what a record holds."""
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import TypeVar
 
-import numpy as np
 import pyarrow as pa
 
-from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.sources.image import ImageSource
-from beamfeed.contract.cores import available_cores
-from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.descriptors import Asset, Piece, Report, Unit, Verdict
-from beamfeed.transforms.sources.image.header import BadImage
-from beamfeed.transforms.sources.image.picture import Picture, make_picture
+from beamfeed.transforms.sources.image.look import Listed, look_at_all
+from beamfeed.transforms.sources.image.picture import Picture
 from beamfeed.transforms.sources.image.run_file import open_staged, read_facts, read_run
 from beamfeed.transforms.sources.image.schema import ImageSchema, image_source
 from beamfeed.transforms.sources.image.statistics import ImageStatistics, count_labels
-from beamfeed.transforms.sources.readers import naming_the_file
 
-MOST_BYTES = 1 << 30  # of a file that is read
 BATCH_BYTES = 8 << 20  # of images that are kept at a time
-TASK_BYTES, TASK_IMAGES = 256 << 10, 16  # that a thread takes at a time
-REMOTE_THREADS = 32  # of a process, that wait for a bucket
 MADE = "images stored as PNG, as TensorFlow would not show the file's own bytes upright, in 8 bits, as they are"
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -109,22 +92,18 @@ def validate_run(unit: Unit[ImageAsset], schema: ImageSchema, job: Job) -> Image
     target = f"{piece.path}.checked"
     fields = staged_schema(table.schema)
 
-    def look(rows: Sequence[int]) -> list[Picture | BadInput]:
-        return [_look(source, *(columns[name][row] for name in ("path", "size", "mtime", "wrong"))) for row in rows]
-
     with open_staged(target, fields) as writer:
         waiting: list[tuple[int, bytes]] = []
         held = 0  # bytes that wait
-        threads = _threads(columns["path"])
-        for rows, pictures in in_order(_pool(threads), look, _tasks(columns["size"]), 2 * threads):
-            for row, picture in zip(rows, pictures, strict=True):
-                if isinstance(picture, BadInput):
-                    name = columns["name"][row]
-                    wrong.append(Reject(name, picture.file, picture.place, picture.reason, of_row=True))
-                    continue
-                waiting.append((row, picture.data))
-                kept[row] = replace(picture, data=b"")
-                held += len(picture.data)
+        files = [Listed(*values) for values in zip(*(columns[name] for name in Listed._fields), strict=True)]
+        for row, picture in enumerate(look_at_all(source, files)):
+            if isinstance(picture, BadInput):
+                name = columns["name"][row]
+                wrong.append(Reject(name, picture.file, picture.place, picture.reason, of_row=True))
+                continue
+            waiting.append((row, picture.data))
+            kept[row] = replace(picture, data=b"")
+            held += len(picture.data)
             if held >= BATCH_BYTES:
                 writer.write_batch(_batch(table, waiting, fields))
                 waiting, held, size = [], 0, size + held
@@ -147,75 +126,6 @@ def _batch(table: pa.Table, images: Sequence[tuple[int, bytes]], fields: pa.Sche
     columns = [found[name] if name in found else rows[name] for name in fields.names]
     flat = [one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one for one in columns]
     return pa.RecordBatch.from_arrays(flat, schema=fields)
-
-
-def _look(source: ImageSource, path: str, size: int, mtime: int, wrong: str | None) -> Picture | BadInput:
-    try:
-        if wrong is not None:
-            raise BadInput(path, "file", wrong)
-        return check_file(storage.FileStat(path, size, mtime), source)
-    except BadInput as bad:
-        return bad
-
-
-def check_file(file: storage.FileStat, source: ImageSource) -> Picture:
-    """Reads and decodes an image.
-
-    Raises:
-      BadInput: if it cannot be used.
-      JobFailed: if the machine fails, or the file is not as it was listed.
-    """
-    with naming_the_file(file.path):
-        if file.size > MOST_BYTES:
-            raise BadInput(file.path, "file", f"has {file.size:,} bytes; more than {MOST_BYTES:,} are no image")
-        data = storage.read_bytes(file.path)
-        _check_unchanged(file, len(data))
-        try:
-            return make_picture(data, source.store, source.max_pixels)
-        except BadImage as bad:
-            raise BadInput(file.path, bad.place, bad.reason) from None
-
-
-def _check_unchanged(file: storage.FileStat, size: int) -> None:
-    """An object of a bucket is read whole, as it was at one time: of it the size alone is compared."""
-    now = size, file.mtime if storage.is_remote(file.path) else os.stat(file.path).st_mtime_ns
-    if now != (file.size, file.mtime):
-        what = f"{file.size:,} bytes, now {size:,}" if size != file.size else "the same size, written later"
-        raise JobFailed(f"{file.path} changed while the job ran ({what}); run it again when it is whole")
-
-
-def _tasks(sizes: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Rows that a thread takes at a time."""
-    weights = np.maximum(np.array(sizes, np.int64), TASK_BYTES // TASK_IMAGES)
-    parts = (np.cumsum(weights) - weights) // TASK_BYTES
-    yield from (rows.tolist() for rows in np.split(np.arange(len(sizes)), np.flatnonzero(np.diff(parts)) + 1))
-
-
-def _threads(paths: Sequence[str]) -> int:
-    return REMOTE_THREADS if any(map(storage.is_remote, paths[:1])) else available_cores()
-
-
-@lru_cache(maxsize=2)
-def _pool(threads: int) -> ThreadPoolExecutor:
-    """The threads of a process: those that run its units share them. Pillow decodes outside of Python's lock."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="images")
-
-
-def in_order(pool: ThreadPoolExecutor, call: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[tuple[T, R]]:
-    """Calls a function on items in threads, and gives the results in the order of the items; so many are ahead."""
-    waiting: deque[tuple[T, Future[R]]] = deque()
-    try:
-        for item in items:
-            waiting.append((item, pool.submit(call, item)))
-            if len(waiting) > ahead:
-                done, future = waiting.popleft()
-                yield done, future.result()
-        while waiting:
-            done, future = waiting.popleft()
-            yield done, future.result()
-    finally:
-        for _, future in waiting:
-            future.cancel()
 
 
 def judge_run(asset: ImageAsset, report: ImageReport) -> ImageVerdict:

@@ -1,0 +1,145 @@
+"""Reads the files of many images and looks whether each can be used, in the order of the files."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.sources.image import ImageSource
+from beamfeed.contract.cores import available_cores
+from beamfeed.contract.errors import JobFailed
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.image.header import BadImage
+from beamfeed.transforms.sources.image.picture import Picture, decoded_picture, quick_picture
+from beamfeed.transforms.sources.readers import naming_the_file
+
+MOST_BYTES = 1 << 30  # of a file that is read
+TASK_BYTES, TASK_IMAGES = 256 << 10, 16  # that a thread takes at a time
+REMOTE_THREADS = 32  # of a process, that wait for a bucket
+
+R = TypeVar("R")
+Task = Callable[[], list[R]]
+
+
+class Listed(NamedTuple):
+    """An image of a run.
+
+    Attributes:
+      path: of the file.
+      size: bytes.
+      mtime: nanoseconds since 1970.
+      wrong: why it cannot be used, if the list of images says so already.
+    """
+
+    path: str
+    size: int
+    mtime: int
+    wrong: str | None
+
+
+def look_at_all(source: ImageSource, files: Sequence[Listed]) -> Iterator[Picture | BadInput]:
+    """What records hold of the images, or why one cannot be used.
+
+    Files of a disk are read one after the other, as threads would wait for Python's lock and not for the disk; those of
+    a bucket by many threads. Threads decode what has to be decoded: Pillow does so outside of Python's lock.
+
+    Raises:
+      JobFailed: if the machine fails, or a file is not as it was listed.
+    """
+    remote = any(storage.is_remote(file.path) for file in files[:1])
+    threads = REMOTE_THREADS if remote else available_cores()
+    some = (files[first:end] for first, end in _tasks([file.size for file in files]))
+    tasks = (partial(_look, source, one) if remote else _begin(source, one) for one in some)
+    return in_order(_pool(threads), tasks, 2 * threads)
+
+
+def _begin(source: ImageSource, files: Sequence[Listed]) -> list[Picture | BadInput] | Task[Picture | BadInput]:
+    """The images, or what makes them where some are to be decoded."""
+    found = [_read(source, file) for file in files]
+    done = [one for one in found if not isinstance(one, bytes)]
+    return done if len(done) == len(found) else partial(_finish, source, files, found)
+
+
+def _look(source: ImageSource, files: Sequence[Listed]) -> list[Picture | BadInput]:
+    return _finish(source, files, [_read(source, file) for file in files])
+
+
+def _read(source: ImageSource, file: Listed) -> Picture | BadInput | bytes:
+    """The image, or the bytes of its file where they are to be decoded."""
+    if file.wrong is not None:
+        return BadInput(file.path, "file", file.wrong)
+    if file.size > MOST_BYTES:
+        return BadInput(file.path, "file", f"has {file.size:,} bytes; more than {MOST_BYTES:,} are no image")
+    try:
+        with naming_the_file(file.path):
+            data, mtime = storage.read_dated(file.path, file.size)
+        _check_unchanged(file, len(data), mtime)
+        return quick_picture(data, source.store, source.max_pixels) or data
+    except BadInput as bad:
+        return bad
+    except BadImage as bad:
+        return BadInput(file.path, bad.place, bad.reason)
+
+
+def _finish(
+    source: ImageSource, files: Sequence[Listed], found: Sequence[Picture | BadInput | bytes]
+) -> list[Picture | BadInput]:
+    return [
+        _decode(source, file, one) if isinstance(one, bytes) else one for file, one in zip(files, found, strict=True)
+    ]
+
+
+def _decode(source: ImageSource, file: Listed, data: bytes) -> Picture | BadInput:
+    try:
+        with naming_the_file(file.path):
+            return decoded_picture(data, source.store, source.max_pixels)
+    except BadInput as bad:
+        return bad
+    except BadImage as bad:
+        return BadInput(file.path, bad.place, bad.reason)
+
+
+def _check_unchanged(file: Listed, size: int, mtime: int | None) -> None:
+    """Of an object of a bucket, which is read as it was at one time, the size alone is compared."""
+    if (size, file.mtime if mtime is None else mtime) != (file.size, file.mtime):
+        what = f"{file.size:,} bytes, now {size:,}" if size != file.size else "the same size, written later"
+        raise JobFailed(f"{file.path} changed while the job ran ({what}); run it again when it is whole")
+
+
+def _tasks(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Runs of images that a thread takes at a time: the first, and the one behind the last."""
+    weights = np.maximum(np.array(sizes, np.int64), TASK_BYTES // TASK_IMAGES)
+    parts = (np.cumsum(weights) - weights) // TASK_BYTES
+    cuts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(sizes)]
+    yield from pairwise(cuts)
+
+
+@lru_cache(maxsize=2)
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """The threads of a process: those that run its units share them."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="images")
+
+
+def in_order(pool: ThreadPoolExecutor, tasks: "Iterable[list[R] | Task[R]]", ahead: int) -> Iterator[R]:
+    """What tasks give, in their order, where some are done already and others run in threads; so many are ahead."""
+    waiting: deque[list[R] | Future[list[R]]] = deque()
+    try:
+        for task in tasks:
+            waiting.append(pool.submit(task) if callable(task) else task)
+            while waiting and (isinstance(waiting[0], list) or len(waiting) > ahead):
+                yield from _result(waiting.popleft())
+        while waiting:
+            yield from _result(waiting.popleft())
+    finally:
+        for one in waiting:
+            if isinstance(one, Future):
+                one.cancel()
+
+
+def _result(one: "list[R] | Future[list[R]]") -> list[R]:
+    return one if isinstance(one, list) else one.result()
