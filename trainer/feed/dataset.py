@@ -247,6 +247,9 @@ def _cut(
     if preparation is not None:
         chunk = max(1, PREPARED_BYTES // window // preparation.together) * preparation.together
 
+    # To put windows together that come one by one takes less time than to cut and join batches of one.
+    alone = chunk == 1 and len(set(share.replica_sizes)) == 1 and not any(field.is_ragged for field in wanted.fields)
+
     @as_written
     def to_chunks(columns: Columns, at: Places, *others: tf.Tensor) -> tf.data.Dataset:
         first = tf.data.Dataset.range(0, tf.size(next(iter(at.values())), tf.int64), chunk)
@@ -268,8 +271,11 @@ def _cut(
             weights = [tf.gather(one, rows) for one in weights]
         else:
             weights = [one[first : first + chunk] for one in weights]
-        return (windows, *weights) if weights else windows
+        found = (windows, *weights) if weights else windows
+        return tf.nest.map_structure(lambda one: one[0], found) if alone else found
 
     chunks = rounds.flat_map(to_chunks)
     windows = chunks.map(to_windows, num_parallel_calls=threads, deterministic=True if threads else None)
+    if alone:
+        return windows.batch(share.replica_sizes[0], drop_remainder=True)
     return windows.rebatch(share.replica_sizes, drop_remainder=True)

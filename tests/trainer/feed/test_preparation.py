@@ -87,3 +87,23 @@ def test_padded_batches_are_prepared_too(data, cache, keeps):
     )  # the images of eval
     assert set(paths[~present]) == {b""}
     assert all(fields["number"].shape == weights.shape for fields, weights in batches)
+
+
+class OneByOne(Numbering):
+    """The same of windows that are so large that each is prepared by itself."""
+
+    bytes = 1 << 30
+    together = 1
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4])  # of equal batches, and of others
+@pytest.mark.parametrize("remainder", ["drop", "pad"])
+def test_large_windows_come_in_the_same_batches(data, remainder, replicas):
+    options = {"distribution": Distribution(0, 1, replicas), "remainder": remainder, "epochs": 2}
+    batches, wanted = (read(data, **options, preparation=one) for one in (OneByOne(), Numbering()))
+    assert len(batches) == len(wanted) > 10
+    for one, other in zip(batches, wanted, strict=True):
+        tf.nest.map_structure(np.testing.assert_array_equal, one, other)
+        assert tf.nest.map_structure(lambda values: values.shape, one) == tf.nest.map_structure(
+            lambda values: values.shape, other
+        )
