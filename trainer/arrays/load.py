@@ -20,13 +20,14 @@ from beamfeed.contract.dataset.batches import eval_steps, train_steps
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.arrays.values import Values, batch_bytes, cut_blocks, values_of
 from beamfeed.trainer.feed.cache import local_copies
-from beamfeed.trainer.feed.dataset import CHUNK_BYTES, LAST, PREFETCH_BATCHES, PREFETCH_BYTES, Remainder, as_written
+from beamfeed.trainer.feed.dataset import LAST, PREFETCH_BATCHES, PREFETCH_BYTES, Remainder, as_written
 from beamfeed.trainer.feed.rounds import LEAST_BYTES, MOST_BYTES
 from beamfeed.trainer.feed.sampler import Index, Line, Order
 from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
 from beamfeed.trainer.feed.tuning import at_least, one_of
 
 BLOCK_BYTES = 256 << 10  # of rows that follow each other
+CHUNK_BYTES = 8 << 20  # of rows gathered at a time: each is copied once, so that calls soon take longer than the copying
 
 Files = str | os.PathLike[str] | Sequence[str] | Mapping[str, Any]
 
