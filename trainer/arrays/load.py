@@ -27,7 +27,7 @@ from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
 from beamfeed.trainer.feed.tuning import at_least, one_of
 
 BLOCK_BYTES = 256 << 10  # of rows that follow each other
-CHUNK_BYTES = 8 << 20  # of rows gathered at a time: each is copied once, so that calls soon take longer than the copying
+CHUNK_BYTES = 8 << 20  # of rows gathered at a time: calls soon take longer than one copy of each row
 
 Files = str | os.PathLike[str] | Sequence[str] | Mapping[str, Any]
 
