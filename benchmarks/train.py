@@ -3,8 +3,8 @@
     python benchmarks/train.py --repeats 3 --json out/bench/train.json
 
 Each turn is a process of its own and trains a few epochs; its figure is the median of the windows per second of the
-epochs after the first. `fit` compiles its steps by XLA where that is said, as ours do, and gets its batches from
-`load_dataset`, as a user of the feed alone would.
+epochs after the first. `fit` compiles its steps by XLA where that is said, and else where Keras chooses to, and gets
+its batches from `load_dataset`, as a user of the feed alone would.
 """
 
 import argparse
@@ -82,7 +82,7 @@ def train_fit(job_path: str, xla: bool) -> None:
     manifest = read_manifest(job.output.path)
     feed, train = job.train.feed, job.train
     model = models.build(train.model, Objective(train.task, manifest).signature, train.seed)
-    model.compile(keras.optimizers.Adam(train.optimizer.learning_rate), "mse", jit_compile=xla)
+    model.compile(keras.optimizers.Adam(train.optimizer.learning_rate), "mse", jit_compile=True if xla else "auto")
     steps = manifest.splits["train"].windows // feed.batch_size
     batches = load_dataset(job.output.path, "train", batch_size=feed.batch_size, shuffle=feed.shuffle, epochs=None)
     rates = []
