@@ -2,8 +2,8 @@
 
     python benchmarks/images_prepare.py --size small [--json images_prepare.json]
 
-Files are JPEGs of two sizes, in ten folders. Both read the same files, decode each to see whether it is whole, and
-write its bytes with its label. The time of an image is compared, start-up of both left out.
+Files are JPEGs of two sizes, in ten folders. Both read the same files, see whether each is whole (plain Beam decodes
+it, we do so where we must), and write its bytes with its label. The time of an image is compared, start-up of both left out.
 """
 
 import argparse
