@@ -3,7 +3,8 @@
     python benchmarks/images_prepare.py --size small [--json images_prepare.json]
 
 Files are JPEGs of two sizes, in ten folders. Both read the same files, see whether each is whole (plain Beam decodes
-it, we do so where we must), and write its bytes with its label. The time of an image is compared, start-up of both left out.
+it, we do so where we must), and write its bytes with its label. The time of an image is compared, start-up of both
+left out.
 """
 
 import argparse

@@ -71,9 +71,9 @@ def images_lines(found: dict) -> Iterator[str]:
         yield from [f"Preprocessing was not measured: {prepared['failed']}", ""]
     else:
         yield from (
-            "Preprocessing JPEGs in ten folders. Plain Beam maps each file to an Example (`benchmarks/image_beam.py`) and "
-            "decodes it to see whether it is whole; Beamfeed decodes those that may be broken in a way that their bytes "
-            "do not tell ([Images](images.md#speed-and-memory)). Images a second are without start-up.",
+            "Preprocessing JPEGs in ten folders. Plain Beam maps each file to an Example (`benchmarks/image_beam.py`) "
+            "and decodes it to see whether it is whole; Beamfeed decodes those that may be broken in a way that their "
+            "bytes do not tell ([Images](images.md#speed-and-memory)). Images a second are without start-up.",
             "",
         )
         yield from table(
