@@ -113,6 +113,8 @@ def main() -> None:
     parser.add_argument("--assets", type=int, default=40)
     parser.add_argument("--rows", type=int, default=10_000, help="rows of each asset")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=(FIT, FIT_XLA, *OURS), metavar="NAME", help="these alone")
+    parser.add_argument("--model", choices=("recurrent", "dense"), help="this one alone")
     parser.add_argument("--json", type=Path, help="file to write to")
     parser.add_argument("--fit", help=argparse.SUPPRESS)
     parser.add_argument("--xla", action="store_true", help=argparse.SUPPRESS)
@@ -127,6 +129,7 @@ def main() -> None:
         found = [
             {"model": words, "results": compare(write_job(folder, sizes, model, args.batch, args.epochs), folder, args)}
             for words, model in MODELS.items()
+            if args.model is None or args.model in words
         ]
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
@@ -135,15 +138,16 @@ def main() -> None:
 
 def compare(job: Path, folder: Path, args: argparse.Namespace) -> dict[str, dict[str, float]]:
     """The median rates of each, in turn."""
-    found: dict[str, list[float]] = {name: [] for name in (FIT, FIT_XLA, *OURS)}
+    names = args.only or (FIT, FIT_XLA, *OURS)
+    found: dict[str, list[float]] = {name: [] for name in names}
     for i in range(args.repeats):
-        for name in (FIT, FIT_XLA, *OURS):
+        for name in names:
             found[name].append(turn(name, job, folder))
             print(f"train: {i + 1}/{args.repeats} {name}: {found[name][-1]:,.0f} windows/s", file=sys.stderr)
     medians = {name: statistics.median(rates) for name, rates in found.items()}
     for name, rate in medians.items():
         steps = rate / args.batch
-        print(f"{name:26} {rate:10,.0f} windows/s {steps:8,.0f} steps/s {rate / medians[FIT]:6.2f}x fit")
+        print(f"{name:26} {rate:10,.0f} windows/s {steps:8,.0f} steps/s {rate / medians[names[0]]:6.2f}x {names[0]}")
     return {name: {"windows_per_second": rate, "steps_per_second": rate / args.batch} for name, rate in medians.items()}
 
 
