@@ -16,6 +16,7 @@ CORE = [
     "transforms/publish.py",
     "transforms/splits.py",
     "transforms/sources/base.py",
+    "transforms/sources/descriptors.py",
     "transforms/sources/checking.py",
     "trainer/feed",
     "trainer/loop",

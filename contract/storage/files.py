@@ -95,21 +95,25 @@ def read_bytes(path: str) -> bytes:
         return file.read()
 
 
-def read_dated(path: str, size: int) -> tuple[bytes, int | None]:
-    """The whole of a file of about so many bytes, and when it was last written, nanoseconds since 1970.
+def read_dated(path: str, size: int) -> tuple[bytes, FileStat | None]:
+    """The whole of a file that had so many bytes, and what the file was then; of a longer one a byte more than that.
 
-    Of gs:// the time is None: an object is read whole, as it was at one time. Of many small files nearly all the time
-    goes into calls of the system, each of which lets go of Python's lock: here there are four.
+    Of gs:// it is None: an object is read whole, as it was at one time. Of many small files nearly all the time goes
+    into calls of the system, each of which lets go of Python's lock: here there are four.
     """
     if is_remote(path):
         return read_bytes(path), None
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = os.read(file, size + 1)
-        if len(data) != size:
-            while more := os.read(file, 1 << 20):
-                data += more
-        return data, os.fstat(file).st_mtime_ns
+        if len(data) < size:  # a disk gives all at once; what is mounted may not
+            parts, left = [data], size + 1 - len(data)
+            while more := os.read(file, left) if left else b"":
+                parts.append(more)
+                left -= len(more)
+            data = b"".join(parts)
+        found = os.fstat(file)
+        return data, FileStat(path, found.st_size, found.st_mtime_ns)
     finally:
         os.close(file)
 

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from beamfeed.contract import storage
@@ -135,3 +137,19 @@ def test_durations():
 )
 def test_below_is_the_same_wherever_the_folder_is(path, patterns, expected):
     assert storage.below(path, patterns) == expected
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 10, 11, 12, 3000])
+def test_a_file_is_read_with_what_it_was_then_and_no_more_than_a_byte_too_many(tmp_path, size):
+    path = tmp_path / "ten"
+    path.write_bytes(b"0123456789")
+    data, found = storage.read_dated(str(path), size)
+    assert data == b"0123456789"[: size + 1]
+    assert found == storage.stat(str(path))
+
+
+def test_a_file_of_which_a_mount_gives_a_little_at_a_time_is_read_whole(tmp_path, monkeypatch):
+    (tmp_path / "ten").write_bytes(b"0123456789")
+    monkeypatch.setattr(os, "read", lambda file, size, read=os.read: read(file, min(size, 3)))
+    for size, wanted in ((10, b"0123456789"), (20, b"0123456789"), (4, b"01234")):
+        assert storage.read_dated(str(tmp_path / "ten"), size)[0] == wanted

@@ -109,7 +109,10 @@ _MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
 _IN_PIXELS, _IN_INTERVALS = re.compile(rb"\xff[^\x00]"), re.compile(rb"\xff[^\x00\xd0-\xd7]")
 _TABLES = frozenset((0xC4, 0xDB, 0xDD))  # of codes, of steps, and how long intervals are
 _INTERVAL = 0xDD
-_WORDS = frozenset((*range(0xE0, 0xF0), 0xFE))  # of programs and people
+# What programs and people wrote, and how long it must be for Pillow not to read beyond its end; Photoshop's has parts.
+_WORDS = dict.fromkeys((*range(224, 240), 254), 2) | {0xE0: 16, 0xE2: 18, 0xEE: 14}
+_NEVER = 1 << 16
+del _WORDS[0xED]
 
 
 def _segments(data: bytes) -> Iterator[tuple[int, int]]:
@@ -172,7 +175,7 @@ def _tables(data: bytes, segments: list[tuple[int, int]], kind: int) -> bytes:
         elif marker == _START_OF_SCAN:
             one_scan &= body[2] == components
         elif marker not in _TABLES:
-            one_scan &= marker in _WORDS
+            one_scan &= size >= _WORDS.get(marker, _NEVER)
             continue
         intervals |= marker == _INTERVAL
         parts += (bytes((0xFF, marker)), body)

@@ -3,19 +3,19 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.sources.image import ImageSource
+from beamfeed.contract.config.sources.image import ImageSource, Store
 from beamfeed.contract.cores import available_cores
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.image.header import BadImage
-from beamfeed.transforms.sources.image.picture import Picture, decoded_picture, quick_picture
+from beamfeed.transforms.sources.image.picture import Picture, make_picture, quick_picture
 from beamfeed.transforms.sources.readers import naming_the_file
 
 MOST_BYTES = 1 << 30  # of a file that is read
@@ -23,6 +23,7 @@ TASK_BYTES, TASK_IMAGES = 256 << 10, 16  # that a thread takes at a time
 REMOTE_THREADS = 32  # of a process, that wait for a bucket
 
 R = TypeVar("R")
+P = TypeVar("P", Picture, Picture | None)
 Task = Callable[[], list[R]]
 
 
@@ -45,69 +46,57 @@ class Listed(NamedTuple):
 def look_at_all(source: ImageSource, files: Sequence[Listed]) -> Iterator[Picture | BadInput]:
     """What records hold of the images, or why one cannot be used.
 
-    Files of a disk are read one after the other, as threads would wait for Python's lock and not for the disk; those of
-    a bucket by many threads. Threads decode what has to be decoded: Pillow does so outside of Python's lock.
+    Files of a disk are read one after the other, as threads would wait for Python's lock and not for the disk. Threads
+    read those of a bucket, and what has to be decoded: Pillow does so outside of Python's lock.
 
     Raises:
       JobFailed: if the machine fails, or a file is not as it was listed.
     """
-    remote = any(storage.is_remote(file.path) for file in files[:1])
+    remote = any(storage.is_remote(file.path) for file in files)
     threads = REMOTE_THREADS if remote else available_cores()
     some = (files[first:end] for first, end in _tasks([file.size for file in files]))
-    tasks = (partial(_look, source, one) if remote else _begin(source, one) for one in some)
+    tasks = (_task(source, one) if remote else _quick(source, one) or _task(source, one) for one in some)
     return in_order(_pool(threads), tasks, 2 * threads)
 
 
-def _begin(source: ImageSource, files: Sequence[Listed]) -> list[Picture | BadInput] | Task[Picture | BadInput]:
-    """The images, or what makes them where some are to be decoded."""
-    found = [_read(source, file) for file in files]
-    done = [one for one in found if not isinstance(one, bytes)]
-    return done if len(done) == len(found) else partial(_finish, source, files, found)
+def _quick(source: ImageSource, files: Sequence[Listed]) -> list[Picture | BadInput]:
+    """The images, or none where one has to be decoded."""
+    found = []
+    for file in files:
+        one = _look(source, file, quick_picture) if source.store.format == "original" else None
+        if one is None:
+            return []
+        found.append(one)
+    return found
 
 
-def _look(source: ImageSource, files: Sequence[Listed]) -> list[Picture | BadInput]:
-    return _finish(source, files, [_read(source, file) for file in files])
+def _task(source: ImageSource, files: Sequence[Listed]) -> Task[Picture | BadInput]:
+    """What reads and decodes images: in the thread that does it, so that few are held."""
+    return lambda: [_look(source, file, make_picture) for file in files]
 
 
-def _read(source: ImageSource, file: Listed) -> Picture | BadInput | bytes:
-    """The image, or the bytes of its file where they are to be decoded."""
+def _look(source: ImageSource, file: Listed, make: Callable[[bytes, Store, int], P]) -> P | BadInput:
     if file.wrong is not None:
         return BadInput(file.path, "file", file.wrong)
     if file.size > MOST_BYTES:
         return BadInput(file.path, "file", f"has {file.size:,} bytes; more than {MOST_BYTES:,} are no image")
     try:
         with naming_the_file(file.path):
-            data, mtime = storage.read_dated(file.path, file.size)
-        _check_unchanged(file, len(data), mtime)
-        return quick_picture(data, source.store, source.max_pixels) or data
+            data, found = storage.read_dated(file.path, file.size)
+            _check_unchanged(file, len(data), found)
+            try:
+                return make(data, source.store, source.max_pixels)
+            except BadImage as bad:
+                raise BadInput(file.path, bad.place, bad.reason) from None
     except BadInput as bad:
         return bad
-    except BadImage as bad:
-        return BadInput(file.path, bad.place, bad.reason)
 
 
-def _finish(
-    source: ImageSource, files: Sequence[Listed], found: Sequence[Picture | BadInput | bytes]
-) -> list[Picture | BadInput]:
-    return [
-        _decode(source, file, one) if isinstance(one, bytes) else one for file, one in zip(files, found, strict=True)
-    ]
-
-
-def _decode(source: ImageSource, file: Listed, data: bytes) -> Picture | BadInput:
-    try:
-        with naming_the_file(file.path):
-            return decoded_picture(data, source.store, source.max_pixels)
-    except BadInput as bad:
-        return bad
-    except BadImage as bad:
-        return BadInput(file.path, bad.place, bad.reason)
-
-
-def _check_unchanged(file: Listed, size: int, mtime: int | None) -> None:
+def _check_unchanged(file: Listed, size: int, found: storage.FileStat | None) -> None:
     """Of an object of a bucket, which is read as it was at one time, the size alone is compared."""
-    if (size, file.mtime if mtime is None else mtime) != (file.size, file.mtime):
-        what = f"{file.size:,} bytes, now {size:,}" if size != file.size else "the same size, written later"
+    now = (size, file.mtime) if found is None else (found.size, found.mtime)
+    if now != (file.size, file.mtime) or size != file.size:
+        what = f"{file.size:,} bytes, now {now[0]:,}" if now[0] != file.size else "the same size, written later"
         raise JobFailed(f"{file.path} changed while the job ran ({what}); run it again when it is whole")
 
 

@@ -73,7 +73,7 @@ def decoded_picture(data: bytes, store: Store, max_pixels: int) -> Picture:
         turn = _turn(image) if header.tagged else 1
         width, height = (header.height, header.width) if turn >= 5 else (header.width, header.height)
         if store.format == "original" and header.plain and turn == 1:
-            _check(image, header)
+            _check(image)
             return Picture(data, header.format, width, height, kept=True)
         made = _encode(_to_size(_upright(image, turn, store), store), store)
         return Picture(made, header.format, width, height, kept=False)
@@ -141,10 +141,15 @@ def _decodes(tables: bytes) -> bool:
     return True
 
 
-def _check(image: ImageFile, header: Header) -> None:
-    """Decodes an image whose bytes stay: of a JPEG all its bits, of which only a gray one of an eighth is made."""
-    if header.format == "jpeg":
-        image.draft("L", (1, 1))
+def _check(image: ImageFile) -> None:
+    """Decodes an image whose bytes stay: of a JPEG all its bits, of which only a gray one of an eighth is made.
+
+    Not of one whose colours do not lie evenly between the grays: there are some that no decoder can put together.
+    """
+    if isinstance(image, JpegImageFile):
+        wide, high = (max(layer[place] for layer in image.layer) for place in (1, 2))
+        if all(wide % layer[1] == 0 and high % layer[2] == 0 for layer in image.layer):
+            image.draft("L", (1, 1))
     image.load()
 
 

@@ -99,6 +99,26 @@ def test_each_image_has_its_own_result_in_the_order_of_the_files(tmp_path):
     assert list(look_at_all(SOURCE, [])) == []
 
 
+def test_of_what_is_to_be_decoded_few_bytes_are_held(tmp_path, monkeypatch):
+    files, held, most = [], 0, 0
+    for number in range(60):
+        (tmp_path / str(number)).write_bytes(encoded(picture(40, 40), "PNG") + b"\0" * look.TASK_BYTES)
+        files.append(listed(tmp_path / str(number)))
+
+    def slow(data, *_):
+        nonlocal held, most
+        held += 1
+        most = max(most, held)
+        time.sleep(0.003)
+        held -= 1
+        return len(data)
+
+    monkeypatch.setattr(look, "make_picture", slow)
+    monkeypatch.setattr(look, "available_cores", lambda: 3)
+    assert list(look_at_all(SOURCE, files)) == [file.size for file in files]
+    assert most <= 3
+
+
 def test_a_huge_file_is_not_read(photo, monkeypatch):
     monkeypatch.setattr(look, "MOST_BYTES", 100)
     (found,) = look_at_all(SOURCE, [listed(photo)])
