@@ -74,8 +74,8 @@ def images_lines(found: dict) -> Iterator[str]:
             "Preprocessing JPEGs in ten folders. Plain Beam maps each file to an Example (`benchmarks/image_beam.py`) "
             "and decodes it to see whether it is whole; Beamfeed decodes those that may be broken in a way that their "
             "bytes do not tell ([Images](images.md#speed-and-memory)). All have the same tables of codes, as many "
-            "cameras and programs write them; one with tables of its own takes some 30 us more. Images a second are "
-            "without start-up.",
+            "cameras and programs write them; those with tables of their own take longer. Images a second are without "
+            "start-up.",
             "",
         )
         yield from table(

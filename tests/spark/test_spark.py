@@ -73,7 +73,6 @@ def test_what_spark_wrote_is_adopted_and_trained_on(spark, tmp_path):
     run("train", job, "--set", f"train.workdir={tmp_path}/model", "--set", "train.epochs=2")
     result = json.loads((tmp_path / "model" / "complete.json").read_text())
     assert math.isfinite(result["test_loss"])  # numbers are as they are in the files: nothing scales them
-    assert 0 <= result["test_metrics"]["accuracy"] <= 1
 
 
 def run(*command):

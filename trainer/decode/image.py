@@ -143,7 +143,7 @@ def decoded(
     finish: Callable[[tf.Tensor], tf.Tensor],
     covers: bool = True,
 ) -> tf.Tensor:
-    """One file -> an image of this shape and dtype; an empty string becomes black.
+    """One file -> what `finish` makes of the wanted part; an empty string counts as a black image.
 
     Args:
       contents: of the file.

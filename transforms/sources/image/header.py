@@ -103,16 +103,13 @@ _MOST_SIDE = 65_500  # of libjpeg
 _SIDES = struct.pack(">HH", 16, 16)
 # A marker with a segment behind it, or the end: no fill byte, and nothing that stands among the bits of pixels.
 _MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
-
-
 # The same among the pixels of a scan, where what begins the next interval may stand if there are intervals.
 _IN_PIXELS, _IN_INTERVALS = re.compile(rb"\xff[^\x00]"), re.compile(rb"\xff[^\x00\xd0-\xd7]")
 _TABLES = frozenset((0xC4, 0xDB, 0xDD))  # of codes, of steps, and how long intervals are
 _INTERVAL = 0xDD
+_NEVER = 1 << 16  # no segment is as long
 # What programs and people wrote, and how long it must be for Pillow not to read beyond its end; Photoshop's has parts.
-_WORDS = dict.fromkeys((*range(224, 240), 254), 2) | {0xE0: 16, 0xE2: 18, 0xEE: 14}
-_NEVER = 1 << 16
-del _WORDS[0xED]
+_WORDS = dict.fromkeys((*range(0xE0, 0xF0), 0xFE), 2) | {0xE0: 16, 0xE2: 18, 0xED: _NEVER, 0xEE: 14}
 
 
 def _segments(data: bytes) -> Iterator[tuple[int, int]]:

@@ -21,6 +21,7 @@ from beamfeed.transforms.sources.readers import naming_the_file
 MOST_BYTES = 1 << 30  # of a file that is read
 TASK_BYTES, TASK_IMAGES = 256 << 10, 16  # that a thread takes at a time
 REMOTE_THREADS = 32  # of a process, that wait for a bucket
+JPEGS = (".jpg", ".jpeg", ".jpe", ".jfif")  # most are; what a file is its bytes say
 
 R = TypeVar("R")
 P = TypeVar("P", Picture, Picture | None)
@@ -60,10 +61,11 @@ def look_at_all(source: ImageSource, files: Sequence[Listed]) -> Iterator[Pictur
 
 
 def _quick(source: ImageSource, files: Sequence[Listed]) -> list[Picture | BadInput]:
-    """The images, or none where one has to be decoded."""
+    """The images, or none where one has to be decoded: then all are read again, so that few bytes are held."""
     found = []
     for file in files:
-        one = _look(source, file, quick_picture) if source.store.format == "original" else None
+        likely = source.store.format == "original" and file.path.lower().endswith(JPEGS)
+        one = _look(source, file, quick_picture) if likely else None
         if one is None:
             return []
         found.append(one)

@@ -78,14 +78,16 @@ def test_a_file_that_is_gone_or_another_one_ends_the_job(photo):
         list(look_at_all(SOURCE, [file]))
 
 
-def test_each_image_has_its_own_result_in_the_order_of_the_files(tmp_path):
+@pytest.mark.parametrize("suffix", [".JPG", ".png", ""])
+def test_each_image_has_its_own_result_in_the_order_of_the_files(tmp_path, suffix):
     files, wanted = [], []
     for number in range(80):
         data = encoded(picture(10 + number, 20), ("JPEG", "PNG", "GIF")[number % 3 if number > 40 else 0])
         data = data[:200] if number % 7 == 2 else data
-        (tmp_path / str(number)).write_bytes(data)
+        path = tmp_path / f"{number}{suffix}"
+        path.write_bytes(data)
         wrong = "no such file" if number % 11 == 1 else None
-        files.append(listed(tmp_path / str(number), wrong=wrong))
+        files.append(listed(path, wrong=wrong))
         wanted.append("listed" if wrong else "broken" if number % 7 == 2 else (20, 10 + number))
     found = list(look_at_all(SOURCE, files))
     seen = []
