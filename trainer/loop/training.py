@@ -6,8 +6,6 @@ An explicit loop: Keras 3's `fit` does not work under MultiWorkerMirroredStrateg
 import math
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -21,7 +19,6 @@ from beamfeed.contract.dataset.layout import RunLayout, manifest_path
 from beamfeed.contract.dataset.manifest import Manifest, find_fingerprint
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.storage import FileStat
-from beamfeed.trainer import models
 from beamfeed.trainer.cluster.strategy import Cluster
 from beamfeed.trainer.cluster.together import Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
@@ -29,6 +26,7 @@ from beamfeed.trainer.feed.distributed import Feed
 from beamfeed.trainer.loop.callbacks import Callbacks
 from beamfeed.trainer.loop.evaluation import EvalSteps
 from beamfeed.trainer.loop.metrics import MetricsLog
+from beamfeed.trainer.loop.model import make_model
 from beamfeed.trainer.loop.optimizer import averaged, make_optimizer
 from beamfeed.trainer.loop.profile import StepProfile
 from beamfeed.trainer.loop.results import describe_epoch
@@ -70,10 +68,8 @@ class Training:
         check_split(manifest, "train", train.feed.batch_size, whole=True)
         self.objective = Objective.of(train, manifest)
         self.watched = find_watched(train.watch, self.objective)
-        with cluster.strategy.scope(), computing_in(train.devices.precision):
-            self.model = models.build(train.model, self.objective.signature, train.seed)
-            if train.devices.xla:
-                without_cudnn(self.model)
+        with cluster.strategy.scope():
+            self.model = make_model(train, self.objective.signature)
             self.optimizer = make_optimizer(
                 train.optimizer, self.model.trainable_variables, train.devices.precision == "mixed_float16"
             )
@@ -225,24 +221,6 @@ class Training:
         self.together.close()
         self._profile.close()
         self.saving.close()
-
-
-def without_cudnn(model: keras.Model) -> None:
-    """Lets layers compute by operations that XLA can compile: kernels of cuDNN it cannot."""
-    for layer in model._flatten_layers():
-        if getattr(layer, "use_cudnn", False):
-            layer.use_cudnn = False
-
-
-@contextmanager
-def computing_in(precision: str) -> Iterator[None]:
-    """Keras makes layers that compute in this precision; their weights stay float32."""
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(precision)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)
 
 
 def note_new_data(job: TrainingJob, manifest: Manifest, known: FileStat | None) -> FileStat | None:

@@ -10,13 +10,12 @@ import tensorflow as tf
 from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.trainer import models
 from beamfeed.trainer.cluster.strategy import Cluster, connect
 from beamfeed.trainer.feed.distributed import Feed
 from beamfeed.trainer.feed.sharding import lanes_of
+from beamfeed.trainer.loop.model import make_model
 from beamfeed.trainer.loop.optimizer import make_optimizer
 from beamfeed.trainer.loop.steps import make_train_steps, zero_train
-from beamfeed.trainer.loop.training import computing_in, without_cudnn
 from beamfeed.trainer.loop.warm_start import warm_start
 from beamfeed.trainer.tasks.objective import Objective, Sums
 
@@ -56,10 +55,8 @@ def make_job_steps(job: TrainingJob, manifest: Manifest, kept: list[Any] | None 
     cluster = connect(WorkerInfo())
     train = job.train
     objective = Objective.of(train, manifest)
-    with cluster.strategy.scope(), computing_in(train.devices.precision):
-        model = models.build(train.model, objective.signature, train.seed)
-        if train.devices.xla:
-            without_cudnn(model)
+    with cluster.strategy.scope():
+        model = make_model(train, objective.signature)
         if train.init is not None:
             warm_start(model, train.init)
         scaled = train.devices.precision == "mixed_float16"

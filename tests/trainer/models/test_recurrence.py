@@ -1,0 +1,193 @@
+"""The quick recurrent layers against Keras's own loop over rows: values, gradients, and what is left to Keras."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from beamfeed.trainer.models import recurrence
+from beamfeed.trainer.models.recurrence import quicken
+
+LAYERS = {"gru": keras.layers.GRU, "lstm": keras.layers.LSTM}
+
+
+def layer_of(cell, quick, units=6, features=3, length=9, seed=5, **options):
+    """A model of one layer whose weights, biases too, are random; the layer."""
+    layer = LAYERS[cell](units, **options)
+    rows = keras.Input((length, features))
+    model = keras.Model(rows, layer(rows))
+    random = np.random.default_rng(seed)
+    for weight in layer.weights:
+        weight.assign(random.normal(0, 0.7, weight.shape))
+    if quick:
+        quicken(model)
+    return model, layer
+
+
+def is_quick(layer):
+    return "inner_loop" in vars(layer)
+
+
+def computed(model, layer, rows, **call):
+    """What the layer gives, the gradients of a function of all of that, and what its graph is made of."""
+    call = {name: tf.constant(value) if isinstance(value, np.ndarray) else value for name, value in call.items()}
+
+    @tf.function
+    def run(rows):
+        with tf.GradientTape() as tape:
+            tape.watch(rows)
+            given = tf.nest.flatten(layer(rows, **call))
+            # Another weight for each number, so that no error hides in a sum.
+            loss = sum(tf.reduce_sum(one * tf.reshape(tf.cos(tf.range(tf.size(one), dtype=tf.float32)), tf.shape(one)))
+                       for one in given)  # fmt: skip
+        return given, tape.gradient(loss, [rows, *layer.trainable_weights])
+
+    rows = tf.constant(rows)
+    graph = run.get_concrete_function(rows).graph
+    nodes = [node for function in (graph.as_graph_def().node,) for node in function]
+    nodes += [node for one in graph.as_graph_def().library.function for node in one.node_def]
+    given, gradients = run(rows)
+    return [np.asarray(one) for one in (*given, *gradients)], {node.op for node in nodes}
+
+
+def rows_of(batch, length, features=3):
+    return np.random.default_rng(3).normal(size=(batch, length, features)).astype(np.float32)
+
+
+@pytest.mark.parametrize("cell", LAYERS)
+@pytest.mark.parametrize("length", [1, 3, 4, 5, 9, 33])  # rows go four at once
+@pytest.mark.parametrize("batch", [1, 7])
+def test_values_and_gradients_are_those_of_keras(cell, length, batch):
+    rows = rows_of(batch, length)
+    ours, theirs = (
+        computed(*layer_of(cell, quick, length=length, return_sequences=True, return_state=True), rows)
+        for quick in (True, False)
+    )
+    assert len(ours[0]) == len(theirs[0]) == {"gru": 2 + 4, "lstm": 3 + 4}[cell]
+    for mine, keras_own in zip(ours[0], theirs[0], strict=True):
+        np.testing.assert_allclose(mine, keras_own, rtol=2e-5, atol=2e-5)
+    assert ours[1] != theirs[1]  # other operations: it was not Keras's loop twice
+
+
+@pytest.mark.parametrize("cell", LAYERS)
+@pytest.mark.parametrize("options", [{}, {"go_backwards": True}, {"go_backwards": True, "return_sequences": True}])
+def test_with_the_options_of_a_layer(cell, options):
+    rows = rows_of(5, 9)
+    ours, theirs = (computed(*layer_of(cell, quick, **options), rows)[0] for quick in (True, False))
+    for mine, keras_own in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(mine, keras_own, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("cell", LAYERS)
+def test_from_a_state_that_is_given(cell):
+    rows = rows_of(5, 9)
+    states = [np.random.default_rng(place).normal(size=(5, 6)).astype(np.float32) for place in (1, 2)]
+    given = {"gru": states[:1], "lstm": states}[cell]
+    ours, theirs = (
+        computed(*layer_of(cell, quick), rows, initial_state=[tf.constant(one) for one in given])[0]
+        for quick in (True, False)
+    )
+    for mine, keras_own in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(mine, keras_own, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("cell", LAYERS)
+def test_the_gradient_is_that_of_small_differences(cell):
+    """An oracle that is neither ours nor Keras's."""
+    model, layer = layer_of(cell, quick=True, units=3, features=2, length=6, return_sequences=True)
+    rows = rows_of(2, 6, 2)
+    weight = layer.cell.recurrent_kernel
+
+    def loss():
+        return tf.reduce_sum(tf.sin(3 * model(rows)))
+
+    with tf.GradientTape() as tape:
+        value = loss()
+    gradient = np.asarray(tape.gradient(value, weight.value))
+    start = weight.numpy()
+    for place in [(0, 0), (1, 4), (2, 8), (2, 3)]:
+        sides = []
+        for step in (1e-2, -1e-2):
+            moved = start.copy()
+            moved[place] += step
+            weight.assign(moved)
+            sides.append(float(loss()))
+        weight.assign(start)
+        assert gradient[place] == pytest.approx((sides[0] - sides[1]) / 2e-2, rel=2e-2, abs=2e-2)
+
+
+@pytest.mark.parametrize("cell", LAYERS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"activation": "relu"},
+        {"recurrent_activation": "hard_sigmoid"},
+        {"use_bias": False},
+        {"dropout": 0.5},
+        {"recurrent_dropout": 0.5},
+        {"unroll": True},
+        {"dtype": "mixed_bfloat16"},
+        {"dtype": "float64"},
+    ],
+    ids=str,
+)
+def test_other_layers_are_left_to_keras(cell, options):
+    assert is_quick(layer_of(cell, quick=True)[1])
+    assert not is_quick(layer_of(cell, quick=True, **options)[1])
+
+
+def test_other_grus_and_subclasses_are_left_to_keras():
+    class Own(keras.layers.LSTM):
+        pass
+
+    rows = keras.Input((4, 3))
+    layers = [keras.layers.GRU(2, reset_after=False), Own(2), keras.layers.SimpleRNN(2)]
+    model = keras.Model(rows, [layer(rows) for layer in layers])
+    quicken(model)
+    assert not any(is_quick(layer) for layer in layers)
+
+
+@pytest.mark.parametrize("cell", LAYERS)
+def test_masked_windows_and_those_of_unknown_length_are_left_to_keras(cell):
+    rows = rows_of(5, 9)
+    mask = np.arange(9) < np.array([[9], [4], [1], [0], [8]])
+    ours, theirs = (computed(*layer_of(cell, quick), rows, mask=tf.constant(mask)) for quick in (True, False))
+    assert ours[1] == theirs[1]
+    for mine, keras_own in zip(ours[0], theirs[0], strict=True):
+        np.testing.assert_array_equal(mine, keras_own)
+    _, layer = layer_of(cell, quick=True, length=None)
+    run = tf.function(layer, input_signature=[tf.TensorSpec([None, None, 3])])
+    np.testing.assert_allclose(run(rows), layer_of(cell, quick=False)[0](rows), rtol=1e-6)
+
+
+def test_wide_lstms_are_left_to_keras():
+    """TensorFlow's operation for a whole window multiplies slowly."""
+    for units, quick in ((16, True), (256, False)):
+        found = computed(*layer_of("lstm", True, units=units), rows_of(8, 9))[1]
+        assert ("BlockLSTMV2" in found) is quick
+
+
+def test_a_batch_of_unknown_size():
+    """As in evaluation, whose last batch may be smaller."""
+    for cell in LAYERS:
+        _, layer = layer_of(cell, quick=True)
+        run = tf.function(layer, input_signature=[tf.TensorSpec([None, 9, 3])])
+        for batch in (1, 5):
+            rows = rows_of(batch, 9)
+            np.testing.assert_allclose(run(rows), layer_of(cell, quick=False)[0](rows), rtol=2e-5, atol=2e-6)
+
+
+def test_a_quick_model_is_saved_as_one_of_plain_keras_layers(tmp_path):
+    model, _ = layer_of("gru", quick=True, units=4)
+    rows = rows_of(5, 9)
+    before = model.predict(rows, verbose=0)
+    model.save(tmp_path / "model.keras")
+    read = keras.saving.load_model(tmp_path / "model.keras")
+    assert not is_quick(read.layers[-1])
+    np.testing.assert_allclose(read.predict(rows, verbose=0), before, rtol=2e-5, atol=2e-6)
+
+
+def test_not_where_a_gpu_is(monkeypatch):
+    """Its own kernels are quicker."""
+    monkeypatch.setattr(recurrence.tf.config, "list_logical_devices", lambda kind=None: [kind])
+    assert not is_quick(layer_of("gru", quick=True)[1])
