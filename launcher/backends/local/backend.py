@@ -17,6 +17,7 @@ from beamfeed.contract.cluster.tf_config import tf_config
 from beamfeed.contract.cluster.worker_info import SHARE
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
+from beamfeed.contract.cores import available_cores
 from beamfeed.contract.dataset.checkpoints import find_checkpoints, find_progress
 from beamfeed.contract.dataset.initial import check_init
 from beamfeed.contract.dataset.manifest import find_manifest
@@ -28,6 +29,7 @@ from beamfeed.launcher.progress import StageProgress, watching
 from beamfeed.launcher.stage import PREPROCESS, PROGRAMS, TRAIN, Stage
 
 HOST = "127.0.0.1"
+THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")  # in an operation; for operations side by side
 STARTS = ("--restart", "--from-step")  # options that say where a training run starts from
 ENDED_BY_SIGNAL = 128  # exit codes from here on: the process did not fail, something ended it
 
@@ -185,14 +187,25 @@ def worker_processes(stage: Stage, ports: Sequence[int], logs: str) -> list[Proc
     if stage.workers == 1:
         return [Process(stage.command, quiet)]
     addresses = [f"{HOST}:{port}" for port in ports]
+    threads = share_cores(stage.workers)
     return [
         Process(
             stage.command,
-            {"TF_CONFIG": tf_config(addresses, index), SHARE: f"{index}/{stage.workers}", **quiet},
+            {"TF_CONFIG": tf_config(addresses, index), SHARE: f"{index}/{stage.workers}", **threads, **quiet},
             log=os.path.join(logs, f"worker-{index}.log") if index else None,
         )
         for index in range(stage.workers)
     ]
+
+
+def share_cores(workers: int) -> dict[str, str]:
+    """The variables by which TensorFlow starts as many threads in each of so many processes as it has cores for.
+
+    By itself each would start threads for all cores of the machine, which get in each other's way. A variable that
+    is set already stays.
+    """
+    share = str(max(1, available_cores() // workers))
+    return {name: os.environ.get(name, share) for name in THREADS}
 
 
 def free_ports(count: int) -> list[int]:

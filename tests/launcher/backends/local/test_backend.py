@@ -344,6 +344,16 @@ def test_workers_of_a_machine_learn_their_share_of_it(tmp_path, mark, capfd):
     assert (tmp_path / "logs" / "worker-1.log").read_text() == "1/2\n"
 
 
+def test_workers_of_a_machine_share_its_cores(tmp_path, mark, capfd, monkeypatch):
+    monkeypatch.setattr(local_backend, "available_cores", lambda: 7)
+    code = "import os; print(*(os.environ.get(f'TF_NUM_{name}_THREADS') for name in ('INTRAOP', 'INTEROP')), flush=True)"
+    for variable, workers, told in (("", 2, "3 3"), ("", 8, "1 1"), ("", 1, "None None"), ("5", 2, "3 5")):
+        if variable:
+            monkeypatch.setenv("TF_NUM_INTEROP_THREADS", variable)
+        assert run(stage(tmp_path, mark, code, workers=workers)) == 0
+        assert capfd.readouterr().out == f"{told}\n"
+
+
 def test_one_worker_has_no_cluster(tmp_path, mark, capfd):
     code = "import os; print(os.environ.get('TF_CONFIG'), os.environ['TF_CPP_MIN_LOG_LEVEL'])"
     assert run(stage(tmp_path, mark, code, workers=1)) == 0
