@@ -346,7 +346,9 @@ def test_workers_of_a_machine_learn_their_share_of_it(tmp_path, mark, capfd):
 
 def test_workers_of_a_machine_share_its_cores(tmp_path, mark, capfd, monkeypatch):
     monkeypatch.setattr(local_backend, "available_cores", lambda: 7)
-    code = "import os; print(*(os.environ.get(f'TF_NUM_{name}_THREADS') for name in ('INTRAOP', 'INTEROP')), flush=True)"
+    code = (
+        "import os; print(*(os.environ.get(f'TF_NUM_{name}_THREADS') for name in ('INTRAOP', 'INTEROP')), flush=True)"
+    )
     for variable, workers, told in (("", 2, "3 3"), ("", 8, "1 1"), ("", 1, "None None"), ("5", 2, "3 5")):
         if variable:
             monkeypatch.setenv("TF_NUM_INTEROP_THREADS", variable)
