@@ -208,8 +208,8 @@ def train_lines(train: dict) -> Iterator[str]:
         "![Windows per second of each](images/bench-train.png)",
         "",
         f"Global batches of {train['batch']}. All read the same dataset with the same feed. The two workers are two "
-        "processes that share the cores of this machine and exchange gradients after every step. So they show the "
-        "cost of the exchange, not the gain from a second machine.",
+        "processes that share the cores of this machine and exchange gradients after every step. So they show what "
+        "sharing and the exchange gain or cost, not the gain from a second machine.",
     ]
     for found in train["models"]:
         entries = found["results"]

@@ -189,13 +189,17 @@ class Watchdog:
 
 
 def is_pending(process: int, number: int) -> bool:
-    """Whether a signal waits until a process unblocks it; False where the system does not tell."""
+    """Whether a signal waits until a process unblocks it; False where the system does not tell.
+
+    One that is not blocked may be pending as well, for a moment on a busy machine: the process will take it.
+    """
     try:
         with open(f"/proc/{process}/status", encoding="ascii") as file:
-            (pending,) = [line.split()[1] for line in file if line.startswith("ShdPnd:")]
-    except (OSError, ValueError):
+            masks = dict(line.split()[:2] for line in file if line.startswith(("ShdPnd:", "SigBlk:")))
+        waiting = int(masks["ShdPnd:"], 16) & int(masks["SigBlk:"], 16)
+    except (OSError, ValueError, KeyError):
         return False
-    return bool(int(pending, 16) >> (number - 1) & 1)
+    return bool(waiting >> (number - 1) & 1)
 
 
 def answers(address: str) -> bool:

@@ -204,7 +204,7 @@ def share_cores(workers: int) -> dict[str, str]:
     By itself each would start threads for all cores of the machine, which get in each other's way. A variable that
     is set already stays.
     """
-    share = str(max(1, available_cores() // workers))
+    share = str(-(-available_cores() // workers))  # rounded up: no core is idle
     return {name: os.environ.get(name, share) for name in THREADS}
 
 

@@ -170,3 +170,21 @@ def test_pending_signals_are_seen():
         process.kill()
         process.communicate()
     assert not is_pending(process.pid, signal.SIGTERM)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="Linux tells which signals are pending")
+def test_a_signal_that_is_not_blocked_yet_to_be_taken_is_not_pending():
+    """On a busy machine a process may be told of it later; a stopped one is as late as can be."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; print('on', flush=True); time.sleep(60)"],
+                               stdout=subprocess.PIPE)  # fmt: skip
+    try:
+        process.stdout.readline()
+        process.send_signal(signal.SIGSTOP)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
+            assert "ShdPnd:\t0000000000004000\n" in file.read()
+        assert not is_pending(process.pid, signal.SIGTERM)
+    finally:
+        process.kill()
+        process.communicate()
