@@ -180,6 +180,7 @@ def test_a_signal_that_is_not_blocked_will_be_taken():
     try:
         process.stdout.readline()
         process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
         process.send_signal(signal.SIGTERM)
         time.sleep(0.1)
         with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
