@@ -1,7 +1,7 @@
 """GRU and LSTM layers on processors, in fewer and larger operations than Keras's loop over rows takes.
 
-A step of a small recurrent layer is mostly the cost of starting operations: Keras's loop starts some 25 for each row
-of a window, and some 50 on the way back. Here what does not depend on the row before is one product for the whole
+A step of a small recurrent layer is mostly the cost of starting operations, which Keras's loop does many times for each
+row of a window, and again on the way back. Here what does not depend on the row before is one product for the whole
 window, rows go four in a turn of the loop, and the gradient of the weights is again one product. The formulas are
 Keras's own, so the results are the same but for rounding.
 
@@ -16,7 +16,7 @@ import tensorflow as tf
 
 ROWS_AT_ONCE = 4  # rows in one turn of a loop: more make the graph larger, and gain little
 # TensorFlow's operation for a whole window of an LSTM starts nothing for a row, but multiplies and adds slowly. So it
-# is for small layers and batches: there it took 0.3 to 0.7 of the time of Keras's loop, beyond up to 1.6 of it.
+# is for small layers and batches; beyond, Keras's loop is quicker (`benchmarks/recurrent.py`).
 MOST_UNITS, MOST_NUMBERS = 64, 4096  # of a layer; of its state: windows x units
 
 Gradient = Callable[..., tuple[tf.Tensor, ...]]
