@@ -110,7 +110,7 @@ def predict(
         [verdict.asset for verdict in accepted], source.zero if statistics is None else statistics
     )
     read = sum(asset.rows for asset in assets)
-    notes = _lines(found.notes)
+    notes = (*(() if statistics is None else source.notes_of(statistics)), *_lines(found.notes))
     if statistics is None or not accepted:
         return Prediction(None, tuple(rejects), overview, read, notes, tuple(problems.lines))
     manifest, every = _count(source, accepted, statistics, fleet, rejects, notes, problems, fingerprint, data)
@@ -172,7 +172,8 @@ def _check(
     statistics = None
     with problems.told():
         verdicts = source.review_all(verdicts)
-        statistics = source.settle(sum((one.statistics for one in verdicts if one.trains), source.zero))
+        added_up = source.settle(sum((one.statistics for one in verdicts if one.trains), source.zero))
+        statistics = source.compare(verdicts, added_up)
     for verdict in verdicts:
         found.rejects += [*verdict.rejects, *verdict.row_rejects]
         found.notes += verdict.notes

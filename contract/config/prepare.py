@@ -59,8 +59,8 @@ class Scale(Section):
     )
     floor: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.01,
-        description="With per: asset, no feature of an asset is divided by less than this times what the fleet's is "
-        "divided by. 0: whatever its own rows say.",
+        description="With per: asset, no feature of an asset is divided by less than this times what assets usually "
+        "are, the median. 0: whatever its own rows say.",
     )
 
     @model_validator(mode="after")

@@ -52,6 +52,8 @@ def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
         "sort_memory_mb": job.limits.sort_memory_mb,  # an asset that needs more is rejected
         "shard_multiple": SHARD_MULTIPLE if job.output.shards == "auto" else None,
     }
+    if job.prepare.scale.per == "asset" and job.prepare.scale.floor:
+        what["floor_of"] = "usual"  # own divisor; once it was of the fleet's
     own = own_functions(job.features)
     if job.prepare.steps or own:
         with fetched(job.launch.preprocess.packages) as packages:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from fleets import make_table
 
+from beamfeed.contract.config.load import load_job
+from beamfeed.pipelines.job_check import check_job
 from beamfeed.transforms.sources.timeseries import plan, source, windowing
 from beamfeed.transforms.sources.timeseries.validate import validate_unit
 from beamfeed.transforms.statistics import quantiles
@@ -95,6 +97,27 @@ def test_robust_gives_the_same_bytes_however_units_are_cut(new_fleet, monkeypatc
         }  # fmt: skip
         found[name] = scales, stats(fleet), windows
     assert found["whole"] == found["cut"]
+
+
+def test_assets_of_quite_different_sizes_keep_their_own_scale(fleet):
+    """From 0.04 to 2e7: deviations of the fleet are those between its assets, and say nothing of one of them."""
+    for i, size in enumerate([0.04, 3, 5, 8, 70, 2e7]):
+        table = make_table(100, seed=i)
+        for k in range(3):
+            values = np.random.default_rng(10 * i + k).normal(size, size, 100).astype("f4")
+            table = table.set_column(table.schema.get_field_index(f"x{k}"), f"x{k}", [values])
+        fleet.write(f"m{i}.parquet", table)
+    fleet.job["split"] = {"by": "time"}
+    fleet.job["prepare"] = {"scale": {"per": "asset"}}
+    assert fleet.preprocess() == 0
+    for asset, windows in fleet.windows("train").items():
+        assert 0.4 < np.std(list(windows.values())) < 1.1, asset
+    assert [stats(fleet)[f"x{k}"]["assets_under_floor"] for k in range(3)] == [0, 0, 0]
+    assert fleet.preprocess("prepare.scale.floor=1") == 0
+    words = "the own scale of 2 of 6 assets is under prepare.scale.floor (1 times the usual one)"
+    assert [note.split(", so they")[0] for note in fleet.manifest().notes] == [f"x{k}: {words}" for k in range(3)]
+    checked = check_job(load_job(str(fleet.write_job()), ["prepare.scale.floor=1"]))
+    assert list(checked.prediction.notes) == fleet.manifest().notes
 
 
 def test_a_nearly_constant_sensor_of_one_asset_does_not_blow_up(fleet):

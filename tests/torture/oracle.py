@@ -411,18 +411,29 @@ class _Oracle:
         # Training rows are those of assets with a window in train.
         found.training = values([row for name in accepted if name in trains for row in accepted[name]["train"]])
         fleet = scale_of(found.training, scale["how"])
+        # Of an asset that is in one split as a whole, all rows, wherever it is.
+        whole = self.job["split"]["by"] == "asset" or self.fleet.plan.split == "path"
+
+        def own_scale(by_split: dict[str, list[Row]]) -> tuple[np.ndarray, np.ndarray]:
+            own = [row for rows in by_split.values() for row in rows]
+            own = own if whole and sum(map(bool, by_split.values())) == 1 else by_split["train"]
+            return scale_of(values(own), scale["how"])
+
+        usual = np.copy(fleet[1])
+        trained = [own_scale(accepted[name])[1] for name in accepted if name in trains]
+        for i in range(len(features) if trained else 0):
+            if there := sorted(float(own[i]) for own in trained if own[i] > 0):
+                usual[i] = 1.5 * 2.0 ** math.floor(math.log2(there[(len(there) - 1) // 2]))
         for split in SPLITS:
             found.windows[split] = {}
         for name, by_split in accepted.items():
             offset, divisor = fleet
             if scale["per"] == "asset":
-                # Of an asset that is in one split as a whole, all rows, wherever it is.
-                whole = self.job["split"]["by"] == "asset" or self.fleet.plan.split == "path"
                 own = [row for rows in by_split.values() for row in rows]
                 own = own if whole and sum(map(bool, by_split.values())) == 1 else by_split["train"]
-                offset, divisor = scale_of(values(own), scale["how"])
-                least = np.where(divisor > 0, np.float32(scale.get("floor", 0.01)) * fleet[1], fleet[1])
-                divisor = np.where(divisor < np.float32(scale.get("floor", 0.01)) * fleet[1], least, divisor)
+                offset, divisor = own_scale(by_split)
+                lowest = np.float32(scale.get("floor", 0.01)) * usual
+                divisor = np.where(divisor < lowest, np.where(divisor > 0, lowest, fleet[1]), divisor)
                 if scale["how"] != "none":  # a feature without a value has the fleet's scale
                     nothing = np.isnan(values(own)).all(axis=0)
                     offset = np.where(nothing, fleet[0], offset)

@@ -176,6 +176,14 @@ class Source(ABC, Generic[P, A, R]):
         """As `review`, of all verdicts at once."""
         return verdicts
 
+    def compare(self, verdicts: Sequence[Verdict[A]], statistics: Statistics) -> Statistics:
+        """The statistics of the training rows with what `learn` adds of how assets compare; by default nothing."""
+        return statistics
+
+    def notes_of(self, statistics: Statistics) -> list[str]:
+        """What the user should know of the statistics that `learn` gives, a line each; by default nothing."""
+        return []
+
     def review(self, verdicts: "beam.PCollection") -> "beam.PCollection":
         """PCollection of Verdict -> the same, where some depend on the other assets; by default none does."""
         return verdicts

@@ -7,6 +7,7 @@ import numpy as np
 from beamfeed.transforms.statistics.moments import Moments
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # what `how: robust` asks of a sample
+SIZES = 280  # float32 has that many powers of two, from -149 to 127 and some to spare
 _RESOLUTION = 2.0**-23  # of float32: neighbouring values are this part of themselves apart, or half of it
 
 
@@ -17,10 +18,12 @@ class Scaling:
     Attributes:
       offset: float32 [features]; NaN where no row has a value.
       divisor: float32 [features]; 0 where the feature is constant, which is divided by one.
+      usual: float32 [features], of the fleet: about what its assets' own divisors are, see `with_usual`.
     """
 
     offset: np.ndarray
     divisor: np.ndarray
+    usual: np.ndarray | None = None
 
     @classmethod
     def of(cls, moments: Moments, how: str, quantiles: np.ndarray | None = None) -> "Scaling":
@@ -61,9 +64,34 @@ class Scaling:
         divisor = np.where(divisor > np.abs(offset) * _RESOLUTION, divisor, 0)
         return cls(offset.astype(np.float32), divisor.astype(np.float32))
 
+    @property
+    def sizes(self) -> np.ndarray:
+        """int64 [features, SIZES]: 1 at the power of two of each divisor, nothing where the feature is constant."""
+        powers = np.frexp(self.divisor)[1] + 150  # exact, and no less than 1
+        return ((powers[:, None] == np.arange(SIZES)) & (self.divisor > 0)[:, None]).astype(np.int64)
+
+    def with_usual(self, sizes: np.ndarray) -> "Scaling":
+        """The fleet's scaling with what its assets' own divisors usually are: the median, to within a third.
+
+        Deviations of the fleet would mix in how far apart the assets' levels are. Counts add up in any order.
+
+        Args:
+          sizes: int64 [features, SIZES], the sum of those of the assets.
+        """
+        counts = sizes.cumsum(axis=1)
+        power = (2 * counts >= counts[:, -1:]).argmax(axis=1) - 151  # the median lies between this one and the next
+        usual = np.where(counts[:, -1] > 0, np.ldexp(np.float32(1.5), power), self.divisor)
+        return replace(self, usual=usual.astype(np.float32))
+
     def under_floor(self, fleet: "Scaling", floor: float) -> np.ndarray:
-        """The features, bool [features], whose divisor of an asset is less than `floor` times the fleet's."""
-        return ~np.isnan(self.offset) & (self.divisor < np.float32(floor) * fleet.divisor)
+        """The features, bool [features], whose divisor of an asset is less than `floor` times the usual one."""
+        usual = fleet.divisor if fleet.usual is None else fleet.usual
+        return ~np.isnan(self.offset) & (self.divisor < np.float32(floor) * usual)
+
+    def count_under(self, fleet: "Scaling", floor: float) -> np.ndarray:
+        """int64 [3, features], to be added up over assets: under the floor; of these not constant; 1 for the asset."""
+        under = self.under_floor(fleet, floor)
+        return np.stack([under, under & (self.divisor > 0), np.ones_like(under)]).astype(np.int64)
 
     def at_least(self, fleet: "Scaling", floor: float) -> "Scaling":
         """The scaling of an asset with no divisor under the floor.
@@ -72,7 +100,8 @@ class Scaling:
         or that another split has, are not blown up. What is constant in the fleet has no floor. A feature of which the
         asset has no value gets all of the fleet's.
         """
-        least = np.where(self.divisor > 0, np.float32(floor) * fleet.divisor, fleet.divisor)
+        usual = fleet.divisor if fleet.usual is None else fleet.usual
+        least = np.where(self.divisor > 0, np.float32(floor) * usual, fleet.divisor)
         divisor = np.where(self.under_floor(fleet, floor), least, self.divisor)
         nothing = np.isnan(self.offset)
         return replace(

@@ -1,13 +1,37 @@
-"""Counts the assets whose own scale is under the floor."""
+"""What the assets' own scales are together: the usual divisors, and how many are under the floor."""
 
 import apache_beam as beam
 import numpy as np
 
+from beamfeed.transforms.statistics.scaling import SIZES
 from beamfeed.transforms.statistics.sums import AddUp
 
 
+class AddUsual(beam.PTransform):
+    """PCollection of one Scaling, the fleet's -> the same with the usual divisors of its assets.
+
+    Args:
+      assets: PCollection of Scaling, of the assets that train.
+      features: how many.
+    """
+
+    def __init__(self, assets: beam.PCollection, features: int):
+        super().__init__()
+        self._assets, self._features = assets, features
+
+    def expand(self, fleet: beam.PCollection) -> beam.PCollection:
+        sizes = (
+            self._assets
+            | "Sizes" >> beam.Map(lambda own: own.sizes)
+            | "AddUpSizes" >> beam.CombineGlobally(AddUp(np.zeros((self._features, SIZES), np.int64)))
+        )
+        return fleet | "WithUsual" >> beam.Map(
+            lambda fleet, sizes: fleet.with_usual(sizes), beam.pvalue.AsSingleton(sizes)
+        )
+
+
 class CountUnderFloor(beam.PTransform):
-    """PCollection of (asset's name, Scaling) -> PCollection of one tuple: of each feature, the assets under the floor.
+    """PCollection of (asset's name, Scaling) -> PCollection of one array, the sum of `Scaling.count_under`.
 
     Args:
       fleet: PCollection of one Scaling.
@@ -22,8 +46,7 @@ class CountUnderFloor(beam.PTransform):
     def expand(self, assets: beam.PCollection) -> beam.PCollection:
         return (
             assets
-            | "UnderFloor" >> beam.Map(lambda named, fleet, floor: named[1].under_floor(fleet, floor).astype(np.int64),
+            | "UnderFloor" >> beam.Map(lambda named, fleet, floor: named[1].count_under(fleet, floor),
                                        beam.pvalue.AsSingleton(self._fleet), self._floor)
-            | "AddUpUnderFloor" >> beam.CombineGlobally(AddUp(np.zeros(self._features, np.int64)))
-            | "UnderFloorCounts" >> beam.Map(lambda counts: tuple(counts.tolist()))
+            | "AddUpUnderFloor" >> beam.CombineGlobally(AddUp(np.zeros((3, self._features), np.int64)))
         )  # fmt: skip

@@ -1,7 +1,7 @@
 import apache_beam as beam
 import numpy as np
 import pytest
-from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.testing.util import assert_that
 
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample
@@ -104,6 +104,25 @@ def test_no_divisor_of_an_asset_is_under_the_floor():
     assert off.rows[1].tolist() == [50, 0.5, 1, 1, np.float32(0.001)]
 
 
+def test_the_floor_is_of_what_assets_usually_have_not_of_how_far_apart_they_are():
+    divisors = np.array([[0.04, 3], [0.5, 0], [7.9, 0], [20, 0], [2e7, 0]], "f4")
+    own = [Scaling(np.zeros(2, "f4"), one) for one in divisors]
+    fleet = Scaling(np.zeros(2, "f4"), np.array([9e6, 5], "f4")).with_usual(sum(one.sizes for one in own))
+    assert fleet.usual.tolist() == [6, 3]  # the medians of what is not constant, 7.9 and 3, lie from 4 to 8, and from 2 to 4
+    scaled = np.array([one.at_least(fleet, 0.05).divisor for one in own])
+    np.testing.assert_allclose(scaled[:, 0], [0.3, 0.5, 7.9, 20, 2e7])
+    assert scaled[:, 1].tolist() == [3, 5, 5, 5, 5]  # a constant one gets the fleet's
+    counts = sum(one.count_under(fleet, 0.05) for one in own)
+    assert counts.tolist() == [[1, 4], [1, 0], [5, 5]]
+    every = np.array([2.0**-149, 2.0**-126, 1, 1.5, 3e38, 0], "f4")
+    found = Scaling(np.zeros(6, "f4"), np.full(6, 7, "f4")).with_usual(Scaling(np.zeros(6, "f4"), every).sizes)
+    assert found.usual.tolist() == [2.0**-148, 1.5 * 2.0**-126, 1.5, 1.5, 1.5 * 2.0**127, 7]
+
+
+def is_array(wanted):
+    return lambda found: np.testing.assert_array_equal(found, [wanted])
+
+
 def test_features_and_assets_under_the_floor_are_counted():
     divisors = {"a": [5, 5, 5], "b": [0.001, 5, 0], "c": [0.002, 0, 0], "d": [5, 5, 0]}
     with beam.Pipeline("FnApiRunner") as pipeline:
@@ -111,4 +130,4 @@ def test_features_and_assets_under_the_floor_are_counted():
         assets = pipeline | beam.Create(divisors.items()) | beam.MapTuple(
             lambda name, found: (name, Scaling(np.zeros(3, "f4"), np.array(found, "f4")))
         )  # fmt: skip
-        assert_that(assets | CountUnderFloor(fleet, 0.01, 3), equal_to([(2, 1, 0)]))
+        assert_that(assets | CountUnderFloor(fleet, 0.01, 3), is_array([[2, 1, 0], [2, 0, 0], [4, 4, 4]]))

@@ -36,6 +36,8 @@ from beamfeed.transforms.statistics.scaling import Scaling
 if TYPE_CHECKING:  # Beam and TensorFlow are loaded where they are needed
     import apache_beam as beam
 
+MANY_FLAT = 0.2  # of the assets; as many are worth a word
+
 
 class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
     """Series of rows with a time; an asset's rows are divided into units of about 64 MB where files allow."""
@@ -133,7 +135,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
         import apache_beam as beam
 
         from beamfeed.transforms.statistics.scale import BuildTransform
-        from beamfeed.transforms.statistics.under_floor import CountUnderFloor
+        from beamfeed.transforms.statistics.under_floor import AddUsual, CountUnderFloor
 
         scale, features = self.job.prepare.scale, len(self._spec.schema.features)
         found = self.add_up(verdicts) | "CheckClasses" >> beam.Map(self.settle)
@@ -141,6 +143,12 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
         statistics = found | "DropSample" >> beam.Map(lambda found: replace(found, sample=None))
         if scale.per == "fleet":
             return statistics, fleet | "BuildTransform" >> BuildTransform(scale, features)
+        trained = (
+            verdicts
+            | "Training" >> beam.Filter(lambda verdict: verdict.trains)
+            | "ScaleOfTraining" >> beam.Map(lambda verdict: self._own_scaling(verdict.statistics))
+        )
+        fleet = fleet | "AddUsual" >> AddUsual(trained, features)
         assets = (
             verdicts
             | "Accepted" >> beam.Filter(lambda verdict: verdict.accepted)
@@ -148,7 +156,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
         )
         under = assets | "CountUnderFloor" >> CountUnderFloor(fleet, scale.floor, features)
         statistics = statistics | "NoteUnderFloor" >> beam.Map(
-            lambda found, under: replace(found, under_floor=under), beam.pvalue.AsSingleton(under)
+            lambda found, under: replace(found, under_floor=_as_tuples(under)), beam.pvalue.AsSingleton(under)
         )
         return statistics, fleet | "BuildTransform" >> BuildTransform(scale, features, assets)
 
@@ -180,12 +188,37 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
     def stats(self, statistics: SeriesStatistics) -> dict[str, Any]:
         moments = statistics.moments
         found = moments.describe(self._spec.schema.features)
-        for name, assets in zip(found, statistics.under_floor, strict=False):
+        for name, assets in zip(found, statistics.under_floor[0], strict=False):
             found[name]["assets_under_floor"] = assets
         return {"rows": moments.rows, "features": found}
 
+    def compare(  # type: ignore[override]
+        self, verdicts: Sequence[SeriesVerdict], statistics: SeriesStatistics
+    ) -> SeriesStatistics:
+        scale = self.job.prepare.scale
+        if scale.per == "fleet":
+            return statistics
+        own = [(verdict, self._own_scaling(verdict.statistics)) for verdict in verdicts if verdict.accepted]
+        fleet = scaling_of(statistics.moments, statistics.sample, scale.how)
+        fleet = fleet.with_usual(sum((scaling.sizes for verdict, scaling in own if verdict.trains), np.int64(0)))
+        counts = sum((scaling.count_under(fleet, scale.floor) for _, scaling in own), np.int64(0))
+        return replace(statistics, under_floor=_as_tuples(counts))
+
+    def notes_of(self, statistics: SeriesStatistics) -> list[str]:
+        floor = self.job.prepare.scale.floor
+        return [
+            f"{name}: the own scale of {lifted:,} of {assets:,} assets is under prepare.scale.floor ({floor:g} times the "
+            "usual one), so they become flat; floor: 0 takes each as it is"
+            for name, lifted, assets in zip(self._spec.schema.features, *statistics.under_floor[1:], strict=False)
+            if lifted > MANY_FLAT * assets
+        ]
+
     def why_empty(self, asset: SeriesAsset) -> str:
         return why_empty(self._spec)
+
+
+def _as_tuples(counts: np.ndarray) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(tuple, counts.tolist()))
 
 
 def _as_it_is(values: np.ndarray, asset: str) -> np.ndarray:
