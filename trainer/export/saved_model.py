@@ -31,6 +31,9 @@ Outputs = dict[str, tf.Tensor]
 class Serving(tf.Module):
     """The exported module. Its functions are the signatures; docs/serving.md describes them.
 
+    Attributes:
+      arguments: of the signature `preprocessed`, by the names of the model's inputs.
+
     Args:
       model: of the objective's signature.
       objective: what was learned, and so what the functions return.
@@ -53,6 +56,8 @@ class Serving(tf.Module):
         self.model = model
         self._objective = objective
         self._with_latent = with_latent(model)
+        series = objective.signature.series is not None
+        self.arguments = {name: "windows" if series else name for name in objective.signature.inputs}
         self._frame = manifest.windows
         self._features = len(manifest.features)
         # Saved with the module: whoever loads it can ask for the order of the columns, and of the classes.
@@ -78,7 +83,7 @@ class Serving(tf.Module):
         inputs = self._objective.signature.inputs
         series = self._objective.signature.series is not None
         specs = [
-            tf.TensorSpec([None, *one.shape], one.dtype, name="windows" if series else name)
+            tf.TensorSpec([None, *one.shape], one.dtype, name=self.arguments[name])
             for name, one in inputs.items()
         ]
         found = {
@@ -169,14 +174,14 @@ def constant_of(missing: Missing) -> float | None:
 def save_serving(
     model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str,
     ranges: Sequence[tuple[int, float, float]] = (), unused: Set[str] = frozenset(),
-) -> None:  # fmt: skip
-    """Writes a SavedModel, for which loading takes TensorFlow alone.
+) -> "Exported":  # fmt: skip
+    """Writes a SavedModel, for which loading takes TensorFlow alone, and returns the module that it holds.
 
     Its signatures are those of `Serving`; of `ArrayServing` where the dataset is of arrays, of which fields may be
     decoded, too; of `StoredServing` where fields of another one are decoded, or single rows have no transform graph, as
     in datasets of others; of `ColumnServing` where it is of columns.
     """
-    module: Serving | ColumnServing | StoredServing
+    module: Exported
     if takes_arrays(manifest, transform):
         module = ArrayServing(model, objective, transform)
     elif objective.preparation is not None or _takes_what_is_stored(manifest, transform):
@@ -186,6 +191,10 @@ def save_serving(
     else:
         module = Serving(model, objective, manifest, transform, missing, ranges)
     tf.saved_model.save(module, folder, signatures=module.signatures())
+    return module
+
+
+Exported = Serving | ColumnServing | StoredServing
 
 
 def _takes_what_is_stored(manifest: Manifest, transform: str) -> bool:
