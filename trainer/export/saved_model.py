@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from beamfeed.contract.config.prepare import Missing
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.dataset.windows import count_windows, first_row
 from beamfeed.trainer import models
 from beamfeed.trainer.export.arrays import ArrayServing, takes_arrays
@@ -171,7 +172,7 @@ def constant_of(missing: Missing) -> float | None:
 
 def save_serving(
     model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str,
-    ranges: Sequence[tuple[int, float, float]] = (), unused: Set[str] = frozenset(),
+    ranges: Sequence[tuple[int, float, float]] = (), unused: Set[str] = frozenset(), raw: RawValues | None = None,
 ) -> None:  # fmt: skip
     """Writes a SavedModel, for which loading takes TensorFlow alone.
 
@@ -185,7 +186,7 @@ def save_serving(
     elif objective.preparation is not None or _takes_what_is_stored(manifest, transform):
         module = StoredServing(model, objective)
     elif takes_columns(transform):
-        module = ColumnServing(model, objective, transform, unused)
+        module = ColumnServing(model, objective, transform, unused, raw)
     else:
         module = Serving(model, objective, manifest, transform, missing, ranges)
     tf.saved_model.save(module, folder, signatures=module.signatures())
