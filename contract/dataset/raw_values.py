@@ -29,6 +29,7 @@ class RawColumn(_Strict):
         default=False, description="The files hold floats or times as such: the text 7.0 is 7, and no year is too far."
     )
     pattern: str = Field(default="", description="Of times: their parts by name, as Python's strptime has the letters.")
+    aware: bool | None = Field(default=None, description="Whether times have a zone; null: they may.")
     required: bool = Field(default=False, description="A row without a value is set aside.")
 
 

@@ -47,6 +47,7 @@ def raw_values_of(schema: TableSchema, looks: Mapping[str, Look]) -> RawValues:
             bools=name in schema.booleans,
             typed=name in typed,
             pattern=pattern_of(schema.times[name].text) if name in schema.times else "",
+            aware=schema.times[name].aware if name in schema.times else None,
             required=name in required,
         )
     return RawValues(
