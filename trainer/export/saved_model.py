@@ -57,8 +57,13 @@ class Serving(tf.Module):
         self._decoder = decoder if objective.signature.gives_back else None
         self._frame = manifest.windows
         self._features = len(manifest.features)
-        # Saved with the module: whoever loads it can ask for the order of the columns, and of the classes.
-        told = {"features": tf.constant(manifest.features, tf.string), **objective.constants()}
+        # Saved with the module: whoever loads it can ask for the order of the columns, for windows and for classes.
+        told = {
+            "features": tf.constant(manifest.features, tf.string),
+            "length": tf.constant(self._frame.length, tf.int64),
+            "stride": tf.constant(self._frame.stride, tf.int64),
+            **objective.constants(),
+        }
         self.features = tf.function(
             lambda: {name: tf.identity(value) for name, value in told.items()}, input_signature=[]
         )
