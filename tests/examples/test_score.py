@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,17 @@ def train(job: Path) -> dict:
     for stage in ("pipelines.preprocess", "trainer.main"):
         run("-m", f"beamfeed.{stage}", "--job", job)
     return json.loads((job.parent / "model" / "complete.json").read_text())
+
+
+def lines_of_the_page(signature: str, **replaced: str) -> str:
+    """The lines of docs/serving.md that score a file by a signature, with other paths."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/serving.md").read_text(), re.DOTALL)
+    (code,) = [block for block in blocks if f'model["{signature}"]' in block]
+    for name, path in replaced.items():
+        before = {"model": r'"out/\w+/model/saved_model"', "file": r'"new\.\w+"', "time": '"time"'}[name]
+        code, count = re.subn(before, repr(path), code)
+        assert count
+    return code
 
 
 def test_a_table_is_scored_as_the_trainer_did(tmp_path):
@@ -73,6 +85,14 @@ def test_a_table_is_scored_as_the_trainer_did(tmp_path):
     assert hits == pytest.approx(result["test_metrics"]["accuracy"], abs=1e-6)
     assert hits > 0.7
     assert all(float(row["probabilities[ja]"]) > 0.5 for row in good if row["class"] == "ja")
+    # So do the lines of the page, here of a file with commas.
+    with (tmp_path / "commas.csv").open("w", newline="") as file:
+        rows = csv.DictWriter(file, ["income", "kind", "day"], extrasaction="ignore")
+        rows.writeheader()
+        rows.writerows(scored)
+    code = lines_of_the_page("rows_of_text", model=str(model / "saved_model"), file=str(tmp_path / "commas.csv"))
+    told = run("-c", code + "\nprint(scored['class'].numpy().tolist())")
+    assert told.strip() == str([row["class"].encode() for row in scored])
     # Text of Parquet goes in just so.
     names = ["part", "income", "kind", "day", "good"]
     pq.write_table(pa.table({name: [row[name] for row in scored] for name in names}), tmp_path / "new.parquet")
@@ -103,4 +123,9 @@ def test_a_series_is_scored_as_the_trainer_did(tmp_path):
         assert {int(line.split(" from ")[1]) for line in worst} == set(some)
         scores.append(float(first.rpartition(" ")[2]))
         counts.append(len(some))
+        code = lines_of_the_page(
+            "rows", model=str(tmp_path / "model" / "saved_model"), file=str(fleet.files / f"{name}.parquet"), time="t"
+        )
+        told = run("-c", code + "\nprint(times.to_pylist())")
+        assert told.strip() == str([int(line.split(" from ")[1]) for line in worst[:5]])
     assert np.average(scores, weights=counts) == pytest.approx(result["test_loss"], rel=1e-4)
