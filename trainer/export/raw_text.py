@@ -89,15 +89,15 @@ class RawText:
 
     def _times(self, text: tf.Tensor, column: RawColumn) -> tuple[tf.Tensor, tf.Tensor, str]:
         """Seconds since 1970, int64 `[batch]`."""
-        names = set(re.findall(r"\(\?P<(\w)_?>", column.pattern))
-        part = {name: _part(text, column.pattern, name) for name in names}
+        fits = tf.strings.regex_full_match(text, column.pattern)
+        names = sorted(set(re.findall(r"\(\?P<(\w)_?>", column.pattern)))
+        part = {name: tf.where(fits, _part(text, column.pattern, name), "") for name in names}
 
         def number(name: str, otherwise: int = 0) -> tf.Tensor:
             if name not in part:
                 return tf.fill(tf.shape(text), np.int64(otherwise))
             return tf.strings.to_number(tf.where(part[name] == "", "0", part[name]), tf.int64)
 
-        fits = tf.strings.regex_full_match(text, column.pattern)
         year, month, day = number("Y"), number("m", 1), number("d", 1)
         short = tf.strings.length(part["Y"]) == 2
         year = tf.where(short, year + tf.where(year < 69, np.int64(2000), np.int64(1900)), year)
@@ -148,13 +148,12 @@ def _among(text: tf.Tensor, words: list[str]) -> tf.Tensor:
 
 
 def _part(text: tf.Tensor, pattern: str, name: str) -> tf.Tensor:
-    """What stands for a part of a pattern in each text; of two places where it may stand, one is empty. Else ""."""
+    """What stands for a part of a pattern in texts that fit; of two places where it may stand, one is empty."""
     found = []
     for group in (f"(?P<{name}>", f"(?P<{name}_>"):
         if group in pattern:
             one = re.sub(r"\(\?P<\w+>", "(?:", pattern.replace(group, "\0")).replace("\0", "(")
-            matched = tf.strings.regex_replace(text, one, r"\1")
-            found.append(tf.where(tf.strings.regex_full_match(text, pattern), matched, ""))
+            found.append(tf.strings.regex_replace(text, one, r"\1"))
     return tf.strings.join(found)
 
 

@@ -4,13 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.dataset.raw_values import RawValues
+from beamfeed.contract.dataset.raw_values import RawValues, read_raw_values
+from beamfeed.contract.errors import UserError
 from beamfeed.trainer.export.raw_text import RawText
 from beamfeed.transforms.sources.readers import BAD, iter_batches
 from beamfeed.transforms.sources.table.resolve import resolve_schema
@@ -118,3 +120,29 @@ def test_the_graph_reads_text_as_preprocessing_does(tmp_path_factory, rows, deci
     head = {name: value if name in bare else f" {value}" for name, value in head.items()} if padded else head
     folder = tmp_path_factory.mktemp("spellings")
     both_ways(folder, rows, head, delimiter=";", decimal=decimal, thousands=thousands)
+
+
+def test_files_that_are_written_in_several_ways_have_one_description(tmp_path):
+    (tmp_path / "a.csv").write_text("x,kind\n" + "1.5,a\n" * 9)
+    (tmp_path / "b.csv").write_text("x,kind\n" + '"1,234.5",b\n' * 9)
+    (tmp_path / "c.csv").write_text("x,kind\n" + '"1,234.5",c\n' * 9)
+    (tmp_path / "d.csv").write_text("x; kind\n" + "1,5; d\n" * 9)
+    job = Job.model_validate({
+        "name": "t", "source": {"kind": "table", "files": str(tmp_path)}, "output": {"path": "out"},
+        "features": {"x": "numeric", "kind": "categorical"},
+    })  # fmt: skip
+    schema = resolve_schema(job, storage.match(str(tmp_path), (".csv",)))
+    assert schema.raw is not None
+    text = {"x": tf.constant(["1,234.5", "1.5", "1,5", " ? "]), "kind": tf.constant([" a", "NA", "a", " - "])}
+    found, reasons = RawText(schema.raw).read(text)
+    np.testing.assert_array_equal(found["x"], np.array([1234.5, 1.5, np.nan, np.nan], "f4"))
+    assert found["kind"].numpy().tolist() == [b"a", b"", b"a", b""]
+    assert reasons.numpy().tolist() == [b"", b"", b"x: '1,5' is not a number", b""]
+
+
+def test_the_description_is_read_again_and_one_that_is_broken_is_told(tmp_path):
+    path = tmp_path / "raw_values.json"
+    assert read_raw_values(str(path)) is None
+    path.write_text('{"null_words": 3}')
+    with pytest.raises(UserError, match=r"raw_values\.json: is not of this version: .*; preprocess again"):
+        read_raw_values(str(path))
