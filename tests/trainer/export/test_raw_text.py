@@ -122,6 +122,40 @@ def test_the_graph_reads_text_as_preprocessing_does(tmp_path_factory, rows, deci
     both_ways(folder, rows, head, delimiter=";", decimal=decimal, thousands=thousands)
 
 
+SPELLINGS = {
+    "x": ["1", "+1", "-.5", "5.", "1e3", "1E-3", "1e39", "-1e400", "inf", "-Infinity", "nan", "1,5", "1.234,5",
+          "1,234.5", "1'234", "1 234", "12,34", "0x1F", "1_0", " 7 ", "\u00a07\u2003", "?", " NA", "fehlt", "", "viel"],
+    "when": [
+        "2023-02-29", "2024-02-29", "1900-02-29", "2000-02-29", "2024-04-31", "2024-12-31", "2024-13-01", "2024-00-10",
+        "2024-01-00", "1823-12-31", "1824-01-01", "2115-12-31", "2116-01-01", "2024-1-2", "20240131", "20240131T235959",
+        "2024-01-31 24:00", "2024-01-31 24:01", "2024-01-31 23:60", "2024-01-31T23:59:60.999", "2024-01-31 12:05 am",
+        "2024-01-31 12:05 PM", "2024-01-31 13:05 pm", "2024-01-31 00:05 a.m.", "1969-12-31 23:59:59.5", "31.01.2024",
+        "29.02.2023", "1.2.69", "1.2.68", "3 Mar 2024", "31-Sept-23 1:02 pm", "30 feb 2024", "01/31/2024", "?", " ",
+        "12/13/2024 10:00", "February 3, 2024", "NaT", "morgen", "\u00a02024-01-31", "2024-01-31 10:00-0130",
+        "2024-01-31 10:00+15:00", "2024-02-30 10:00Z", "2024-01-31 10:00Z",
+    ],
+    "kind": ["a", " a", "a ", "\u00a0a", "A", "NA", " NA", "?", "na", "fehlt", "", " ", "7", "7.0", "Ärger", "1e5"],
+    "yes": ["True", "TRUE", "1", "false", " true", "NA", "NULL", "#N/A", "nan", "", "ja"],
+    "flag": ["true", "TRUE", "1", "0", " false", "1.0", "True ", "tRUE", "?", "", "yes"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("decimal", "thousands", "padded", "date"),
+    [
+        (".", None, False, "2024-01-31"), (",", ".", True, "31.01.2024"), (".", ",", True, "2024-01-31 10:00Z"),
+        (",", None, False, "01/31/2024"), (".", "'", False, "31 Jan 2024"), (",", " ", True, "2024-01-31 00:00+01:00"),
+    ],
+)  # fmt: skip
+def test_each_spelling_is_read_as_preprocessing_does(tmp_path, decimal, thousands, padded, date):
+    others = {"w": SPELLINGS["x"], "tag": SPELLINGS["kind"], "note": SPELLINGS["kind"], "code": SPELLINGS["kind"]}
+    rows = [{**PLAIN, name: value} for name, values in (SPELLINGS | others).items() for value in values]
+    rows = [{**row, "x": row["x"] if row["x"] != PLAIN["x"] else "1", "w": row["w"] or "2"} for row in rows]
+    rows = [{**row, "when": row["when"] if row["when"] != PLAIN["when"] else date} for row in rows]
+    head = {**PLAIN, "x": PLAIN["x"].replace(".", decimal), "when": date, "kind": " a" if padded else "a"}
+    both_ways(tmp_path, rows, head, delimiter=";", decimal=decimal, thousands=thousands)
+
+
 def test_files_that_are_written_in_several_ways_have_one_description(tmp_path):
     (tmp_path / "a.csv").write_text("x,kind\n" + "1.5,a\n" * 9)
     (tmp_path / "b.csv").write_text("x,kind\n" + '"1,234.5",b\n' * 9)
