@@ -64,9 +64,8 @@ class RawText:
         text = trimmed(text) if column.trims else text
         if column.typed:
             text = _as_whole(text)
-        if column.bools:
-            text = tf.strings.lower(text, encoding="utf-8")
-        return self._without_nothing(text, column)
+        text = self._without_nothing(text, column)
+        return tf.strings.lower(text, encoding="utf-8") if column.bools else text
 
     def _without_nothing(self, text: tf.Tensor, column: RawColumn) -> tf.Tensor:
         return tf.where(_among(text, self._raw.null_words), "", text) if column.null_words else text

@@ -16,7 +16,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.trainer.export.raw_text import RawText
 from beamfeed.transforms.sources.readers import BAD, iter_batches
 from beamfeed.transforms.sources.table.resolve import resolve_schema
-from beamfeed.transforms.sources.table.rows import to_rows
+from beamfeed.transforms.sources.table.rows import TableRows, to_rows
 
 FEATURES = {
     "x": "numeric", "kind": "categorical", "when": "date", "flag": "numeric",
@@ -67,7 +67,7 @@ def quoted(value: str) -> str:
     return '"' + value.replace('"', '""') + '"'
 
 
-def both_ways(folder: Path, rows: list[dict[str, str]], head: dict[str, str], **csv: object) -> None:
+def both_ways(folder: Path, rows: list[dict[str, str]], head: dict[str, str], **csv: object) -> TableRows:
     """Asserts that the graph reads rows of a CSV as preprocessing does, each value and what is wrong."""
     usual, path = folder / "usual.csv", folder / "odd.csv"
     for file, some in ((usual, []), (path, rows)):
@@ -98,6 +98,7 @@ def both_ways(folder: Path, rows: list[dict[str, str]], head: dict[str, str], **
             values = found[name].numpy()
             values = np.where(np.isfinite(values), values, np.nan) if name in "xw" else values
             np.testing.assert_array_equal(values[right], expected.to_numpy(zero_copy_only=False)[right])
+    return read
 
 
 def rows_of(padding: st.SearchStrategy[str]) -> st.SearchStrategy[list[dict[str, str]]]:
@@ -153,7 +154,9 @@ def test_each_spelling_is_read_as_preprocessing_does(tmp_path, decimal, thousand
     rows = [{**row, "x": row["x"] if row["x"] != PLAIN["x"] else "1", "w": row["w"] or "2"} for row in rows]
     rows = [{**row, "when": row["when"] if row["when"] != PLAIN["when"] else date} for row in rows]
     head = {**PLAIN, "x": PLAIN["x"].replace(".", decimal), "when": date, "kind": " a" if padded else "a"}
-    both_ways(tmp_path, rows, head, delimiter=";", decimal=decimal, thousands=thousands)
+    read = both_ways(tmp_path, rows, head, delimiter=";", decimal=decimal, thousands=thousands)
+    missing = [place + 25 for place, row in enumerate(rows) if row["yes"] in ("NA", "NULL", "#N/A", "nan", "")]
+    assert {read.wrong[place] for place in missing} == {"yes is missing"}
 
 
 def test_files_that_are_written_in_several_ways_have_one_description(tmp_path):

@@ -100,7 +100,7 @@ def to_rows(
     nothing = schema.null_words(path)
 
     def text(name: str, missing: Sequence[str] = nothing) -> pa.StringArray:
-        return without(to_text(column(name), name, wrong, is_bool=name in schema.booleans), missing)
+        return lowered(without(to_text(column(name), name, wrong), missing), is_bool=name in schema.booleans)
 
     for name in schema.numbers:
         found[name] = pa.array(_numbers(name, column(name), nothing, wrong))
@@ -114,7 +114,8 @@ def to_rows(
         if label.classes is not None:
             # What the job lists is no word for nothing.
             missing = [word for word in nothing if word not in {*label.classes, *CLASS_WORDS}]
-            values = without(to_text(values, label.column, wrong, is_bool=label.column in schema.booleans), missing)
+            values = without(to_text(values, label.column, wrong), missing)
+            values = lowered(values, is_bool=label.column in schema.booleans)
         values = read_label(values, label)
         _check_label(values, label, section, wrong)
         found[label_name(label)] = values
@@ -160,14 +161,13 @@ def _numbers(name: str, column: pa.Array, nothing: Sequence[str], wrong: dict[in
     return values if finite.all() else np.where(finite, values, np.float32(np.nan))
 
 
-def to_text(column: pa.Array, name: str, wrong: dict[int, str], *, is_bool: bool = False) -> pa.StringArray:
+def to_text(column: pa.Array, name: str, wrong: dict[int, str]) -> pa.StringArray:
     """A column of any single values as text, string [n]; null and empty are null. Numbers are as they are written.
 
     Args:
       column: of a batch.
       name: of it, and
       wrong: what is wrong with rows: those whose text is not UTF-8 are told.
-      is_bool: whether it holds true and false, which a text may write with capitals.
     """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -178,8 +178,6 @@ def to_text(column: pa.Array, name: str, wrong: dict[int, str], *, is_bool: bool
     if any(of(column.type) for of in _BYTES):
         column = _utf8(column, name, wrong)
     text = column if pa.types.is_string(column.type) else column.cast(pa.string())
-    if is_bool:
-        text = pc.utf8_lower(text)
     empty = pc.equal(text, "")
     return pc.if_else(empty, pa.scalar(None, pa.string()), text) if pc.any(empty).as_py() else text
 
@@ -205,6 +203,11 @@ def without(texts: pa.StringArray, words: Sequence[str]) -> pa.StringArray:
     """The texts; those that stand for a missing value are null."""
     missing = pc.is_in(texts, value_set=pa.array(words, pa.string()))
     return pc.if_else(missing, pa.scalar(None, pa.string()), texts) if pc.any(missing).as_py() else texts
+
+
+def lowered(texts: pa.StringArray, *, is_bool: bool) -> pa.StringArray:
+    """The texts; of a column that holds true and false, which a text may write with capitals, in small letters."""
+    return pc.utf8_lower(texts) if is_bool else texts
 
 
 def _seconds(
