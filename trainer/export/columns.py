@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from beamfeed.trainer.export.transform import load_transform
 from beamfeed.trainer.tasks.objective import Objective
 
 Outputs = dict[str, tf.Tensor]
@@ -34,7 +35,7 @@ class ColumnServing(tf.Module):
         super().__init__()
         self.model = model
         self._objective = objective
-        self.transform: Any = tf.saved_model.load(transform)
+        self.transform: Any = load_transform(transform)
         (self._columns,), _ = self.transform.transform_fn.structured_input_signature
         self._unused = unused & self._columns.keys()
         self._arguments = argument_names([name for name in self._columns if name not in self._unused])
@@ -118,5 +119,5 @@ def takes_columns(transform: str) -> bool:
     """Whether a transform graph takes columns by name, one value of each a row."""
     if not tf.saved_model.contains_saved_model(transform):
         return False
-    (specs,), _ = tf.saved_model.load(transform).transform_fn.structured_input_signature
+    (specs,), _ = load_transform(transform).transform_fn.structured_input_signature
     return all(spec.shape.rank == 1 for spec in specs.values())

@@ -19,6 +19,7 @@ from beamfeed.trainer import models
 from beamfeed.trainer.export.arrays import ArrayServing, takes_arrays
 from beamfeed.trainer.export.columns import ColumnServing, takes_columns
 from beamfeed.trainer.export.stored import StoredServing
+from beamfeed.trainer.export.transform import load_transform
 from beamfeed.trainer.tasks.base import Restore
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -70,7 +71,7 @@ class Serving(tf.Module):
         self._per_asset = False
         self.transform: Any = None
         if tf.saved_model.contains_saved_model(transform):  # a dataset of another tool may have none
-            self.transform = tf.saved_model.load(transform)
+            self.transform = load_transform(transform)
             (inputs,), _ = self.transform.transform_fn.structured_input_signature
             self._per_asset = ASSET in inputs
 
