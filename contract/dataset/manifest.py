@@ -245,9 +245,11 @@ def find_manifest(output: str) -> Manifest | None:
         raise UserError(f"{output}: is a file, not the folder of a dataset (output.path of a job)") from None
     except IsADirectoryError:
         raise UserError(f"{path}: is a folder, where the manifest of a dataset should be") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not a manifest: it is not text in UTF-8; remove it and preprocess again") from None
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UserError(f"{path}: is not a manifest: it is not JSON; remove it and preprocess again") from None
     if isinstance(found, dict) and isinstance(told := found.get("format"), int) and told != FORMAT:
         raise OldFormat(

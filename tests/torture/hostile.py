@@ -9,6 +9,7 @@ that the job names. Where `strace` is installed, a share runs under it, and what
 """
 
 import argparse
+import atexit
 import bz2
 import gzip
 import io
@@ -22,10 +23,11 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -219,6 +221,110 @@ FORMATS = {
 }
 
 
+def _records(chance: Random, payload: Callable[[bytes], bytes] = bytes) -> bytes:
+    """A TFRecord file of Examples, each changed by `payload` before it gets its check sum."""
+    import tensorflow as tf
+
+    with tempfile.NamedTemporaryFile() as file:
+        with tf.io.TFRecordWriter(file.name) as writer:
+            for row in _series(chance).slice(0, 8).to_pylist():
+                feature = {
+                    "x": tf.train.Feature(float_list=tf.train.FloatList(value=[row["x"], row["y"]])),
+                    "t": tf.train.Feature(int64_list=tf.train.Int64List(value=[row["t"]])),
+                    "name": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"ok"])),
+                }
+                example = tf.train.Example(features=tf.train.Features(feature=feature))
+                writer.write(payload(example.SerializeToString()))
+        return Path(file.name).read_bytes()
+
+
+def adopt_records(folder: Path, chance: Random) -> None:
+    """A TFRecord file of others, broken as a file or in its records, as `beamfeed adopt` scans it."""
+    from beamfeed.contract import storage
+    from beamfeed.transforms.adopt.scan import scan_file
+
+    if chance.random() < 0.5:
+        content = broken(_records(chance), _parquet(chance), chance)
+    else:
+        content = _records(
+            chance, lambda record: broken(record, record[::-1], chance) if chance.random() < 0.2 else record
+        )
+    path = folder / "a.tfrecord"
+    path.write_bytes(content)
+    scan_file(storage.stat(str(path)))
+
+
+def load_dataset(folder: Path, chance: Random) -> None:
+    """Somebody else's dataset with one broken file, as it is fed."""
+    from beamfeed.contract.config.split import SPLITS
+    from beamfeed.trainer.feed.sharding import Distribution
+    from beamfeed.trainer.numpy_feed.batches import BatchReader
+
+    output = folder / "data"
+    shutil.copytree(_dataset(), output)
+    names = ("manifest.json", "blocks.parquet", "*.tfrecord")
+    path = chance.choice(sorted(output.rglob(chance.choice(names))))
+    path.write_bytes(broken(path.read_bytes(), _parquet(chance), chance))
+    for split in SPLITS[:1]:
+        reader = BatchReader(
+            str(output), split, batch_size=4, fields=None, shuffle=8, seed=0, epochs=1, start=(0, 0), remainder="drop",
+            lanes=1, distribution=Distribution(), where=None,
+        )  # fmt: skip
+        for _ in reader.read():
+            pass
+
+
+@cache
+def _dataset() -> Path:
+    """A small dataset, made once."""
+    from beamfeed.pipelines.preprocess import main as preprocess
+
+    folder = Path(tempfile.mkdtemp(prefix="hostile-dataset-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / "files").mkdir()
+    for number in range(6):
+        (folder / "files" / f"{number}.csv").write_bytes(_text(Random(number)))
+    job = {"name": "hostile", **SERIES_JOB, "source": {**SERIES, "files": str(folder / "files")}}
+    job["split"] = {"train": 1.0, "eval": 0.0, "test": 0.0}
+    job["output"] = {"path": str(folder / "data")}
+    (folder / "job.yaml").write_text(yaml.safe_dump(job))
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        assert preprocess(["--job", str(folder / "job.yaml")]) == 0
+    return folder / "data"
+
+
+def load_model(folder: Path, chance: Random) -> None:
+    """Somebody else's Keras model, broken as a file or in its configuration, as a warm start loads it."""
+    from beamfeed.trainer.loop.warm_start import _load
+
+    good = _model()
+    path = folder / "model.keras"
+    if chance.random() < 0.3:
+        path.write_bytes(broken(good, _npz(chance), chance))
+    else:
+        with zipfile.ZipFile(io.BytesIO(good)) as read, zipfile.ZipFile(path, "w") as write:
+            target = chance.choice(read.namelist())
+            for member in read.namelist():
+                content = read.read(member)
+                write.writestr(member, broken(content, content[::-1], chance) if member == target else content)
+    _load(str(path))
+
+
+@cache
+def _model() -> bytes:
+    import keras
+
+    layers = [keras.Input((4, 2)), keras.layers.GRU(3), keras.layers.Dense(2)]
+    with tempfile.TemporaryDirectory() as folder:
+        keras.Sequential(layers).save(Path(folder, "model.keras"))
+        return Path(folder, "model.keras").read_bytes()
+
+
+# What is loaded by itself, one at a time: it makes what it loads in a folder, and raises what it says of it.
+LOADED = {"tfrecord (adopt)": adopt_records, "dataset": load_dataset, "model.keras": load_model}
+NAMES = [*FORMATS, *LOADED]
+
+
 @dataclass
 class Tally:
     """What became of the broken files of a format.
@@ -311,6 +417,34 @@ def try_batch(folder: Path, name: str, seed: int, tally: Tally) -> None:
     tally.read += sum(path not in aside for path in names)
 
 
+def try_loading(folder: Path, name: str, seed: int, tally: Tally) -> None:
+    """Loads one broken file, and counts what became of it."""
+    from beamfeed.contract.errors import JobFailed, UserError
+    from beamfeed.transforms.rejects import BadInput
+
+    began = time.process_time()
+    where = f"{name}, seed {seed}"
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            LOADED[name](folder, Random(f"hostile {name} {seed}"))
+        tally.read += 1
+    except BadInput as bad:
+        tally.set_aside += 1
+        if "\n" in bad.reason:
+            tally.wrong.append(f"{where}: a reason of several lines: {bad.reason[:200]!r}")
+    except (UserError, JobFailed) as error:
+        tally.ended += 1
+        if "\n" in str(error).strip():
+            tally.wrong.append(f"{where}: more than a line: {str(error)[:300]!r}")
+    except BaseException:
+        tally.ended += 1
+        tally.wrong.append(f"{where}: {traceback.format_exc().strip().splitlines()[-1][:300]}")
+    seconds = time.process_time() - began
+    tally.slowest = max(tally.slowest, seconds)
+    if seconds > SECONDS_A_FILE and tally.files > 1:  # the first one loads TensorFlow
+        tally.wrong.append(f"{where}: {seconds:.0f} s")
+
+
 def listing(folder: Path) -> dict[str, tuple[int, int]]:
     """All files below a folder, with size and time of their last change."""
     return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
@@ -327,7 +461,7 @@ def torture(name: str, files: int, first: int = 0) -> Tally:
     seed = first
     while tally.files < files and len(tally.wrong) < 20:
         with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
-            try_batch(Path(folder), name, seed, tally)
+            (try_batch if name in FORMATS else try_loading)(Path(folder), name, seed, tally)
         seed += 1
     if memory_mb() - base > GROWN_MB:
         tally.wrong.append(f"{name}: memory grew by {memory_mb() - base:,.0f} MB")
@@ -362,9 +496,11 @@ def changed_paths(log: str) -> Iterator[str]:
 
 
 def main() -> int:
+    """Prints a line for each format."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, default=10_000, help="of each format")
-    parser.add_argument("--formats", nargs="+", default=list(FORMATS), choices=list(FORMATS))
+    parser.add_argument("--formats", nargs="+", default=NAMES, choices=NAMES)
     parser.add_argument("--seed", type=int, default=0, help="of the first batch")
     parser.add_argument("--docs", type=Path, help="the page whose table is replaced")
     arguments = parser.parse_args()
@@ -373,10 +509,9 @@ def main() -> int:
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     wrong: list[str] = []
-    causes: Counter[str] = Counter()
     for name in arguments.formats:
         tally = torture(name, arguments.files, arguments.seed)
-        if shutil.which("strace"):
+        if name in FORMATS and shutil.which("strace"):
             tally.wrong += [f"{name}: {path} was written" for path in opened_elsewhere(name, arguments.seed)]
         counts = [tally.files, tally.set_aside, tally.ended, tally.read, len(tally.wrong)]
         lines.append(f"| {name} | {' | '.join(f'{count:,}' for count in counts)} |")
@@ -384,8 +519,7 @@ def main() -> int:
         for problem in tally.wrong:
             print("  ", problem, flush=True)
         wrong += tally.wrong
-        causes[name] += len(tally.wrong)
-    if arguments.docs and set(arguments.formats) == set(FORMATS):
+    if arguments.docs and set(arguments.formats) == set(NAMES):
         table = "\n".join(lines)
         arguments.docs.write_text(MARKS.sub(lambda marks: f"{marks[1]}{table}\n{marks[2]}", arguments.docs.read_text()))
     return int(bool(wrong))
