@@ -8,8 +8,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from beamfeed.contract.errors import UserError
 
-# Operations that reach beyond the tensors they are given: to files, other machines, Python. Preprocessing writes none of
-# them: vocabularies are assets, which TensorFlow's tables read.
+# Operations that reach beyond the tensors they are given: to files, other machines, Python. Preprocessing writes none:
+# vocabularies are assets, which TensorFlow's tables read.
 REACHING = {
     "CacheDataset", "CacheDatasetV2", "CreateSummaryDbWriter", "CreateSummaryFileWriter", "DataServiceDataset",
     "DataServiceDatasetV2", "EagerPyFunc", "FixedLengthRecordDataset", "FixedLengthRecordDatasetV2",

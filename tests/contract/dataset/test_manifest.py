@@ -198,9 +198,9 @@ def test_another_version_is_refused_by_readers_and_replaced_by_writers(tmp_path,
     assert read_complete(output, "f" * 64) is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 3}', '{"format": "2"}'])
-def test_what_is_no_manifest_is_refused_by_all(tmp_path, text):
-    storage.write_text(f"{tmp_path}/manifest.json", text)
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 3}', b'{"format": "2"}', b"[" * 99_999, b'{"\xff"'])
+def test_what_is_no_manifest_is_refused_by_all(tmp_path, content):
+    (tmp_path / "manifest.json").write_bytes(content)
     for reader in (find_manifest, find_replaceable):
         with pytest.raises(UserError, match="is not a manifest") as caught:
             reader(str(tmp_path))

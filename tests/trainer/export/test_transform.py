@@ -6,7 +6,6 @@ import tensorflow as tf
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.export.transform import load_transform
 
-
 NUMBERS = [tf.TensorSpec([None], tf.float32)]
 
 
