@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.trainer.export.transform import load_transform
+from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.tasks.objective import Objective
 
 Outputs = dict[str, tf.Tensor]
@@ -34,6 +35,7 @@ class ColumnServing(tf.Module):
     def __init__(self, model: keras.Model, objective: Objective, transform: str, unused: Set[str] = frozenset()):
         super().__init__()
         self.model = model
+        self._with_latent = with_latent(model)
         self._objective = objective
         self.transform: Any = load_transform(transform)
         (self._columns,), _ = self.transform.transform_fn.structured_input_signature
@@ -90,8 +92,9 @@ class ColumnServing(tf.Module):
     def run_preprocessed(self, fields: dict[str, tf.Tensor]) -> Outputs:
         """What the records hold, by the names of the inputs -> what the task serves."""
         x = self._objective.inputs(fields)
-        given = self.model(x, training=False)
-        return self._objective.serve(x, self._objective.outputs(given), None)
+        latent, given = self._with_latent(x)
+        encoded = {} if latent is None else {"latent": latent}
+        return {**encoded, **self._objective.serve(x, self._objective.outputs(given), None)}
 
 
 def argument_names(columns: Sequence[str]) -> dict[str, str]:
