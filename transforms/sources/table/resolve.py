@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -24,7 +25,8 @@ from beamfeed.transforms.sources.columns.sample import (
     most_common,
 )
 from beamfeed.transforms.sources.columns.time_units import TimeUnits, is_text
-from beamfeed.transforms.sources.readers import Look, TextOptions, guess_order, peek
+from beamfeed.transforms.sources.readers import NULL_WORDS, Look, TextOptions, guess_order, is_csv, peek
+from beamfeed.transforms.sources.table.raw import raw_values_of
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 
 
@@ -90,7 +92,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
         remarks=tuple(f"source.csv: {line}" for line in described(looks)),
     )
     check_once(looks, schema.columns)
-    return schema
+    return replace(schema, raw=raw_values_of(schema, looks))
 
 
 def _known(types: Sequence[pa.DataType]) -> Sequence[pa.DataType]:
@@ -211,7 +213,8 @@ def _time_units(
     if is_text(type_):
         some = [] if of_path is None else [of_path]
         for path in (path for path, look in looks.items() if name in look.schema.names and not some):
-            some = [value for value in peek(path, [name], text) if value.strip()]
+            nothing = (*NULL_WORDS, *text.keys.null_words) if is_csv(path) else ("",)
+            some = [value for value in peek(path, [name], text) if value.strip() not in nothing]
         guess = guess_order(some)
         if guess.how is None:
             told = guess.unsure or next((value for value in some if value), "")

@@ -108,7 +108,7 @@ def to_rows(
         found[name] = text(name, () if name in schema.prose else nothing)
     for name, units in schema.times.items():
         if name in schema.dated:
-            found[name] = pa.array(_seconds(path, column(name), units, wrong, name))
+            found[name] = pa.array(_seconds(path, column(name), units, wrong, name, nothing))
     for label, section in zip(schema.labels, (one for one in labels if one.column), strict=True):
         values = column(label.column)
         if label.classes is not None:
@@ -130,7 +130,7 @@ def to_rows(
     split = None if schema.split is None else text(schema.split)
     time = None
     if schema.time is not None:
-        time = _ticks(path, column(schema.time), schema.times[schema.time], wrong, schema.time)
+        time = _ticks(path, column(schema.time), schema.times[schema.time], wrong, schema.time, nothing)
         for at in np.flatnonzero(time == NO_TIME).tolist():
             wrong.setdefault(at, f"{schema.time} is missing")
     folder = None
@@ -207,22 +207,27 @@ def without(texts: pa.StringArray, words: Sequence[str]) -> pa.StringArray:
     return pc.if_else(missing, pa.scalar(None, pa.string()), texts) if pc.any(missing).as_py() else texts
 
 
-def _seconds(path: str, column: pa.Array, units: TimeUnits, wrong: dict[int, str], name: str) -> np.ndarray:
+def _seconds(
+    path: str, column: pa.Array, units: TimeUnits, wrong: dict[int, str], name: str, nothing: Sequence[str]
+) -> np.ndarray:
     """int64 [n] seconds since 1970; NO_TIME where one is missing. Of typed columns also far from today: 9999-12-31."""
     if (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)) and units.zone is None:
         seconds = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
         return np.asarray(seconds.fill_null(NO_TIME).to_numpy())
-    ticks = _ticks(path, column, units, wrong, name)
+    ticks = _ticks(path, column, units, wrong, name, nothing)
     return np.where(ticks == NO_TIME, NO_TIME, ticks // 1_000_000_000)
 
 
-def _ticks(path: str, column: pa.Array, units: TimeUnits, wrong: dict[int, str], name: str) -> np.ndarray:
+def _ticks(
+    path: str, column: pa.Array, units: TimeUnits, wrong: dict[int, str], name: str, nothing: Sequence[str]
+) -> np.ndarray:
     """int64 [n] nanoseconds; NO_TIME where one is missing, or cannot be read, which is told in `wrong`."""
     if pa.types.is_null(column.type):
         return np.full(len(column), NO_TIME)
     there = column.is_valid().to_numpy(zero_copy_only=False).copy()
     if pa.types.is_string(column.type):
-        there &= pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(column), ""), False).to_numpy(zero_copy_only=False)
+        words = pa.array(["", *nothing], pa.string())
+        there &= ~pc.is_in(pc.utf8_trim_whitespace(column), value_set=words).to_numpy(zero_copy_only=False)
     found = np.full(len(column), NO_TIME)
     for _ in range(_MOST_BAD_TIMES):
         rows = np.flatnonzero(there)
