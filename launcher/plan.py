@@ -178,7 +178,7 @@ def preprocess_stage(
     """The stage that writes the dataset: `why`; `complete` is its manifest if nothing is left to do."""
     if complete is not None:
         windows = sum(split.windows for split in complete.splits.values())
-        reason = f"{windows:,} windows in {job.output.path}"
+        reason = f"{windows:,} {complete.noun}{'s' * (windows > 1)} in {job.output.path}"
     else:
         reason = why
     backend = job.launch.preprocess.backend

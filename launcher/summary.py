@@ -93,7 +93,7 @@ def _facts(job: Job, manifest: Manifest, facts: Facts) -> list[tuple[str, str]]:
 
 
 def _splits(manifest: Manifest) -> str:
-    rows: list[Row] = [("split", "assets", "windows", "records", "shards", "size")]
+    rows: list[Row] = [("split", "assets", f"{manifest.noun}s", "records", "shards", "size")]
     for name, split in manifest.splits.items():
         numbers = [f"{n:,}" for n in (split.assets, split.windows, split.records, len(split.shards))]
         rows.append((name, *numbers, size_text(split.bytes)))

@@ -138,7 +138,7 @@ def _sign_of_assets(checked: Checked) -> str:
 
 def _splits(manifest: Manifest, checked: Checked) -> list[str]:
     sign = "" if checked.exact else "~"
-    rows = [("split", "assets", "windows", "records", "shards", "size")]
+    rows = [("split", "assets", f"{manifest.noun}s", "records", "shards", "size")]
     for name in SPLITS:
         split = manifest.splits[name]
         assets = f"{_sign_of_assets(checked)}{split.assets:,}"
@@ -189,7 +189,7 @@ def _cost(checked: Checked) -> list[str]:
         return lines
     steps = train_steps(checked.manifest.splits["train"].windows, fitted.feed.batch_size)
     count = f"{'' if checked.exact else '~'}{steps:,} step{'s' if steps != 1 else ''}"
-    told = f"{fitted.epochs:,} epochs of {count}, {fitted.feed.batch_size:,} windows each"
+    told = f"{fitted.epochs:,} epochs of {count}, {fitted.feed.batch_size:,} {checked.manifest.noun}s each"
     return [*lines, _pair("train", f"{told}; how long a step takes, 'beamfeed profile' measures")]
 
 

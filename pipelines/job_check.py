@@ -139,7 +139,7 @@ def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
             what = f"train.workdir: {job.train.workdir} holds another training run"
             warnings.append(f"{what}: choose another folder, or start again with --restart")
     if manifest.splits["train"].windows and not manifest.splits["eval"].windows:
-        warnings.append("eval has no window: which weights are the best is told by the train split")
+        warnings.append(f"eval has no {manifest.noun}: which weights are the best is told by the train split")
     return warnings
 
 

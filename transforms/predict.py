@@ -205,7 +205,7 @@ def _count(
         splits = describe_splits(fields, assets, shards)
         with problems.told():
             check_limits(outcome.final, every, job.limits, None)
-            check_splits(fields, splits)
+            check_splits(job, fields, splits)
         return make_manifest(job, fields, fingerprint, data, outcome, splits), every
     return None, rejects
 

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serial
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.config.section import OneOf
+from beamfeed.contract.config.sources import SOURCES
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.fields import Field as DataField
@@ -124,6 +126,14 @@ class Manifest(_Strict):
     def features(self) -> list[str]:
         """The columns of the inputs, in order."""
         return [column for field in self.fields if field.role == "input" for column in field.columns]
+
+    @property
+    def noun(self) -> str:
+        """What people call a window of it: window, row or image."""
+        section: Any = OneOf("kind", SOURCES).names().get(self.kind)
+        if section is None:  # of records that others wrote
+            return "window" if self.windows.length > 1 else "row"
+        return section.noun
 
     def field(self, name: str) -> DataField:
         """The field of this name.

@@ -90,6 +90,13 @@ def test_the_whole_table():
     ]
 
 
+@pytest.mark.parametrize(("kind", "heading"), [("table", "rows"), ("image", "images"), ("timeseries", "windows")])
+def test_what_a_split_holds_is_called_as_people_call_it(kind, heading):
+    manifest = MANIFEST.model_copy(update={"kind": kind})
+    (line,) = [line for line in summary(JOB, manifest, None, {}).splitlines() if line.startswith("split")]
+    assert line.split() == ["split", "assets", heading, "records", "shards", "size"]
+
+
 def test_stages_that_did_not_run_now_say_so():
     text = summary(JOB, MANIFEST, RESULT, {})
     assert "preprocess    complete before this run" in text
