@@ -15,8 +15,8 @@ from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerpr
 from beamfeed.contract.dataset.goals import check_task
 from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import DataLayout, RunLayout
-from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.contract.dataset.published import read_complete
+from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
+from beamfeed.contract.dataset.published import check_owner, read_complete
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.sizes import size_text
 from beamfeed.contract.storage import FileStat
@@ -103,6 +103,9 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
     with problems.told():
         check_output(job.output.path)
     size = 0 if manifest is None else sum(split.bytes for split in manifest.splits.values())
+    with problems.told():
+        if not complete:
+            check_owner(job, find_replaceable(job.output.path)[0])
     with problems.told():
         check_place(job.output.path, "output.path", size)
     if job.train is not None:

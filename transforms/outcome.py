@@ -86,6 +86,7 @@ def make_manifest(
     return Manifest(
         name=job.name,
         kind=job.source.kind,
+        source=list(job.source.patterns),
         fingerprint=fingerprint,
         data=data,
         fields=list(fields),

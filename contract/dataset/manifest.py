@@ -108,6 +108,7 @@ class Manifest(_Strict):
     format: Literal[3] = FORMAT
     name: str
     kind: str = Field(description="Of the source.")
+    source: list[str] = Field(default=[], description="The job's source.files, as it has them; empty where none has.")
     fingerprint: str
     data: str = Field(description="The data folder, such as data-0f3a…")
     previous: str | None = Field(None, description="The data folder before it, which a trainer may still read.")
@@ -130,10 +131,8 @@ class Manifest(_Strict):
     @property
     def noun(self) -> str:
         """What people call a window of it: window, row or image."""
-        section: Any = OneOf("kind", SOURCES).names().get(self.kind)
-        if section is None:  # of records that others wrote
-            return "window" if self.windows.length > 1 else "row"
-        return section.noun
+        nouns = {kind: one.noun for one in SOURCES for kind in OneOf("kind", (one,)).names()}
+        return nouns.get(self.kind) or ("window" if self.windows.length > 1 else "row")
 
     def field(self, name: str) -> DataField:
         """The field of this name.
