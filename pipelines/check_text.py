@@ -9,6 +9,7 @@ from beamfeed.contract.dataset.batches import fit_batch, train_steps
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.sizes import size_text
 from beamfeed.pipelines.job_check import Checked
+from beamfeed.transforms.sources.overview import Lacking
 
 # Of docs/benchmarks.md, measured on two cores: start-up, and what rows and files cost after it.
 START_SECONDS = 5.0
@@ -47,7 +48,7 @@ def to_json(checked: Checked) -> dict[str, Any]:
         "bytes": sum(file.size for file in checked.files),
         "columns": list(overview.columns),
         "left_out": list(overview.left_out),
-        "missing": dict(overview.missing),
+        "missing": {one.name: one.missing for one in overview.missing},
         "training_rows_read": overview.training_rows,
         "times": None if overview.times is None else vars(overview.times),
         "rejects": [
@@ -121,13 +122,13 @@ def _input(checked: Checked) -> list[str]:
     return [*lines, *(_pair("found", remark) for remark in checked.remarks)]
 
 
-def _missing(missing: Sequence[tuple[str, int]], rows: int) -> str:
-    total = sum(count for _, count in missing)
-    if not total:
+def _missing(columns: Sequence[Lacking], rows: int) -> str:
+    missing = sum(one.missing for one in columns)
+    if not missing:
         return f"no value of {rows:,} training rows"
-    name, most = max(missing, key=lambda one: one[1])
-    part = f"{total / (rows * len(missing)):.2%} of the values of training rows"
-    return f"{part}; most in {name}, {most / rows:.2%}"
+    most = max(columns, key=lambda one: one.missing / max(1, one.values))
+    part = f"{missing / sum(one.values for one in columns):.2%} of the values of training rows"
+    return f"{part}; most in {most.name}, {most.missing / most.values:.2%}"
 
 
 def _sign_of_assets(checked: Checked) -> str:

@@ -196,7 +196,7 @@ def test_gaps_repeats_and_missing_values_are_counted(fleet):
     found = check_job(load_job(str(fleet.write_job()))).prediction.overview
     assert (found.times.pauses, found.times.longest, found.times.repeats, found.times.decreases) == (1, "71", 1, 0)
     assert found.times.step == "1"
-    assert dict(found.missing)["x1"] == 6
+    assert {one.name: one.missing for one in found.missing}["x1"] == 6
 
 
 def test_a_sample_of_a_large_fleet_is_told_as_estimates(fleet, capsys, monkeypatch):

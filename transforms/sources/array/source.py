@@ -28,7 +28,7 @@ from beamfeed.transforms.sources.array.validate import ArrayReport, ArrayVerdict
 from beamfeed.transforms.sources.array.write import block_records
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Unit, Work
-from beamfeed.transforms.sources.overview import Overview
+from beamfeed.transforms.sources.overview import Lacking, Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.splits import seeded_hash
 
@@ -143,7 +143,12 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport]):
 
     def overview(self, assets: Sequence[ArrayBlock], statistics: ArrayStatistics) -> Overview:
         names = tuple(column.name for column in self._schema.columns)
-        return Overview(names, training_rows=statistics.rows, row_bytes=self._schema.row_bytes)
+        values = zip(self._schema.scaled, statistics.moments, strict=True)
+        missing = tuple(
+            Lacking(column.name, found.rows * column.scales - sum(found.count), found.rows * column.scales)
+            for column, found in values
+        )
+        return Overview(names, (), missing, statistics.rows, row_bytes=self._schema.row_bytes)
 
     def fields(self, statistics: ArrayStatistics) -> list[Field]:
         return self._with_classes(statistics).fields()

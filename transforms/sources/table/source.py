@@ -15,7 +15,7 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Unit, Work
-from beamfeed.transforms.sources.overview import Overview
+from beamfeed.transforms.sources.overview import Lacking, Overview
 from beamfeed.transforms.sources.readers import read_schema
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.table.count_files import gather_counts
@@ -25,7 +25,7 @@ from beamfeed.transforms.sources.table.resolve import resolve_schema
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import TimeCuts
 from beamfeed.transforms.sources.table.staged import Run
-from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, numeric_features, to_json
+from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, to_json, value_columns
 from beamfeed.transforms.sources.table.targets import preview_runs, rows_of_record
 from beamfeed.transforms.sources.table.validate import TableReport, TableVerdict, judge, validate_unit
 
@@ -183,14 +183,16 @@ class Table(Source[TableFile, TableAsset, TableReport]):
         return preview_runs(work.unit.asset.name, work.path, work.runs, self.job.label, schema, fields, rows)
 
     def overview(self, assets: Sequence[TableAsset], statistics: TableStatistics) -> Overview:
-        schema, moments = self._schema, statistics.moments
+        schema, rows = self._schema, statistics.moments.rows
         there = read_schema(assets[0].piece.path, schema.text).names if assets else ()
-        names = [feature.name for feature in numeric_features(schema)]
         return Overview(
             tuple(schema.columns),
             tuple(name for name in there if name not in schema.columns),
-            tuple((name, moments.rows - count) for name, count in zip(names, moments.count, strict=True)),
-            moments.rows,
+            tuple(
+                Lacking(name, count, rows)
+                for name, count in zip(value_columns(schema), statistics.missing, strict=True)
+            ),
+            rows,
         )
 
     def _records(self, statistics: TableStatistics) -> tuple[int, list[Field]]:
