@@ -9,6 +9,7 @@ from beamfeed.contract.dataset.batches import fit_batch, train_steps
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.sizes import size_text
 from beamfeed.pipelines.job_check import Checked
+from beamfeed.pipelines.sample import RowsTold
 from beamfeed.transforms.sources.overview import Lacking
 
 # Of docs/benchmarks.md, measured on two cores: start-up, and what rows and files cost after it.
@@ -43,12 +44,18 @@ def to_json(checked: Checked) -> dict[str, Any]:
         "exact": checked.exact,
         "complete": checked.complete,
         "files": len(checked.files),
-        "files_read": len(checked.read),
-        "assets_are_least": checked.mixed,
+        "files_read": len(checked.look.files),
+        "assets_are_least": checked.look.mixed,
         "bytes": sum(file.size for file in checked.files),
         "columns": list(overview.columns),
         "left_out": list(overview.left_out),
         "missing": {one.name: one.missing for one in overview.missing},
+        "rows": {
+            "all": checked.rows.rows,
+            "splits": dict(checked.rows.splits),
+            "set_aside": checked.rows.set_aside,
+            "left_out": checked.rows.left_out,
+        },
         "training_rows_read": overview.training_rows,
         "times": None if overview.times is None else vars(overview.times),
         "rejects": [
@@ -94,7 +101,9 @@ def to_text(checked: Checked) -> str:
 def _input(checked: Checked) -> list[str]:
     overview, manifest = checked.prediction.overview, checked.manifest
     size, count = sum(file.size for file in checked.files), len(checked.files)
-    read = f"{len(checked.read):,} of them" if checked.share is None else f"{checked.share:.2%} of their rows"
+    read = f"{checked.look.share:.2%} of their rows" if checked.look.share else f"{len(checked.look.files):,} of them"
+    if any(one.share < 1 for one in checked.prediction.assets.values()):
+        read = f"parts of {read}"
     read += " were read, so that figures with ~ are estimates; --full reads all"
     lines = [_pair("files", f"{count:,}, {size_text(size)}; {'all were read' if checked.exact else read}")]
     if manifest is not None:
@@ -103,7 +112,7 @@ def _input(checked: Checked) -> list[str]:
         rejected = f", {of_assets}{counts.rejected_assets:,} of them set aside" if counts.rejected_assets else ""
         lines += [
             _pair("assets", f"{of_assets}{counts.assets:,}{rejected}"),
-            _pair("rows", f"{sign}{counts.rows_read:,}"),
+            _pair("images" if manifest.noun == "image" else "rows", _rows(checked.rows, sign)),
         ]
     if overview.columns:
         lines.append(_pair("columns", f"{len(overview.columns)}: {_some(overview.columns)}"))
@@ -122,6 +131,14 @@ def _input(checked: Checked) -> list[str]:
     return [*lines, *(_pair("found", remark) for remark in checked.remarks)]
 
 
+def _rows(rows: RowsTold, sign: str) -> str:
+    """How many there are, and what becomes of them."""
+    parts = [f"{sign}{count:,} {name}" for name, count in rows.splits.items() if count]
+    parts += [f"{sign}{rows.set_aside:,} set aside"] if rows.set_aside else []
+    parts += [f"{sign}{rows.left_out:,} left out"] if rows.splits and rows.left_out else []
+    return f"{sign}{rows.rows:,}" + (f": {', '.join(parts)}" if parts else "")
+
+
 def _missing(columns: Sequence[Lacking], rows: int) -> str:
     missing = sum(one.missing for one in columns)
     if not missing:
@@ -132,7 +149,7 @@ def _missing(columns: Sequence[Lacking], rows: int) -> str:
 
 
 def _sign_of_assets(checked: Checked) -> str:
-    if checked.mixed:
+    if checked.look.mixed:
         return "at least "
     return "" if checked.exact else "~"
 

@@ -71,6 +71,9 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport]):
         rows = sum(min(self._rows, self._schema.rows - number * self._rows) for number in chosen)
         return Arrays(self.job, self._schema, frozenset(chosen)), rows / self._schema.rows
 
+    def rows_in(self, pieces: Sequence[ArrayPiece]) -> int:
+        return sum(piece.rows for piece in pieces if piece.array == pieces[0].array)
+
     @property
     def remarks(self) -> Sequence[str]:
         told = (
