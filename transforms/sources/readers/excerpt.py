@@ -32,16 +32,20 @@ def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tu
         rows = max(1, sum(group.rows for group in groups) * most // max(1, size))
         chosen = [groups[place] for place in _spread(len(groups), PARTS)]
         return [(group, min(group.rows, -(-rows // len(chosen)))) for group in chosen]
-    quote = None
+    quote, end = None, size
     if format_of(path) == "csv":
         if not divides_text(path, expected.text):
             return None
-        quote = find_dialect(path, expected.text).quote
+        dialect = find_dialect(path, expected.text)
+        quote = dialect.quote
+        end -= _END if dialect.skip_last else 0
     elif format_of(path) != "json" or packed_by(path) is not None:
         return None
     part = most // PARTS
+    if end < most:
+        return None
     with storage.open_input(path) as file:
-        found = [_whole_lines(file, int(place), part) for place in np.linspace(0, size - _END - part, PARTS)]
+        found = [_whole_lines(file, int(place), part) for place in np.linspace(0, end - part, PARTS)]
         if any(group is None or (quote and _splits_values(data, quote)) for group, data in found):
             return None
     return [(group, -1) for group, _ in found if group is not None]
