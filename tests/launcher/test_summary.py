@@ -220,6 +220,15 @@ def test_what_was_set_aside_and_why(tmp_path):
     ]
 
 
+def test_what_was_left_out_is_told():
+    notes = [f"rows left out, as site is {site!r}, in no list of split: 9 in 1 asset (m)" for site in "abcdefg"]
+    lines = summary(JOB, MANIFEST.model_copy(update={"notes": notes}), None, {}).splitlines()
+    assert [line for line in lines if line.startswith("note: ")] == [
+        *(f"note: {note}" for note in notes[:5]),
+        "note: and 2 more in the manifest's notes",
+    ]
+
+
 def test_labels_that_differ_between_splits_are_told_of():
     fields = [
         Field(name="fault", dtype="int64", role="target", per="window", classes=["no", "yes"]),
