@@ -104,13 +104,17 @@ def to_rows(
     def text(name: str, missing: Sequence[str] = nothing) -> pa.StringArray:
         return without(to_text(column(name), name, wrong, is_bool=name in schema.booleans), missing)
 
+    def when(name: str) -> pa.Array:
+        values = column(name)
+        return without(values, nothing) if nothing and pa.types.is_string(values.type) else values
+
     for name in schema.numbers:
         found[name] = pa.array(_numbers(name, column(name), nothing, wrong))
     for name in schema.texts:
         found[name] = text(name, () if name in schema.prose else nothing)
     for name, units in schema.times.items():
         if name in schema.dated:
-            found[name] = pa.array(_seconds(path, column(name), units, wrong, name))
+            found[name] = pa.array(_seconds(path, when(name), units, wrong, name))
     for label, section in zip(schema.labels, (one for one in labels if one.column), strict=True):
         values = column(label.column)
         if label.classes is not None:
@@ -132,7 +136,7 @@ def to_rows(
     split = None if schema.split is None else text(schema.split)
     time = None
     if schema.time is not None:
-        time = _ticks(path, column(schema.time), schema.times[schema.time], wrong, schema.time)
+        time = _ticks(path, when(schema.time), schema.times[schema.time], wrong, schema.time)
         for at in np.flatnonzero(time == NO_TIME).tolist():
             wrong.setdefault(at, f"{schema.time} is missing")
     folder = None
