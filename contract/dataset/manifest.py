@@ -10,6 +10,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.config.section import OneOf
+from beamfeed.contract.config.sources import SOURCES
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.fields import Field as DataField
@@ -116,6 +118,7 @@ class Manifest(_Strict):
     format: Literal[3] = FORMAT
     name: str
     kind: str = Field(description="Of the source.")
+    source: list[str] = Field(default=[], description="The job's source.files, as it has them; empty where none has.")
     fingerprint: str
     data: Below = Field(description="The data folder, such as data-0f3a…")
     previous: Below | None = Field(None, description="The data folder before it, which a trainer may still read.")
@@ -134,6 +137,12 @@ class Manifest(_Strict):
     def features(self) -> list[str]:
         """The columns of the inputs, in order."""
         return [column for field in self.fields if field.role == "input" for column in field.columns]
+
+    @property
+    def noun(self) -> str:
+        """What people call a window of it: window, row or image."""
+        nouns = {kind: one.noun for one in SOURCES for kind in OneOf("kind", (one,)).names()}
+        return nouns.get(self.kind) or ("window" if self.windows.length > 1 else "row")
 
     def field(self, name: str) -> DataField:
         """The field of this name.

@@ -13,6 +13,7 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.arrow_file import arrow_schema, divides_arrow, iter_arrow
 from beamfeed.transforms.sources.readers.cells import Unsure
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers
+from beamfeed.transforms.sources.readers.excerpt import choose_parts
 from beamfeed.transforms.sources.readers.expected import (
     BATCH_ROWS,
     Expected,
@@ -51,6 +52,7 @@ __all__ = [
     "TextOptions",
     "Unsure",
     "batch_rows",
+    "choose_parts",
     "divides",
     "find_bad_number",
     "guess_order",
