@@ -29,6 +29,8 @@ from beamfeed.transforms.sources.readers.parse import BAD
 from beamfeed.transforms.sources.readers.text import divides_text, find_bad_number, iter_text, look_at_text
 from beamfeed.transforms.sources.readers.time_text import (
     A_ZONE,
+    FIRST_YEAR,
+    LAST_YEAR,
     NO_ZONE,
     BadTime,
     guess_order,
@@ -41,6 +43,8 @@ __all__ = [
     "A_ZONE",
     "BAD",
     "BATCH_ROWS",
+    "FIRST_YEAR",
+    "LAST_YEAR",
     "NO_ZONE",
     "NULL_WORDS",
     "BadTime",

@@ -44,7 +44,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
     texts = [name for name in (source.key, split.column, *classes) if name]
     options = TextOptions(source.csv, tuple(wanted), texts=tuple(texts), lenient=True)
     looks, text = look_at_sample(files, options)
-    seen = column_types([look.schema for look in looks.values()])
+    seen = column_types([look.schema for look in looks.values()], set(wanted).__contains__)
     in_files = frozenset(seen)
     seen |= {name: [pa.string()] for name in of_path if name not in seen}
     types = {name: most_common(_known(found)) for name, found in seen.items()}
