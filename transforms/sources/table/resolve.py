@@ -1,6 +1,5 @@
 """Finds out from a few files which columns a job reads, and what they hold."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -11,6 +10,7 @@ from beamfeed.contract.config.features import Cross, Feature, Own, Pass
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.config.sources.table import TableSource
+from beamfeed.contract.dataset.fields import field_name
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.columns.labels import resolve_labels
@@ -161,12 +161,6 @@ def _require(column: str, types: Mapping[str, pa.DataType], key: str) -> None:
     if column not in types:
         near = near_miss(column, list(types))
         raise UserError(f"{key}: {column!r} is not a column{near} (the files have: {', '.join(types)})")
-
-
-def field_name(column: str) -> str:
-    """The name of a column with letters, digits and _ alone: `hours-per-week` is `hours_per_week`."""
-    name = re.sub(r"[^A-Za-z0-9_]+", "_", column).strip("_") or "_"
-    return name if not name[0].isdigit() else f"_{name}"
 
 
 def reading_of(section: Section, column: str) -> str:
