@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-import beamfeed
 from beamfeed.launcher.cli import main
 
 pytestmark = pytest.mark.slow
@@ -57,8 +56,8 @@ def test_columns_keep_their_names(trained):
     folder, _ = trained
     manifest = json.loads((folder / "data" / "manifest.json").read_text())
     columns = {field["name"]: field["columns"] for field in manifest["fields"]}
-    assert columns["numbers"] == ["温度", "压力", "é_ü", "तापमान", "温度_missing"]
-    assert columns["categories"] == ["城市", "号", "дата_hour"]
+    assert set(columns["numbers"]) == {"温度", "压力", "é_ü", "तापमान", "温度_missing"}
+    assert set(columns["categories"]) == {"城市", "号", "дата_hour"}
     assert {"номер", "label"} <= columns.keys()
 
 
@@ -67,8 +66,6 @@ def test_other_readers_find_them(trained, tmp_path):
     assert main(["export", str(folder / "job.yaml"), "--to", "parquet", "--out", str(tmp_path / "out")]) == 0
     rows = pa_rows(tmp_path / "out" / "train")
     assert set(rows) <= set(table["номер"])
-    batch = next(iter(beamfeed.load_dataset(str(folder / "data"), "train", batch_size=4)))
-    assert "номер" in str(batch)
 
 
 def pa_rows(folder):

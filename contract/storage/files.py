@@ -241,9 +241,19 @@ def match(pattern: str, suffixes: tuple[str, ...], *, hidden: bool = True) -> li
     return sorted(found, key=lambda stat: stat.path)
 
 
-def match_inputs(patterns: Sequence[str], suffixes: tuple[str, ...]) -> tuple[list[FileStat], list[str]]:
-    """The files of a job's input, each once and in order of path, and the patterns that name none."""
+def match_inputs(
+    patterns: Sequence[str], suffixes: tuple[str, ...], others: tuple[str, ...] = ()
+) -> tuple[list[FileStat], list[str]]:
+    """The files of a job's input, each once and in order of path, and the patterns that name none.
+
+    Args:
+      patterns: files, folders and globs.
+      suffixes: of the files that are taken from a folder.
+      others: of those that are taken from a folder without any of these.
+    """
     found = {pattern: match(pattern, suffixes, hidden=False) for pattern in patterns}
+    if others:
+        found = {pattern: files or match(pattern, others, hidden=False) for pattern, files in found.items()}
     files = {stat.path: stat for stats in found.values() for stat in stats}
     return [files[path] for path in sorted(files)], [pattern for pattern in patterns if not found[pattern]]
 

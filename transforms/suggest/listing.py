@@ -23,7 +23,7 @@ def list_files(folder: str) -> list[FileStat]:
       UserError: if there are none.
     """
     try:
-        files, _ = storage.match_inputs([folder], SUFFIXES)
+        files, _ = storage.match_inputs([folder], SUFFIXES, TableSource.other_suffixes)
         there = bool(files) or storage.exists(folder)
     except OSError as error:
         raise UserError(f"{folder}: cannot be listed: {str(error).splitlines()[0]}") from None
