@@ -67,6 +67,8 @@ def _apply(override: str, data: dict[str, Any], places: Places) -> None:
         value = yaml.safe_load(value_text)
     except (yaml.YAMLError, ValueError, RecursionError):
         raise UserError(f"--set {override}: the value {value_text!r} is not YAML; try it in quotes") from None
+    if isinstance(value, str) and value_text.strip()[:1] not in "'\"!&|>":
+        value = value_text.strip()  # as it stands, as in a path: there is no comment in it
     *parents, last = dotted.split(".")
     target = data
     for parent in parents:

@@ -18,6 +18,7 @@ from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.trainer.export.raw_text import RawText
 from beamfeed.trainer.export.transform import load_transform
 from beamfeed.trainer.models.latent import with_latent
+from beamfeed.trainer.models.signature import ascii_name
 from beamfeed.trainer.tasks.objective import Objective
 
 Outputs = dict[str, tf.Tensor]
@@ -47,7 +48,7 @@ class ColumnServing(tf.Module):
         (self._columns,), _ = self.transform.transform_fn.structured_input_signature
         self._unused = unused & self._columns.keys()
         self._raw = None if raw is None else RawText(raw)
-        self._arguments = argument_names([name for name in self._columns if name not in self._unused])
+        self._arguments = argument_names(sorted(name for name in self._columns if name not in self._unused))
         told = {
             "columns": tf.constant(list(self._arguments), tf.string),
             "arguments": tf.constant(list(self._arguments.values()), tf.string),
@@ -134,13 +135,17 @@ def without(outputs: Outputs, rows: tf.Tensor) -> Outputs:
 
 
 def argument_names(columns: Sequence[str]) -> dict[str, str]:
-    """For each column a name that a signature can have: letters, digits and _; those that can be stay as they are."""
+    """For each column a name that a signature can have: ASCII letters, digits and _; those that can stay as they are.
+
+    One without any of them is the code points of its letters: `温度` is `u6e29u5ea6`.
+    """
     found: dict[str, str] = {}
     fine = [name for name in columns if _is_argument(name)]
     for column in columns:
         name = column
         if not _is_argument(name):
-            name = re.sub(r"[^A-Za-z0-9_]+", "_", column).strip("_") or "column"
+            name = re.sub(r"[^A-Za-z0-9_]+", "_", column).strip("_")
+            name = name or ascii_name("".join(filter(str.isalpha, column))) or "column"
             name = name if name[0].isalpha() else f"column_{name}"
             name = name if _is_argument(name) else f"{name}_"
             base, number = name, 2
