@@ -88,7 +88,7 @@ class Publish(beam.DoFn):
         told = {name: [(info, written.tally.targets) for written, info, _ in found] for name, found in shards.items()}
         splits = describe_splits(fields, assets, told)
         check_limits(outcome.final, outcome.rejects, self._source.job.limits, self._layout.rejects)
-        check_splits(fields, splits)
+        check_splits(self._source.job, fields, splits)
         manifest = make_manifest(self._source.job, fields, self._fingerprint, self._layout.folder, outcome, splits)
         publish(self._layout, manifest, every, self._source.stats(statistics), shards, self._source.raw_values)
         yield manifest

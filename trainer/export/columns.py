@@ -16,6 +16,9 @@ import tensorflow as tf
 
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.trainer.export.raw_text import RawText
+from beamfeed.trainer.export.transform import load_transform
+from beamfeed.trainer.models.latent import with_latent
+from beamfeed.trainer.models.signature import ascii_name
 from beamfeed.trainer.tasks.objective import Objective
 
 Outputs = dict[str, tf.Tensor]
@@ -39,12 +42,13 @@ class ColumnServing(tf.Module):
     ):  # fmt: skip
         super().__init__()
         self.model = model
+        self._with_latent = with_latent(model)
         self._objective = objective
-        self.transform: Any = tf.saved_model.load(transform)
+        self.transform: Any = load_transform(transform)
         (self._columns,), _ = self.transform.transform_fn.structured_input_signature
         self._unused = unused & self._columns.keys()
         self._raw = None if raw is None else RawText(raw)
-        self._arguments = argument_names([name for name in self._columns if name not in self._unused])
+        self._arguments = argument_names(sorted(name for name in self._columns if name not in self._unused))
         told = {
             "columns": tf.constant(list(self._arguments), tf.string),
             "arguments": tf.constant(list(self._arguments.values()), tf.string),
@@ -113,8 +117,9 @@ class ColumnServing(tf.Module):
     def run_preprocessed(self, fields: dict[str, tf.Tensor]) -> Outputs:
         """What the records hold, by the names of the inputs -> what the task serves."""
         x = self._objective.inputs(fields)
-        given = self.model(x, training=False)
-        return self._objective.serve(x, self._objective.outputs(given), None)
+        latent, given = self._with_latent(x)
+        encoded = {} if latent is None else {"latent": latent}
+        return {**encoded, **self._objective.serve(x, self._objective.outputs(given), None)}
 
 
 def without(outputs: Outputs, rows: tf.Tensor) -> Outputs:
@@ -130,13 +135,17 @@ def without(outputs: Outputs, rows: tf.Tensor) -> Outputs:
 
 
 def argument_names(columns: Sequence[str]) -> dict[str, str]:
-    """For each column a name that a signature can have: letters, digits and _; those that can be stay as they are."""
+    """For each column a name that a signature can have: ASCII letters, digits and _; those that can stay as they are.
+
+    One without any of them is the code points of its letters: `温度` is `u6e29u5ea6`.
+    """
     found: dict[str, str] = {}
     fine = [name for name in columns if _is_argument(name)]
     for column in columns:
         name = column
         if not _is_argument(name):
-            name = re.sub(r"[^A-Za-z0-9_]+", "_", column).strip("_") or "column"
+            name = re.sub(r"[^A-Za-z0-9_]+", "_", column).strip("_")
+            name = name or ascii_name("".join(filter(str.isalpha, column))) or "column"
             name = name if name[0].isalpha() else f"column_{name}"
             name = name if _is_argument(name) else f"{name}_"
             base, number = name, 2
@@ -154,5 +163,5 @@ def takes_columns(transform: str) -> bool:
     """Whether a transform graph takes columns by name, one value of each a row."""
     if not tf.saved_model.contains_saved_model(transform):
         return False
-    (specs,), _ = tf.saved_model.load(transform).transform_fn.structured_input_signature
+    (specs,), _ = load_transform(transform).transform_fn.structured_input_signature
     return all(spec.shape.rank == 1 for spec in specs.values())

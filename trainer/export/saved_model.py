@@ -16,10 +16,11 @@ from beamfeed.contract.config.prepare import Missing
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.dataset.windows import count_windows, first_row
-from beamfeed.trainer import models
 from beamfeed.trainer.export.arrays import ArrayServing, takes_arrays
 from beamfeed.trainer.export.columns import ColumnServing, takes_columns
 from beamfeed.trainer.export.stored import StoredServing
+from beamfeed.trainer.export.transform import load_transform
+from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.tasks.base import Restore
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -53,8 +54,7 @@ class Serving(tf.Module):
         super().__init__()
         self.model = model
         self._objective = objective
-        self._encoder, decoder = models.find_parts(model)
-        self._decoder = decoder if objective.signature.gives_back else None
+        self._with_latent = with_latent(model)
         self._frame = manifest.windows
         self._features = len(manifest.features)
         # Saved with the module: whoever loads it can ask for the order of the columns, for windows and for classes.
@@ -76,7 +76,7 @@ class Serving(tf.Module):
         self._per_asset = False
         self.transform: Any = None
         if tf.saved_model.contains_saved_model(transform):  # a dataset of another tool may have none
-            self.transform = tf.saved_model.load(transform)
+            self.transform = load_transform(transform)
             (inputs,), _ = self.transform.transform_fn.structured_input_signature
             self._per_asset = ASSET in inputs
 
@@ -130,11 +130,9 @@ class Serving(tf.Module):
         """`restore` is given where windows came in raw units."""
         fields = dict(zip(self._objective.signature.inputs, inputs, strict=True))
         x = self._objective.inputs(fields)
-        latent = {} if self._encoder is None else {"latent": self._encoder(x, training=False)}
-        given = (
-            self.model(x, training=False) if self._decoder is None else self._decoder(*latent.values(), training=False)
-        )
-        return {**latent, **self._objective.serve(x, self._objective.outputs(given), restore)}
+        latent, given = self._with_latent(x)
+        encoded = {} if latent is None else {"latent": latent}
+        return {**encoded, **self._objective.serve(x, self._objective.outputs(given), restore)}
 
     def _preprocess(self, rows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
         """Rows `[rows, features]`, scaled; infinity and what is out of its range are missing, as in files."""

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from beamfeed.trainer import models
+from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.tasks.objective import Objective
 
 Outputs = dict[str, tf.Tensor]
@@ -28,7 +28,7 @@ class StoredServing(tf.Module):
         super().__init__()
         self.model = model
         self._objective = objective
-        self._encoder, _ = models.find_parts(model)
+        self._with_latent = with_latent(model)
         told = {"inputs": tf.constant(list(objective.signature.inputs), tf.string), **objective.constants()}
         self.told = tf.function(lambda: {name: tf.identity(one) for name, one in told.items()}, input_signature=[])
 
@@ -72,9 +72,9 @@ class StoredServing(tf.Module):
     def run_preprocessed(self, fields: dict[str, tf.Tensor]) -> Outputs:
         """What the model gets, by the names of the inputs -> what the task serves and, with an encoder, latent."""
         x = self._objective.inputs(fields)
-        latent = {} if self._encoder is None else {"latent": self._encoder(x, training=False)}
-        given = self.model(x, training=False)
-        return {**latent, **self._objective.serve(x, self._objective.outputs(given), None)}
+        latent, given = self._with_latent(x)
+        encoded = {} if latent is None else {"latent": latent}
+        return {**encoded, **self._objective.serve(x, self._objective.outputs(given), None)}
 
 
 def _named(function: Callable[[dict[str, tf.Tensor]], Outputs], specs: dict[str, tf.TensorSpec]) -> Any:

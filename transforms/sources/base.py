@@ -75,6 +75,22 @@ class Source(ABC, Generic[P, A, R]):
         """
         return None
 
+    def excerpt(self, most: int) -> "Source[P, A, R] | None":
+        """For a look at large files: the source of about so many bytes of each, whose pieces say which share that is.
+
+        By default None: files are read whole.
+        """
+        return None
+
+    def stratum(self, path: str) -> str:
+        """What a path tells of the split of its rows; the same of all paths where they do not tell."""
+        name = self.asset_of_path(path, self.job) if self.job.split.by == "asset" else None
+        return "" if name is None else split_of_asset(name, self.job.split)
+
+    def rows_in(self, pieces: Sequence[P]) -> int:
+        """How many rows pieces of an asset have."""
+        return sum(piece.rows for piece in pieces)
+
     @property
     def remarks(self) -> Sequence[str]:
         """What was found out of the files that the user did not say, a line each."""

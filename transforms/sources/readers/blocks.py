@@ -11,6 +11,7 @@ from beamfeed.transforms.sources.readers.encoding import BadText
 from beamfeed.transforms.sources.readers.expected import Group, batch_rows
 from beamfeed.transforms.sources.readers.formats import packed_by
 from beamfeed.transforms.sources.readers.quotes import Quotes
+from beamfeed.transforms.sources.readers.zipped import open_member
 
 BLOCK_BYTES = 8 << 20
 LINE_BYTES = 64 << 20  # a longer line is none
@@ -30,6 +31,10 @@ def open_text(path: str) -> Iterator[pa.NativeFile]:
         packing = packed_by(path)
         if packing is None:
             yield source
+            return
+        if packing == "zip":
+            with open_member(path, source) as text:
+                yield text
             return
         # Arrow unpacks 64 KB at a time, which would be a request each on gs://.
         with pa.CompressedInputStream(pa.BufferedInputStream(source, BLOCK_BYTES), packing) as text:

@@ -1,4 +1,7 @@
-"""JSON lines: an object in each line, its keys are the columns. Read in blocks of whole lines, as CSV is."""
+"""JSON lines: an object in each line, its keys are the columns. Read in blocks of whole lines, as CSV is.
+
+Other JSON becomes such lines first, see json_documents.py.
+"""
 
 import json
 import re
@@ -17,13 +20,12 @@ from beamfeed.transforms.sources.readers.blocks import (
     EmptyFile,
     blocks_at,
     iter_tables,
-    pieces_of,
-    read_start,
     whole_lines,
 )
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
 from beamfeed.transforms.sources.readers.expected import Expected, Group, TextOptions, require_columns
+from beamfeed.transforms.sources.readers.json_documents import naming_the_record, pieces_of_lines, start_of_lines
 from beamfeed.transforms.sources.readers.text import naming_the_place
 from beamfeed.transforms.sources.readers.values import BadValue, convert
 
@@ -37,7 +39,7 @@ def look_at_json(path: str, text: TextOptions = TextOptions()) -> pa.Schema:
     Raises:
       BadInput: if no line can be read.
     """
-    start, whole = read_start(path)
+    start, whole = start_of_lines(path)
     block = _without_mark(start if whole else start[: start.rfind(b"\n") + 1])
     values: dict[str, list[Any]] = {}
     for row in _objects(block):
@@ -100,8 +102,9 @@ def iter_json(
     def parse_block(block: bytes, first: bool) -> pa.Table:
         return parse_json(_without_mark(block) if first else block, types)
 
-    blocks = whole_lines(path, pieces_of(path), None) if groups is None else blocks_at(path, groups)
-    yield from iter_tables(path, blocks, groups, len(names), parse_block)
+    blocks = whole_lines(path, pieces_of_lines(path), None) if groups is None else blocks_at(path, groups)
+    with naming_the_record(path):
+        yield from iter_tables(path, blocks, groups, len(names), parse_block)
 
 
 def _keys_of(path: str, wanted: Sequence[str]) -> list[str]:
@@ -114,7 +117,7 @@ def _keys_of(path: str, wanted: Sequence[str]) -> list[str]:
 @lru_cache(maxsize=64)  # each unit of a file asks, and the answer may take all of the file
 def _late_keys(file: FileStat, wanted: tuple[str, ...]) -> tuple[str, ...]:
     left = {name: re.compile(rb"^.*%b\s*:.*$" % re.escape(json.dumps(name).encode()), re.MULTILINE) for name in wanted}
-    for _, block in whole_lines(file.path, pieces_of(file.path), None):
+    for _, block in whole_lines(file.path, pieces_of_lines(file.path), None):
         for name, key in list(left.items()):
             if any(name in row for line in key.finditer(block) for row in _objects(line[0])):
                 del left[name]

@@ -1,6 +1,5 @@
 """Finds out from a few files which columns a job reads, and what they hold."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from beamfeed.contract.config.features import Cross, Feature, Own, Pass
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.config.sources.table import TableSource
+from beamfeed.contract.dataset.fields import field_name
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.columns.labels import resolve_labels
@@ -46,7 +46,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
     texts = [name for name in (source.key, split.column, *classes) if name]
     options = TextOptions(source.csv, tuple(wanted), texts=tuple(texts), lenient=True)
     looks, text = look_at_sample(files, options)
-    seen = column_types([look.schema for look in looks.values()])
+    seen = column_types([look.schema for look in looks.values()], set(wanted).__contains__)
     in_files = frozenset(seen)
     seen |= {name: [pa.string()] for name in of_path if name not in seen}
     types = {name: most_common(_known(found)) for name, found in seen.items()}
@@ -163,12 +163,6 @@ def _require(column: str, types: Mapping[str, pa.DataType], key: str) -> None:
     if column not in types:
         near = near_miss(column, list(types))
         raise UserError(f"{key}: {column!r} is not a column{near} (the files have: {', '.join(types)})")
-
-
-def field_name(column: str) -> str:
-    """The name of a column with letters, digits and _ alone: `hours-per-week` is `hours_per_week`."""
-    name = re.sub(r"[^A-Za-z0-9_]+", "_", column).strip("_") or "_"
-    return name if not name[0].isdigit() else f"_{name}"
 
 
 def reading_of(section: Section, column: str) -> str:

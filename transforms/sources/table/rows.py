@@ -73,7 +73,9 @@ def read_unit(unit: Unit[TableAsset], schema: TableSchema, labels: Sequence[Labe
     groups = [group for group in piece.groups if unit.start <= group.row < unit.end] or None
     row = unit.start
     of_path = key_columns(piece.path)
-    for _, first, batch in iter_batches(piece.path, schema, [*schema.names, BAD], groups):
+    last_rows = unit.end - groups[-1].row if groups else None
+    for _, first, batch in iter_batches(piece.path, schema, [*schema.names, BAD], groups, last_rows):
+        batch = batch.slice(0, unit.end - first) if piece.parts else batch
         yield to_rows(piece.path, first, batch, schema, labels, of_path)
         row += batch.num_rows
     if row != unit.end:

@@ -76,6 +76,7 @@ class Found:
       unlisted: rows by their value of split.column, where that is in no list.
       listed: values of split.column that are.
       seen: the classes that labels name.
+      unlabelled: by the column of a label, rows of any split in which it is missing.
     """
 
     moments: Moments
@@ -91,6 +92,7 @@ class Found:
     spans: dict[SplitName, Span] = field(default_factory=dict)
     unlisted: Counter[str] = field(default_factory=Counter)
     listed: set[str] = field(default_factory=set)
+    unlabelled: Counter[str] = field(default_factory=Counter)
 
     @property
     def statistics(self) -> SeriesStatistics:
@@ -135,6 +137,9 @@ class Survey:
             train = rows.get("train", nothing)
             used = np.logical_or.reduce([rows.get(name, nothing) for name in SPLITS])
             self.found.seen += see_classes(chunk, self._schema.labels, train, used)
+            for column, label in zip(chunk.labels, self._schema.labels, strict=True):
+                missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+                self.found.unlabelled[label.column] += int((missing & used).sum())
         if chunk.split is not None:
             self._add_values(chunk)
 
