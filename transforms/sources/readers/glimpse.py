@@ -57,7 +57,7 @@ def _some_rows(path: str, names: list[str], text: TextOptions) -> pa.Table:
             start, whole = read_start(path)
             with naming_the_place(path):
                 block = start if whole else start[: start.rfind(b"\n") + 1]
-                return parse_json(block, dict.fromkeys(names, pa.string()))
+                return parse_json(block, dict.fromkeys(names, pa.string())).select(names)
         case "csv":
             return peek_at_text(path, names, text)
 

@@ -89,7 +89,7 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
                 bad = sorted(rows.wrong)  # also in no split: what is wrong is told
                 rejected += len(bad)
                 wrong += [
-                    Reject(asset.name, rows.path, f"row {rows.first + row}", rows.wrong[row], of_row=True)
+                    Reject(asset.name, rows.path, rows.place(row), rows.wrong[row], of_row=True)
                     for row in bad[: MOST_REJECTS - len(wrong)]
                 ]
                 by_split = [np.flatnonzero(usable & (places == place)) for place in range(len(SPLITS))]

@@ -100,7 +100,7 @@ def test_bad_times(tmp_path, case):
 @pytest.mark.parametrize(
     ("lines", "place", "reason"),
     [
-        ('{"t": 1, "x0": 2}\n\n{"t": 2, "x0": "abc"}\n', "line 3", "'x0' is a string, and is none"),
+        ('{"t": 1, "x0": 2}\n\n{"t": 2, "x0": "abc"}\n', "line 3, column x0", "'abc' is not a number"),
         ('{"t": 1, "x0": "2"}\n\n{"t": 2, "x0": "abc"}\n', "line 3, column x0", "'abc' is not a number"),
         ('{"t": 1, "x0": 2}\n{"t": 2, x0: 2}\n', "line 2", "cannot be read as JSON: "),
         ('{"t": 1, "x0": 2}\n[1, 2]\n', "line 2", "is not a JSON object"),
