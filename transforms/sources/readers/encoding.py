@@ -1,6 +1,7 @@
 """Which characters the bytes of a text are."""
 
 import codecs
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -123,6 +124,14 @@ def marked(column: pa.StringArray, encoding: str) -> dict[int, str]:
     rows = np.flatnonzero(has.to_numpy(zero_copy_only=False)).tolist()
     digits = {row: column[row].as_py().partition(_MARK)[2][:2] for row in rows}
     return {row: f"is not {encoding.upper()}: byte 0x{digits[row]}; see source.csv.encoding" for row in rows}
+
+
+def check_marks(lines: Sequence[str], encoding: str) -> None:
+    """Raises BadText if a byte of the lines before the rows, which may name the columns, is none of the encoding."""
+    for number, line in enumerate(lines, 1):
+        if _MARK in line:
+            byte = line.partition(_MARK)[2][:2]
+            raise BadText(f"is not {encoding}: byte 0x{byte}; see source.csv.encoding", number)
 
 
 def decode(data: bytes, encoding: str) -> str:

@@ -13,7 +13,7 @@ from beamfeed.transforms.sources.readers.expected import Expected, TextOptions
 from beamfeed.transforms.sources.readers.formats import format_of
 from beamfeed.transforms.sources.readers.json_lines import parse_json
 from beamfeed.transforms.sources.readers.parquet import open_parquet
-from beamfeed.transforms.sources.readers.parse import line_of_row, parse
+from beamfeed.transforms.sources.readers.parse import line_of_row, parse_all
 from beamfeed.transforms.sources.readers.text import find_dialect, naming_the_place, peek_at_text
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
 
@@ -80,7 +80,7 @@ def place_of_row(path: str, row: int, expected: Expected) -> str:
         rows = lines = 0
         for place, block in whole_lines(path, pieces, dialect.quotes, dialect.first_line):
             cleaned = clean(block, dialect, first=place == 0)
-            here = parse(cleaned, dialect, {name: pa.string()}).num_rows
+            here = parse_all(cleaned, dialect, {name: pa.string()}).num_rows
             if row < rows + here:
                 before = lines + (dialect.first_line if place == 0 else 0)
                 return f"line {before + line_of_row(cleaned, dialect, row - rows)}"

@@ -180,7 +180,8 @@ def infer(
             numbers, wrong = convert_all(text, pa.float64(), dialect)
             there = len(numbers) - numbers.null_count
             if not wrong or (lenient and len(wrong) < there * (1 if is_number(name) else MOST_WRONG)):
-                type_ = pa.float64() if there else pa.null()
+                whole = bool(wrong) and len(convert_all(text, pa.int64(), dialect)[1]) == len(wrong)
+                type_ = pa.int64() if whole else pa.float64() if there else pa.null()
         types.append(type_)
     return pa.schema(list(zip(dialect.names, types, strict=True)))
 

@@ -11,7 +11,7 @@ from itertools import chain
 from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.transforms.sources.readers.cells import Unsure, find_numbers, is_float, kind_of
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers
-from beamfeed.transforms.sources.readers.encoding import BadText, decode, find_encoding
+from beamfeed.transforms.sources.readers.encoding import BadText, check_marks, decode, find_encoding
 from beamfeed.transforms.sources.readers.layout import (
     Layout,
     Table,
@@ -62,6 +62,7 @@ def sniff(
     if not table.rows:
         raise BadText("holds no rows")
     layout = lay_out(table, keys, wanted)
+    check_marks(lines[: layout.first_line], encoding)
     found = _find_numbers(table, layout, text, keys, is_feature, known=numbers is not None)
     written = found or numbers or _given(keys)
     return Dialect(
