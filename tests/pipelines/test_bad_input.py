@@ -142,7 +142,7 @@ def test_bad_data_is_set_aside_and_the_job_goes_on(good, case):
     assert sum(split.assets for split in good.manifest.splits.values()) == 4
 
 
-JSON_ROW = '{"t": %d, "x0": 0.5, "x2": 2, "x1": 0.25}\n'
+JSON_ROW = '{"t": %d, "x0": 0.5, "x1": 0.25, "x2": 2}\n'
 ROWS = {
     "missing time": (
         "bad.parquet",
@@ -170,8 +170,8 @@ ROWS = {
     ),
     "a list in JSON": (
         "bad.jsonl",
-        lambda p: p.write_text("".join(JSON_ROW % i for i in range(40)).replace('11, "x0": 0.5', '11, "x1": [1]')),
-        "line 12, column x1",
+        lambda p: p.write_text("".join(JSON_ROW % i for i in range(40)).replace('11, "x0": 0.5', '11, "x0": [1]')),
+        "line 12, column x0",
         "is a list, a single value is needed",
     ),
     "an open quote": (
