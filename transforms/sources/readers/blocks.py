@@ -97,6 +97,10 @@ def _end_of_lines(data: bytes, quotes: Quotes | None, rows: int) -> int:
     """Where the last whole line of the rows from `rows` on ends, outside of quotes; 0 if there is none."""
     end = last = data.rfind(b"\n", rows) + 1
     if quotes is not None and end and not quotes.is_sound(data[rows:end] if rows else data[:end]):
+        # Most often the last line ends in a value that goes on: then the lines before that value are sound.
+        earlier = data.rfind(b"\n", rows, max(rows, data.rfind(quotes.quote.encode(), rows, end))) + 1
+        if earlier and quotes.is_sound(data[rows:earlier]):
+            return earlier
         end = find_open(data, quotes, rows, whole=False).last_line(data, rows)
     return end or (last if len(data) > 2 * BLOCK_BYTES else 0)  # a value that never ends has an open quote
 

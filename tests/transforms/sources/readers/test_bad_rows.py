@@ -58,15 +58,18 @@ CSV = {
 
 
 @pytest.mark.parametrize("rows", [8, 30])
-@pytest.mark.parametrize("case", CSV)
-def test_one_bad_row_of_a_csv_costs_its_row(tmp_path, case, rows):
+@pytest.mark.parametrize(
+    ("case", "at"),  # a first line without a number is one of units
+    [(case, at) for case in CSV for at in (0, 4) if at or case not in ("a word", "a byte in a number")],
+)
+def test_one_bad_row_of_a_csv_costs_its_row(tmp_path, case, at, rows):
     bad, place, reason = CSV[case]
-    lines = [b"x,note", *(bad if i == 4 else b"%d,n%d" % (i, i % 3) for i in range(rows))]
+    lines = [b"x,note", *(bad if i == at else b"%d,n%d" % (i, i % 3) for i in range(rows))]
     (tmp_path / "a.csv").write_bytes(b"\n".join(lines) + b"\n")
     found, wrong = read_rows(tmp_path / "a.csv", FEATURES)
-    assert [(row, place_) for row, (place_, _) in wrong.items()] == [(4, place)]
-    assert wrong[4][1].startswith(reason)
-    assert [row for i, row in enumerate(found) if i != 4] == [(i, f"n{i % 3}") for i in range(rows) if i != 4]
+    assert [(row, place_) for row, (place_, _) in wrong.items()] == [(at, place.replace("6", str(at + 2)))]
+    assert wrong[at][1].startswith(reason)
+    assert [row for i, row in enumerate(found) if i != at] == [(i, f"n{i % 3}") for i in range(rows) if i != at]
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-8"])
