@@ -85,10 +85,13 @@ class Quotes:
             return False
         data = np.frombuffer(text, np.uint8)
         places = np.flatnonzero(data == quote[0])
+        before, behind = np.zeros(256, bool), np.zeros(256, bool)
+        before[list(b"\n" + self._ends)] = True
+        if places[0] != 0 and not before[data[places - 1]].any():
+            return True  # characters of values, such as inches
         if len(places) % 2:
             return False
         opens, closes = places[::2], places[1::2]
-        before, behind = np.zeros(256, bool), np.zeros(256, bool)
         before[list(b"\n" + quote + self._ends)] = True
         behind[list(b"\r\n" + quote + self._ends)] = True
         first, last = int(opens[0] == 0), int(closes[-1] == len(data) - 1)
