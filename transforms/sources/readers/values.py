@@ -127,8 +127,8 @@ def _bools(text: pa.StringArray) -> pa.BooleanArray:
     yes = pc.is_in(text, value_set=pa.array(TRUE_WORDS))
     known = pc.or_(pc.is_null(text), pc.or_(yes, pc.is_in(text, value_set=pa.array(FALSE_WORDS))))
     if not pc.all(known).as_py():
-        row = pc.index(known, False).as_py()
-        raise BadValue(row, text[row].as_py(), "is neither true nor false")
+        rows = np.flatnonzero(~known.to_numpy(zero_copy_only=False))
+        raise BadValue(int(rows[0]), text[int(rows[0])].as_py(), "is neither true nor false", rows)
     return pc.if_else(pc.is_null(text), pa.scalar(None, pa.bool_()), yes)
 
 

@@ -44,7 +44,9 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
     wanted = _named(job)
     classes = [label.column for label in job.label if label.column and label.classes is not None]
     texts = [name for name in (source.key, split.column, *classes) if name]
-    options = TextOptions(source.csv, tuple(wanted), texts=tuple(texts), lenient=True)
+    options = TextOptions(
+        source.csv, tuple(wanted), texts=tuple(texts), lenient=True, number_columns=_number_columns(job)
+    )
     looks, text = look_at_sample(files, options)
     seen = column_types([look.schema for look in looks.values()], set(wanted).__contains__)
     in_files = frozenset(seen)
@@ -111,6 +113,17 @@ def _named(job: Job) -> list[str]:
             columns = list(section.of if isinstance(section, Cross) else section.columns)
         found += [column for column in columns if not any(c in column for c in "*?")]
     return list(dict.fromkeys([*found, *(label.column for label in job.label if label.column)]))
+
+
+def _number_columns(job: Job) -> tuple[str, ...]:
+    """The columns that the job names, and reads as numbers."""
+    found = [label.column for label in job.label if label.column and label.classes is None]
+    for name, section in job.features.items():
+        if isinstance(section, Own):
+            found += [column for column in section.columns if reading_of(section, column) == "number"]
+        elif isinstance(section, Feature) and reading_of(section, name) == "number":
+            found.append(section.column or name)
+    return tuple(dict.fromkeys(found))
 
 
 def resolve_features(

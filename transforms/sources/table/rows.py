@@ -14,7 +14,7 @@ from beamfeed.transforms.sources.columns.numbers import to_float32
 from beamfeed.transforms.sources.columns.paths import NOTHING, folders_of, key_columns
 from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits, is_text
 from beamfeed.transforms.sources.descriptors import Unit
-from beamfeed.transforms.sources.readers import BAD, iter_batches
+from beamfeed.transforms.sources.readers import BAD, iter_batches, told
 from beamfeed.transforms.sources.table.plan import TableAsset
 from beamfeed.transforms.sources.table.schema import TableSchema
 
@@ -47,6 +47,7 @@ class TableRows:
       folder: string [n], of the partition, where there are some.
       label: string [n], the class of the first label, where splits are stratified by it.
       wrong: by place among the rows, why one cannot be used.
+      places: where such a row is in the file, if the reader says so.
     """
 
     path: str
@@ -58,6 +59,7 @@ class TableRows:
     folder: pa.Array | None = None
     label: pa.Array | None = None
     wrong: dict[int, str] = field(default_factory=dict)
+    places: dict[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.columns.num_rows
@@ -88,7 +90,8 @@ def to_rows(
     of_path: dict[str, str],
 ) -> TableRows:  # fmt: skip
     """The rows of a batch of a file."""
-    wrong = _told(batch.column(BAD))
+    unread = told(batch.column(BAD))
+    wrong = {row: reason for row, (_, reason) in unread.items()}
 
     def column(name: str) -> pa.Array:
         if name not in schema.of_path:
@@ -140,14 +143,9 @@ def to_rows(
     if schema.partitions:
         folder = folders_of(schema.partitions, [text(name) for name in schema.partitions])
     first_label = found[label_name(schema.labels[0])] if schema.stratify else None
-    return TableRows(path, first, pa.RecordBatch.from_pydict(found), key, split, time, folder, first_label, wrong)
-
-
-def _told(column: pa.Array) -> dict[int, str]:
-    if column.null_count == len(column):
-        return {}
-    rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).tolist()
-    return {row: column[row].as_py() for row in rows}
+    places = {row: place for row, (place, _) in unread.items()}
+    columns = pa.RecordBatch.from_pydict(found)
+    return TableRows(path, first, columns, key, split, time, folder, first_label, wrong, places)
 
 
 def _numbers(name: str, column: pa.Array, nothing: Sequence[str], wrong: dict[int, str]) -> np.ndarray:
