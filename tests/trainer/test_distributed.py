@@ -197,6 +197,27 @@ def test_one_two_and_three_workers_measure_alike(tmp_path, start_workers, train)
             assert a == pytest.approx(b, rel=1e-6)
 
 
+def test_a_step_of_two_workers_is_that_of_one_where_training_jumps(tmp_path, start_workers):
+    data = write_labelled(str(tmp_path / "data"))
+    first = []
+    for workers in (1, 2):
+        job = labelled_job(
+            data.output,
+            model={"name": "recurrent", "cell": "lstm", "units": [8]},
+            task={"name": "classify", "target": "fault", "sample_weight": "importance"},
+            optimizer={"name": "rmsprop", "learning_rate": 0.02, "clip_norm": 0.1},
+            feed={"batch_size": 20, "shuffle": 32}, max_steps=1, workdir=str(tmp_path / f"run{workers}"),
+        )  # fmt: skip
+        path = tmp_path / f"{workers}.yaml"
+        path.write_text(yaml.safe_dump(job.model_dump(mode="json", by_alias=True)))
+        finish(start_workers([["--job", str(path)]] * workers))
+        with open(RunLayout(job.train.workdir).metrics) as file:
+            first.append({name: value for name, value in json.loads(file.read()).items() if name not in TIMES})
+    assert first[0].keys() >= {"loss", "gradient_norm", "accuracy"}
+    measured = {name: value for name, value in first[1].items() if not name.startswith("eval_")}
+    assert measured == pytest.approx({name: first[0][name] for name in measured}, rel=1e-6)
+
+
 def test_workers_with_different_jobs_are_told(compare, start_workers):
     job_file, _ = compare
     arguments = ["--job", job_file("shared")]

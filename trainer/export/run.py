@@ -12,6 +12,7 @@ from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.fingerprint import run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.raw_values import read_raw_values
 from beamfeed.contract.dataset.result import TrainResult, read_result, write_result
 from beamfeed.trainer import models
 from beamfeed.trainer.export.fresh import FreshProcess, check_answers
@@ -49,10 +50,13 @@ def _export(job: TrainingJob, manifest: Manifest, outcome: Outcome, stranger: Fr
     model = models.build(job.train.model.bare, objective.signature, job.train.seed)
     model.set_weights(outcome.weights)
     model.save(names.model)
-    transform = manifest.data_layout(job.output.path).transform_fn
+    layout = manifest.data_layout(job.output.path)
     ranges = resolve_ranges(job.prepare.range, manifest.features)
     unused = key_columns(job.features)
-    module = save_serving(model, objective, manifest, transform, job.prepare.missing, names.saved_model, ranges, unused)
+    raw = read_raw_values(layout.raw_values)
+    module = save_serving(
+        model, objective, manifest, layout.transform_fn, job.prepare.missing, names.saved_model, ranges, unused, raw
+    )
     # With fewer bits, the model that was trained gives other numbers than the same weights in float32.
     trained = model if outcome.model is None or job.train.devices.precision != "float32" else outcome.model
     calls = sample_calls(job, manifest, objective, trained, module)

@@ -14,10 +14,12 @@ import tensorflow as tf
 
 from beamfeed.contract.config.prepare import Missing
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.dataset.windows import count_windows, first_row
 from beamfeed.trainer.export.arrays import ArrayServing, takes_arrays
 from beamfeed.trainer.export.columns import ColumnServing, takes_columns
 from beamfeed.trainer.export.stored import StoredServing
+from beamfeed.trainer.export.transform import load_transform
 from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.tasks.base import Restore
 from beamfeed.trainer.tasks.objective import Objective
@@ -60,8 +62,13 @@ class Serving(tf.Module):
         self.arguments = {name: "windows" if series else name for name in objective.signature.inputs}
         self._frame = manifest.windows
         self._features = len(manifest.features)
-        # Saved with the module: whoever loads it can ask for the order of the columns, and of the classes.
-        told = {"features": tf.constant(manifest.features, tf.string), **objective.constants()}
+        # Saved with the module: whoever loads it can ask for the order of the columns, for windows and for classes.
+        told = {
+            "features": tf.constant(manifest.features, tf.string),
+            "length": tf.constant(self._frame.length, tf.int64),
+            "stride": tf.constant(self._frame.stride, tf.int64),
+            **objective.constants(),
+        }
         self.features = tf.function(
             lambda: {name: tf.identity(value) for name, value in told.items()}, input_signature=[]
         )
@@ -74,7 +81,7 @@ class Serving(tf.Module):
         self._per_asset = False
         self.transform: Any = None
         if tf.saved_model.contains_saved_model(transform):  # a dataset of another tool may have none
-            self.transform = tf.saved_model.load(transform)
+            self.transform = load_transform(transform)
             (inputs,), _ = self.transform.transform_fn.structured_input_signature
             self._per_asset = ASSET in inputs
 
@@ -173,7 +180,7 @@ def constant_of(missing: Missing) -> float | None:
 
 def save_serving(
     model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str,
-    ranges: Sequence[tuple[int, float, float]] = (), unused: Set[str] = frozenset(),
+    ranges: Sequence[tuple[int, float, float]] = (), unused: Set[str] = frozenset(), raw: RawValues | None = None,
 ) -> "Exported":  # fmt: skip
     """Writes a SavedModel, for which loading takes TensorFlow alone, and returns the module that it holds.
 
@@ -187,7 +194,7 @@ def save_serving(
     elif objective.preparation is not None or _takes_what_is_stored(manifest, transform):
         module = StoredServing(model, objective)
     elif takes_columns(transform):
-        module = ColumnServing(model, objective, transform, unused)
+        module = ColumnServing(model, objective, transform, unused, raw)
     else:
         module = Serving(model, objective, manifest, transform, missing, ranges)
     tf.saved_model.save(module, folder, signatures=module.signatures())

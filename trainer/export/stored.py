@@ -57,9 +57,21 @@ class StoredServing(tf.Module):
         return {name: tf.TensorSpec([None, *one.shape], tf.as_dtype(one.dtype), name) for name, one in inputs.items()}
 
     def run_served(self, fields: dict[str, tf.Tensor]) -> Outputs:
-        """Values as the dataset stores them, `[batch, ...]` each, by the names of the inputs."""
+        """Values as the dataset stores them, `[batch, ...]` each, by the names of the inputs.
+
+        Raises:
+          tf.errors.InvalidArgumentError: if one that is to be decoded is damaged, or is empty.
+        """
         preparation = self._objective.preparation
-        return self.run_preprocessed(fields if preparation is None else preparation.prepare(fields))
+        if preparation is None:
+            return self.run_preprocessed(fields)
+        for name in preparation.decoders:
+            if (
+                fields[name].dtype == tf.string
+            ):  # the feed fills batches up with empty ones, so that decoding takes them
+                holds = tf.reduce_all(tf.strings.length(fields[name]) > 0)
+                tf.debugging.assert_equal(holds, True, f"{name}: one holds no bytes")
+        return self.run_preprocessed(preparation.prepare(fields))
 
     def run_preprocessed(self, fields: dict[str, tf.Tensor]) -> Outputs:
         """What the model gets, by the names of the inputs -> what the task serves and, with an encoder, latent."""
