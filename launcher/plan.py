@@ -165,7 +165,7 @@ def find_files(job: Job) -> tuple[list[FileStat], list[str]]:
       UserError: if the place cannot be listed.
     """
     try:
-        return storage.match_inputs(job.source.patterns, job.source.suffixes)
+        return storage.match_inputs(job.source.patterns, job.source.suffixes, job.source.other_suffixes)
     except OSError as error:
         raise UserError(
             f"source.files: {', '.join(job.source.patterns)} cannot be listed: {_first_line(error)}"

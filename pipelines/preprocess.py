@@ -49,7 +49,7 @@ def list_source(job: Job) -> list[FileStat]:
       UserError: if no file matches.
     """
     try:
-        files, empty = storage.match_inputs(job.source.patterns, job.source.suffixes)
+        files, empty = storage.match_inputs(job.source.patterns, job.source.suffixes, job.source.other_suffixes)
     except OSError as error:
         raise UserError(f"source.files: {', '.join(job.source.patterns)}: {str(error).splitlines()[0]}") from None
     if empty:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
@@ -280,6 +281,11 @@ class Source(ABC, Generic[P, A, R]):
     @abstractmethod
     def stats(self, statistics: Statistics) -> Any:
         """The statistics of the training rows as JSON."""
+
+    @property
+    def raw_values(self) -> RawValues | None:
+        """What the values of the files become before the transform graph gets them; None where it takes them so."""
+        return None
 
     def why_empty(self, asset: A) -> str:
         """Why an asset that was accepted gave no record."""

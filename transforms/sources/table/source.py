@@ -9,6 +9,7 @@ from beamfeed.contract.config.features import Own, Text
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import FileStat
@@ -213,6 +214,10 @@ class Table(Source[TableFile, TableAsset, TableReport]):
 
     def fields(self, statistics: TableStatistics) -> list[Field]:
         return record_fields(self._schema.with_classes(statistics), self.job.label, statistics)
+
+    @property
+    def raw_values(self) -> RawValues | None:
+        return self._schema.raw
 
     def stats(self, statistics: TableStatistics) -> dict[str, Any]:
         return to_json(statistics, self._schema, statistics.moments.rows)

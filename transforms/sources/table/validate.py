@@ -95,10 +95,9 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
                 usable = _usable(rows, schema, places, left_out)
                 bad = sorted(rows.wrong)  # also in no split: what is wrong is told
                 rejected += len(bad)
-                wrong += [
-                    Reject(asset.name, rows.path, asset.piece.place(rows.first + row), rows.wrong[row], of_row=True)
-                    for row in bad[: MOST_REJECTS - len(wrong)]
-                ]
+                for row in bad[: MOST_REJECTS - len(wrong)]:
+                    place = rows.places.get(row) or asset.piece.place(rows.first + row)
+                    wrong.append(Reject(asset.name, rows.path, place, rows.wrong[row], of_row=True))
                 by_split = [np.flatnonzero(usable & (places == place)) for place in range(len(SPLITS))]
                 for split, chosen in zip(SPLITS, by_split, strict=True):
                     for folder, some in _by_folder(rows.folder, chosen):

@@ -75,7 +75,8 @@ def _steps(asset: SeriesAsset, spec: PreprocessSpec) -> Iterator[np.ndarray]:
     last: np.ndarray | None = None
     try:
         for chunk in read_chunks(asset, spec.schema):
-            yield np.diff(chunk.time, prepend=chunk.time[:0] if last is None else last)
-            last = chunk.time[-1:]
+            time = chunk.time[chunk.right]
+            yield np.diff(time, prepend=time[:0] if last is None else last)
+            last = time[-1:] if len(time) else last
     except BadInput:  # a reject tells
         return
