@@ -69,7 +69,9 @@ def preprocess(folder: Path, files: int, kind: str, suffix: str, cores: int) -> 
     output = folder / f"{kind}-{suffix}-{files}"
     job.write_text(JOBS[kind].format(files=f"{source}/*/*.{suffix}", output=output))
     command = ["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores]))]
-    return measure([*command, sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(job)], f"{output}.log")
+    return measure(
+        [*command, sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(job)], f"{output}.log"
+    )
 
 
 def main() -> None:
@@ -86,15 +88,17 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for kind in args.kinds:
             first: Measured | None = None
-            note(f"\n| {kind}, {args.format} | seconds | CPU seconds | ms a file | CPU ms a file | peak MB | vs first |")
+            note(
+                f"\n| {kind}, {args.format} | seconds | CPU seconds | ms a file | CPU ms a file | peak MB | vs first |"
+            )
             note("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
             for files in args.files:
                 run = preprocess(folder, files, kind, args.format, args.cores)
                 first = first or run
-                each = 1000 / files
+                each, ratio = 1000 / files, run.peak_rss_mb / first.peak_rss_mb
                 note(
                     f"| {files:,} | {run.seconds:.1f} | {run.cpu_seconds:.1f} | {run.seconds * each:.2f} | "
-                    f"{run.cpu_seconds * each:.2f} | {run.peak_rss_mb:,.0f} | {run.peak_rss_mb / first.peak_rss_mb:.2f}x |"
+                    f"{run.cpu_seconds * each:.2f} | {run.peak_rss_mb:,.0f} | {ratio:.2f}x |"
                 )
 
 

@@ -20,7 +20,7 @@ from beamfeed.contract.storage.credentials import require_credentials
 GS = "gs://"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileStat:
     """A file of a listing; what it was when it was listed."""
 
