@@ -11,6 +11,7 @@ read costs less than to hold or to shuffle the data.
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import apache_beam as beam
@@ -108,12 +109,15 @@ class PreprocessPipeline:
             >> beam.ParDo(verify, beam.pvalue.AsSingleton(statistics | "Fields" >> beam.Map(source.fields)))
         )
         with_windows = (
-            (
-                accepted | "WhyEmpty" >> beam.Map(lambda verdict: _why_empty(verdict.asset, source)),
-                written | "SplitsByAsset" >> beam.FlatMap(_splits_by_asset),
-            )
-            | "WithSplits" >> beam.Flatten()
-            | "JoinWindows" >> GatherByName()
+            {
+                "empty": accepted
+                | "WhyEmpty" >> beam.Map(lambda verdict: _why_empty(verdict.asset, source))
+                | "GatherEmpty" >> GatherByName(),
+                "splits": written
+                | "SplitsByAsset" >> beam.FlatMap(_splits_by_asset)
+                | "GatherSplits" >> GatherByName(),
+            }
+            | "JoinWindows" >> beam.CoGroupByKey()
             | "SplitsOfAsset" >> beam.ParDo(SplitsOfAsset()).with_outputs(REJECTS, main="splits")
         )
         _ = once | "PublishManifest" >> beam.ParDo(
@@ -151,11 +155,9 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline) -> dict[str, 
         | "Listing" >> beam.Create([layout.listing])
         | "ReadListing" >> beam.FlatMap(read_listing)
         | "SpreadFiles" >> beam.Reshuffle()
-        | "ScanFile"
-        >> beam.ParDo(ScanFile(source, layout.scratch, progress)).with_outputs(REJECTS, LOST, main="pieces")
+        | "ScanFile" >> beam.ParDo(ScanFile(source, layout.scratch, progress)).with_outputs(LOST, main="pieces")
     )
-    pieces = (scanned["pieces"], scanned[REJECTS]) | "PiecesAndRejects" >> beam.Flatten()
-    gathered = pieces | "JoinPieces" >> GatherByName()
+    gathered = scanned["pieces"] | "JoinPieces" >> GatherByName()
     kept = (
         gathered
         | "Names" >> beam.FlatMapTuple(lambda _, named: {name for name, _ in named})
@@ -231,18 +233,18 @@ def _why_empty(asset: Asset, source: Source) -> tuple[str, tuple[Reject, int]]:
 
 
 class SplitsOfAsset(beam.DoFn):
-    """(bucket, Packed of (asset's name, what `_why_empty` says or a split that a shard holds of it)) -> the splits.
+    """(bucket, what `_why_empty` says of its assets, and the splits that shards hold of them) -> each asset's splits.
 
-    Each split once for each asset. Tagged 'rejects', where an asset has none -> (Reject, the asset's rows).
+    Each of them once. Tagged 'rejects', where an asset has none -> (Reject, the asset's rows).
     """
 
-    def process(self, gathered: tuple[int, Packed]) -> Iterator[Any]:
-        _, named = gathered
-        for parts in by_name(named).values():
-            splits = {part for part in parts if isinstance(part, str)}
-            yield from sorted(splits)
-            for reject in () if splits else parts:
-                yield beam.pvalue.TaggedOutput(REJECTS, reject)
+    def process(self, gathered: tuple[int, dict[str, Iterable[Packed]]]) -> Iterator[Any]:
+        _, parts = gathered
+        splits = by_name(chain.from_iterable(parts["splits"]))
+        for name, empty in chain.from_iterable(parts["empty"]):
+            yield from sorted(set(splits.get(name, ())))
+            if name not in splits:
+                yield beam.pvalue.TaggedOutput(REJECTS, empty)
 
 
 def write_listing(layout: DataLayout, files: Sequence[FileStat]) -> None:

@@ -57,7 +57,7 @@ def reading(files: Iterable[FileStat | None], read: Callable[[], T]) -> T:
 class ScanFile(beam.DoFn):
     """FileStats -> (asset's name, Piece), one for each asset in each file.
 
-    Of a file that is set aside, tagged 'rejects' -> (asset's name, Reject), or 'lost' -> Reject where it does not tell.
+    Of a file that is set aside -> (asset's name, Reject), or tagged 'lost' -> Reject where it does not tell.
     """
 
     def __init__(self, source: Source, scratch: str, progress: Progress):
@@ -72,11 +72,8 @@ class ScanFile(beam.DoFn):
                     scanned += [(piece.asset, piece) for piece in pieces]
                 except BadInput as bad:
                     reject = bad.reject(self._source.asset_of_path(file.path, self._source.job))
-                    scanned.append(
-                        beam.pvalue.TaggedOutput(LOST, reject)
-                        if reject.asset is None
-                        else beam.pvalue.TaggedOutput(REJECTS, (reject.asset, reject))
-                    )
+                    named = reject.asset is not None
+                    scanned.append((reject.asset, reject) if named else beam.pvalue.TaggedOutput(LOST, reject))
         yield from scanned
         self._progress.add("scan", assets=len(files))
 
