@@ -16,6 +16,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import iter_batches
+from beamfeed.transforms.sources.readers.parse import BAD
 from beamfeed.transforms.sources.timeseries.scan import FileSlice
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 
@@ -47,7 +48,7 @@ class SmallCopies:
         if len(piece.groups) != 1 or piece.copy is not None:
             return piece
         try:
-            batches = [batch for _, _, batch in iter_batches(piece.path, self._schema, self._schema.names)]
+            batches = [batch for _, _, batch in iter_batches(piece.path, self._schema, [*self._schema.names, BAD])]
         except BadInput:  # who checks the rows says so
             return piece
         if len(batches) != 1 or any(map(pa.types.is_dictionary, batches[0].schema.types)):
