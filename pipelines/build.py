@@ -250,7 +250,7 @@ class SplitsOfAsset(beam.DoFn):
 def write_listing(layout: DataLayout, files: Sequence[FileStat]) -> None:
     """The files to read, kept out of the job's graph, which must stay small; a line for each run of small ones."""
     most = max(1, min(MOST_FILES, len(files) // LEAST_RUNS))
-    runs = [[]]
+    runs: list[list[list[Any]]] = [[]]
     size = 0
     for stat in files:
         size += stat.size

@@ -1,6 +1,6 @@
-"""What a model of the user's own would do in training beside its `call`: refused in one line, before anything is trained.
+"""What a model of the user's own would do in training beside its `call`: refused in a line, before anything is trained.
 
-The trainer has a loop of its own and calls the model alone. What Keras's `fit` would call beside it would be passed over
+The trainer has a loop of its own and calls the model alone. What Keras's `fit` would call beside it would be ignored
 without a word, and numbers that Keras does not know of are in no checkpoint.
 """
 
@@ -127,7 +127,7 @@ def _check_graph(graph: Any, known: Iterable[Any], what: str, instead: str) -> N
             raise UserError(f"{what} draws random numbers without a seed, which no checkpoint holds: {instead}")
         if variable.trainable or id(variable.handle) in changed:
             raise UserError(
-                f"{what} uses the variable {label!r}, which Keras does not know: it would be neither trained nor saved; "
+                f"{what} uses the variable {label!r}, which Keras does not know: neither trained nor saved; "
                 "make it with self.add_weight"
             )
 

@@ -66,9 +66,13 @@ class ScanFile(beam.DoFn):
     def process(self, files: tuple[FileStat, ...]) -> Iterator[Any]:
         scanned: list[Any] = []
         with self._source.scanning(files, self._scratch) as scan:
+
+            def pieces_of(file: FileStat) -> list[Any]:
+                return list(scan(file))
+
             for file in files:
                 try:
-                    pieces = reading([file], lambda file=file: list(scan(file)))
+                    pieces = reading([file], partial(pieces_of, file))
                     scanned += [(piece.asset, piece) for piece in pieces]
                 except BadInput as bad:
                     reject = bad.reject(self._source.asset_of_path(file.path, self._source.job))
