@@ -117,7 +117,9 @@ class FreshProcess:
         try:
             code = self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            raise JobFailed(f"{folder}: the SavedModel did not answer in {PATIENCE} s in a process of its own") from None
+            raise JobFailed(
+                f"{folder}: the SavedModel did not answer in {PATIENCE} s in a process of its own"
+            ) from None
         if code:
             self._errors.seek(0)
             lines = [line.strip() for line in self._errors if line.strip()]
@@ -158,7 +160,12 @@ def check_answers(folder: str, calls: Sequence[Call], answers: Sequence[Tensors]
             off = _off(found, expected, tolerance, _sure(name, call.expected, thresholds))
             row = int(np.argmax(off))
             if off[row] > worst:
-                at = (row, *np.unravel_index(int(np.argmax(_apart(found[row], expected[row]))), found.shape[1:]))
+                at = (
+                    row,
+                    *np.unravel_index(
+                        int(np.argmax(_apart(found[row : row + 1], expected[row : row + 1]))), found.shape[1:]
+                    ),
+                )
                 worst, line = off[row], f"{where} is {_told(found[at])} where the model gives {_told(expected[at])}"
                 line += f", for {call.places[row]}"
     if line:

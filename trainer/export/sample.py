@@ -3,20 +3,23 @@
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.errors import JobFailed
 from beamfeed.trainer.export.arrays import ArrayServing
 from beamfeed.trainer.export.fresh import Call
-from beamfeed.trainer.export.saved_model import Exported
+from beamfeed.trainer.export.saved_model import Exported, Serving
 from beamfeed.trainer.export.stored import StoredServing
 from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.review.reading import Fields, Keys, numbers_of, read_windows, some_of
 from beamfeed.trainer.tasks.objective import Objective
 
+PREPARED_OFF = 1e-3  # of prepared values, beside what float32 rounds in raw ones
 ROWS = 16  # or windows, of the first split that has some
 
 
@@ -42,10 +45,34 @@ def sample_calls(
     rows = len(next(iter(expected.values())))
     places = [f"{keys.describe(fields, row) or f'row {row}'} ({split})" for row in range(rows)]
     calls = [Call("preprocessed", _arguments(module, x), expected, places)]
+    if isinstance(module, Serving) and module.transform is not None:
+        calls.append(_raw_windows(objective, model, module, x, keys.assets(fields), places))
     if isinstance(module, StoredServing) and not isinstance(module, ArrayServing):
         stored = _first(read_windows(job, manifest, split, names, ROWS, ROWS))
         calls.append(Call("serving_default", _arguments(module, objective.inputs(stored)), expected, places))
     return calls
+
+
+def _raw_windows(
+    objective: Objective, model: keras.Model, module: Serving, windows: tf.Tensor, names: np.ndarray, places: list[str]
+) -> Call:
+    """The windows in the files' units, as `serving_default` gets them.
+
+    Raises:
+      JobFailed: if the graph does not make the dataset's windows of them again.
+    """
+    asset = tf.constant(names.tolist(), tf.string) if module.per_asset else None
+    raw, rounding = module.raw_windows(windows, asset)
+    prepared = module.prepare_windows(raw, asset)
+    off = np.abs(prepared - windows).max(axis=(1, 2)) / (PREPARED_OFF + rounding)
+    row = int(np.argmax(off))
+    if not off[row] <= 1:
+        raise JobFailed(
+            f"the SavedModel does not prepare values as the dataset was prepared: {places[row]} differs by "
+            f"{off[row] * (PREPARED_OFF + rounding):.3g} deviations; do not serve it"
+        )
+    inputs = {"windows": raw} if asset is None else {"windows": raw, "asset": asset}
+    return Call("serving_default", inputs, served(objective, model, prepared), places)
 
 
 def served(objective: Objective, model: keras.Model, x: Any) -> dict[str, tf.Tensor]:

@@ -35,6 +35,7 @@ class Serving(tf.Module):
 
     Attributes:
       arguments: of the signature `preprocessed`, by the names of the model's inputs.
+      per_asset: whether each asset has a scale of its own.
 
     Args:
       model: of the objective's signature.
@@ -78,20 +79,19 @@ class Serving(tf.Module):
             self._limits = np.repeat(np.array([[-np.inf], [np.inf]], np.float32), self._features, axis=1)
             for place, *limits in ranges:
                 self._limits[:, place] = limits
-        self._per_asset = False
+        self.per_asset = False
         self.transform: Any = None
         if tf.saved_model.contains_saved_model(transform):  # a dataset of another tool may have none
             self.transform = load_transform(transform)
             (inputs,), _ = self.transform.transform_fn.structured_input_signature
-            self._per_asset = ASSET in inputs
+            self.per_asset = ASSET in inputs
 
     def signatures(self) -> dict[str, Callable[..., Outputs]]:
         """The functions to save, by the names of their signatures."""
         inputs = self._objective.signature.inputs
         series = self._objective.signature.series is not None
         specs = [
-            tf.TensorSpec([None, *one.shape], one.dtype, name=self.arguments[name])
-            for name, one in inputs.items()
+            tf.TensorSpec([None, *one.shape], one.dtype, name=self.arguments[name]) for name, one in inputs.items()
         ]
         found = {
             "preprocessed": _function(self.run_preprocessed, *specs),
@@ -100,8 +100,8 @@ class Serving(tf.Module):
         if self.transform is not None and series:
             (windows,) = specs
             rows = tf.TensorSpec([None, self._features], tf.float32, name="rows")
-            assets = [tf.TensorSpec([None], tf.string, name=ASSET)] if self._per_asset else []
-            asset = [tf.TensorSpec([], tf.string, name=ASSET)] if self._per_asset else []
+            assets = [tf.TensorSpec([None], tf.string, name=ASSET)] if self.per_asset else []
+            asset = [tf.TensorSpec([], tf.string, name=ASSET)] if self.per_asset else []
             found["serving_default"] = _function(self.run_windows, windows, *assets)
             found["rows"] = _function(self.run_rows, rows, *asset)
         return found
@@ -112,11 +112,21 @@ class Serving(tf.Module):
 
     def run_windows(self, windows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
         """Raw windows, float32 `[batch, length, features]`, and strings `[batch]` where each asset has its scale."""
+        return self._run([self.prepare_windows(windows, asset)], lambda found: self._restore(found, asset))
+
+    def prepare_windows(self, windows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
+        """Raw windows, float32 `[batch, length, features]`, as the dataset has them."""
         batch, length = tf.shape(windows)[0], self._frame.length
         names = None if asset is None else tf.repeat(asset, length)
         preprocessed = self._preprocess(tf.reshape(windows, [-1, self._features]), names)
-        windows = tf.reshape(preprocessed, [batch, length, self._features])
-        return self._run([windows], lambda found: self._restore(found, asset))
+        return tf.reshape(preprocessed, [batch, length, self._features])
+
+    def raw_windows(self, windows: tf.Tensor, asset: tf.Tensor | None) -> tuple[tf.Tensor, float]:
+        """Windows of the dataset in raw units, and by how much, at most, rounding changes them on the way and back."""
+        at_zero = self._scale(tf.zeros([1 if asset is None else tf.size(asset), self._features]), asset, clip=False)
+        return self._restore(windows, asset), 4 * float(np.finfo(np.float32).eps) * float(
+            tf.reduce_max(tf.abs(at_zero))
+        )
 
     def run_rows(self, rows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
         """One series of raw rows, float32 `[rows, features]`, framed into windows as the dataset's were.
