@@ -1,8 +1,9 @@
 """What a record holds: its fields, the same for every kind of source."""
 
+import unicodedata
 from typing import Annotated, Literal, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 from pydantic import Field as Key
 
 Dtype = Literal[
@@ -25,6 +26,30 @@ BYTES: dict[Dtype, int] = {
 LENGTHS = ".lengths"  # ends the name of the feature that says how many values each of a field of any length has
 
 
+def is_field_name(name: str) -> bool:
+    """Whether a field may be called so: letters of any script, digits and _, and no digit first."""
+    return name[:1].isidentifier() and all(map(_in_names, name))
+
+
+def field_name(text: str) -> str:
+    """The name of a field made of any text: `hours-per-week` becomes `hours_per_week`, `m²` `m2`; `温度` stays."""
+    plain = "".join(unicodedata.normalize("NFKC", one) if unicodedata.category(one) == "No" else one for one in text)
+    parts = "".join(character if _in_names(character) else " " for character in plain).split()
+    name = "_".join(parts).strip("_") or "_"
+    return name if is_field_name(name) else f"_{name}"
+
+
+def _in_names(character: str) -> bool:
+    kind = unicodedata.category(character)
+    return character == "_" or kind[0] in "LM" or kind == "Nd"
+
+
+def _checked(name: str) -> str:
+    if not is_field_name(name):
+        raise ValueError(f"{name!r} is no name of a field: letters, digits and _, and no digit first")
+    return name
+
+
 class Field(BaseModel):
     """One field of the records.
 
@@ -36,7 +61,7 @@ class Field(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Annotated[str, Key(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+    name: Annotated[str, AfterValidator(_checked)]
     dtype: Dtype
     shape: tuple[int | None, ...] = Key(
         default=(), description="Of one value: [] a single one, [8], [28, 28, 1]; [null] or [null, 3] of any length."

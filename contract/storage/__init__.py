@@ -3,9 +3,7 @@
 from beamfeed.contract.storage.files import (
     GS,
     FileStat,
-    below,
     exists,
-    fits,
     is_remote,
     join,
     list_folder,
@@ -23,13 +21,16 @@ from beamfeed.contract.storage.files import (
     write_text,
 )
 from beamfeed.contract.storage.many import stat_all
+from beamfeed.contract.storage.patterns import below, escaped_glob, fits, has_glob
 
 __all__ = [
     "GS",
     "FileStat",
     "below",
+    "escaped_glob",
     "exists",
     "fits",
+    "has_glob",
     "is_remote",
     "join",
     "list_folder",

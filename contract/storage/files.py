@@ -16,11 +16,12 @@ from typing import Any
 
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage.credentials import require_credentials
+from beamfeed.contract.storage.patterns import Reading, escaped_glob, is_hidden, readings
 
 GS = "gs://"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileStat:
     """A file of a listing; what it was when it was listed."""
 
@@ -219,17 +220,20 @@ def match(pattern: str, suffixes: tuple[str, ...], *, hidden: bool = True) -> li
 
     `*` and `?` stay inside a folder, `**` crosses folders. A folder means every
     file under it that ends in one of `suffixes`, in small letters or capitals.
+    What is there as it is written is no glob: `in[1]`, and `in[1]/*.csv` is one in the folder `in[1]`.
 
     Args:
       pattern: a file, a folder or a glob, local or gs://
       suffixes: of the files that are taken from a folder, in small letters.
       hidden: whether files count that other programs keep for themselves, see `is_hidden`.
     """
-    folder, is_glob = _listing_root(pattern)
-    found = _list_gcs(folder, pattern, is_glob) if is_remote(pattern) else _list_local(folder, pattern, is_glob)
-    if is_glob:
-        accept = re.compile(_glob_to_regex(pattern))
-        found = [stat for stat in found if accept.fullmatch(stat.path)]
+    if is_remote(pattern):
+        reading, found = _list_gcs(pattern)
+    else:
+        reading = next((one for one in readings(pattern) if os.path.lexists(one.folder)), readings(pattern)[-1])
+        found = _list_local(reading, pattern)
+    if reading.is_glob:
+        found = [stat for stat in found if reading.regex.fullmatch(stat.path)]
     elif not (len(found) == 1 and found[0].path == pattern):  # a folder
         found = [stat for stat in found if stat.path.lower().endswith(suffixes)]
     if not hidden:
@@ -237,79 +241,29 @@ def match(pattern: str, suffixes: tuple[str, ...], *, hidden: bool = True) -> li
     return sorted(found, key=lambda stat: stat.path)
 
 
-def match_inputs(patterns: Sequence[str], suffixes: tuple[str, ...]) -> tuple[list[FileStat], list[str]]:
-    """The files of a job's input, each once and in order of path, and the patterns that name none."""
+def match_inputs(
+    patterns: Sequence[str], suffixes: tuple[str, ...], others: tuple[str, ...] = ()
+) -> tuple[list[FileStat], list[str]]:
+    """The files of a job's input, each once and in order of path, and the patterns that name none.
+
+    Args:
+      patterns: files, folders and globs.
+      suffixes: of the files that are taken from a folder.
+      others: of those that are taken from a folder without any of these.
+    """
     found = {pattern: match(pattern, suffixes, hidden=False) for pattern in patterns}
+    if others:
+        found = {pattern: files or match(pattern, others, hidden=False) for pattern, files in found.items()}
     files = {stat.path: stat for stats in found.values() for stat in stats}
     return [files[path] for path in sorted(files)], [pattern for pattern in patterns if not found[pattern]]
 
 
-def fits(path: str, pattern: str) -> bool:
-    """Whether a file, a folder or a glob names a path: itself, or one of its files."""
-    if path == pattern:
-        return True
-    folder, is_glob = _listing_root(pattern)
-    return bool(re.fullmatch(_glob_to_regex(pattern), path)) if is_glob else _lies_in(path, folder)
-
-
-def _lies_in(path: str, folder: str) -> bool:
-    if folder == ".":  # paths in the current folder do not begin with it
-        return not path.startswith("/") and not is_remote(path)
-    return path.startswith(f"{folder}/")
-
-
-def below(path: str, patterns: Sequence[str]) -> str:
-    """What of a path stands below the folder that its pattern begins with: the same wherever that folder is.
-
-    Args:
-      path: of a file.
-      patterns: files, folders or globs; the first that names the path counts.
-
-    Returns:
-      `day=1/a.parquet` of `/lake/day=1/a.parquet` and `/lake/*/*.parquet`; of a file that a pattern spells out its
-      name. Of the patterns after the first, their places before it: `1:a.parquet`. The path itself where no pattern
-      names it.
-    """
-    for place, pattern in enumerate(patterns):
-        folder, is_glob = _listing_root(pattern)
-        if path == pattern:
-            found = path.rpartition("/")[2]
-        elif re.fullmatch(_glob_to_regex(pattern), path) if is_glob else _lies_in(path, folder):
-            found = path.removeprefix(folder if folder != "." else "./").strip("/")
-        else:
-            continue
-        return f"{place}:{found}" if place else found
-    return path
-
-
-def is_hidden(path: str, pattern: str) -> bool:
-    """Whether a path that a pattern names is what another program keeps for itself.
-
-    Such are names that begin with a dot, and with `_` where folders are crossed: `_temporary/`, `_delta_log/`,
-    `_SUCCESS`, `._a.csv`. One that the pattern spells out, as in `fleet/_old/*.csv`, is none.
-    """
-    folder, is_glob = _listing_root(pattern)
-    folder = "" if folder == "." else folder  # paths in the current folder do not begin with it
-    spelled = {part[0] for part in pattern[len(folder) :].split("/") if part} if is_glob else set()
-    *folders, name = path[len(folder) :].strip("/").split("/")
-    crosses = not is_glob or "**" in pattern
-    begin = {part[0] for part in folders if part[0] in "._"}
-    begin |= {name[0]} & ({".", "_"} if crosses else {"."})
-    return bool(begin - spelled)
-
-
-def _listing_root(pattern: str) -> tuple[str, bool]:
-    magic = re.search(r"[*?\[]", pattern)
-    if not magic:
-        return pattern.rstrip("/"), False
-    return pattern[: magic.start()].rpartition("/")[0], True
-
-
-def _list_local(folder: str, pattern: str, is_glob: bool) -> list[FileStat]:
-    if not is_glob and not os.path.isdir(folder):
+def _list_local(reading: Reading, pattern: str) -> list[FileStat]:
+    folder = reading.folder
+    if not reading.is_glob and not os.path.isdir(folder):
         return [_local_stat(pattern)] if os.path.lexists(pattern) else []
-    if is_glob and "**" not in pattern:
-        paths = glob.glob(pattern)
+    if reading.is_glob and "**" not in reading.rest:
+        paths = glob.glob(os.path.join(escaped_glob(folder), reading.rest) if folder else pattern)
     else:
         top = folder or ("/" if pattern.startswith("/") else ".")
         paths = [os.path.join(where, name) for where, _, names in os.walk(top) for name in names]
@@ -341,15 +295,31 @@ def _local_stat(path: str) -> FileStat:
     return FileStat(path, stat.st_size, stat.st_mtime_ns)
 
 
-def _list_gcs(folder: str, pattern: str, is_glob: bool) -> list[FileStat]:
+def _list_gcs(pattern: str) -> tuple[Reading, list[FileStat]]:
+    """The reading of a pattern that holds, and the files of its folder."""
     from pyarrow import fs
 
-    infos = _gcs_listing(folder, recursive=not is_glob or "**" in pattern or "/" in pattern[len(folder) + 1 :])
-    if not infos and not is_glob and "/" in _bare(folder):  # a file; asking for a bucket takes a permission more
-        with _naming(folder):
-            infos = [_gcs().get_file_info(_bare(folder))]
+    ways = readings(pattern)
+    whole, reading = ways[0], ways[-1]
+    infos = _gcs_listing(reading.folder, recursive=not reading.is_glob or "**" in reading.rest or "/" in reading.rest)
+    if reading.is_glob:
+        paths = [GS + info.path for info in infos]  # one listing tells of all the folders that a pattern may name
+        there = (one for one in ways if any(_is_or_lies_in(path, one.folder) for path in paths))
+        reading = next(there, reading)
+        # But for one in its last part: a listing of one folder is silent about those in it.
+        if not reading.is_glob or not any(reading.regex.fullmatch(path) for path in paths):
+            infos = [info for info in infos if info.type == fs.FileType.File and GS + info.path == pattern]
+            infos = infos or _gcs_listing(whole.folder, recursive=True)
+            reading = whole
+    if not infos and not reading.is_glob and "/" in _bare(pattern):  # a file; a bucket takes a permission more
+        with _naming(pattern):
+            infos = [_gcs().get_file_info(_bare(pattern))]
     files = [info for info in infos if info.type == fs.FileType.File]
-    return [FileStat(GS + info.path, info.size, info.mtime_ns or 0) for info in files]
+    return reading, [FileStat(GS + info.path, info.size, info.mtime_ns or 0) for info in files]
+
+
+def _is_or_lies_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
 
 
 def _gcs_listing(folder: str, recursive: bool) -> list[Any]:
@@ -361,9 +331,3 @@ def _gcs_listing(folder: str, recursive: bool) -> list[Any]:
             return list(_gcs().get_file_info(fs.FileSelector(_bare(folder), recursive=recursive)))
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def _glob_to_regex(pattern: str) -> str:
-    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]*\])", pattern)
-    special = {"**/": r"(?:.*/)?", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
-    return "".join(special.get(part) or (part if part.startswith("[") else re.escape(part)) for part in parts)

@@ -275,3 +275,31 @@ def test_no_file_is_rejected_for_a_bucket_that_does_not_answer(gs):
         """,
     )
     assert found.startswith(f"job failed: {gs.url('a.parquet')}: ")
+
+
+def test_an_object_that_is_there_is_taken_as_it_is_written(gs):
+    for name in (
+        "odd/in[1]/a[0].csv",
+        "odd/in[1]/b.csv",
+        "odd/in1/c.csv",
+        "odd/in*/d.csv",
+        "odd/x?y.csv",
+        "odd/xzy.csv",
+    ):
+        gs.store.put(gs.bucket, name, b"1")
+    expected = {
+        "odd/in[1]": ["odd/in[1]/a[0].csv", "odd/in[1]/b.csv"],
+        "odd/in[1]/": ["odd/in[1]/a[0].csv", "odd/in[1]/b.csv"],
+        "odd/in[1]/*.csv": ["odd/in[1]/a[0].csv", "odd/in[1]/b.csv"],
+        "odd/in[1]/a[0].csv": ["odd/in[1]/a[0].csv"],
+        "odd/in[12]/*": ["odd/in1/c.csv"],
+        "odd/in[[]1]/b*": ["odd/in[1]/b.csv"],
+        "odd/in*": ["odd/in*/d.csv"],
+        "odd/x?y.csv": ["odd/x?y.csv"],
+        "odd/x[z]y.csv": ["odd/xzy.csv"],
+    }
+    found = run(gs, f"""
+        return {{pattern: [stat.path for stat in storage.match("{gs.url()}/" + pattern, {SUFFIXES})]
+                 for pattern in {list(expected)}}}
+        """)  # fmt: skip
+    assert found == {pattern: [gs.url(name) for name in names] for pattern, names in expected.items()}

@@ -418,7 +418,7 @@ FAILURES = {
     ),
     "negative weights": (
         [{"column": "y"}, {"name": "w", "column": "minus", "role": "weight"}],
-        "job failed: weight 'w': is -2 in a window, a weight must not be negative",
+        "job failed: weight 'w': is -2 in one window, a weight must not be negative",
     ),
     "weights that are zero": (
         [{"column": "y"}, {"name": "w", "column": "zero", "role": "weight"}],
@@ -473,5 +473,5 @@ def test_a_csv_value_that_no_other_file_has_is_told_with_its_line(fleet):
     del fleet.job["train"]
     assert fleet.preprocess() == 0
     (reject,) = fleet.rejects()
-    assert (reject["asset"], reject["place"]) == ("odd", "row 11")
-    assert reject["reason"] == "state is 'x', which is not in label.classes (0, 1)"
+    assert (reject["asset"], reject["place"]) == ("odd", "line 13, column state")
+    assert reject["reason"].startswith("'x' is not a whole number")

@@ -116,6 +116,34 @@ def test_two_workers_train_as_one_and_resume(compare, start_workers, tmp_path):
     assert "nothing to do" in again
 
 
+SYNCHRONIZED = """
+import keras
+
+def synchronized(length, features):
+    windows = keras.Input((length, features))
+    state = keras.layers.BatchNormalization(synchronized=True)(keras.layers.Dense(5, activation="tanh")(windows))
+    return keras.Model(windows, keras.layers.Dense(features)(state))
+"""
+
+
+def test_layers_that_look_at_the_whole_batch_are_one_over_two_workers(compare, start_workers, tmp_path):
+    """The exchange within a layer failed with `RuntimeError: mask=None`, as the step's graph held another one."""
+    (tmp_path / "synchronized_model.py").write_text(SYNCHRONIZED)
+    path = {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    job_file, same = compare
+    train = {"model": {"class": "synchronized_model:synchronized"}, "feed": {"batch_size": 11, "shuffle": 32}}
+    train["optimizer"] = {"name": "sgd", "learning_rate": 0.05}
+    finish([run(["-m", "beamfeed.trainer.main", "--job", job_file("one", **train)], path)])
+    two = ["--job", job_file("two", **train)]
+    finish(start_workers([two] * 2, path))
+    same("one", "two")
+    refused = start_workers([[*two, "--restart", "--set", "train.devices.accumulate=2"]] * 2, path)
+    told = [process.communicate(timeout=600)[1] for process in refused]
+    assert [process.returncode for process in refused] == [2, 2]
+    assert all("a synchronized layer (batch_normalization), which on several devices does not go with "
+               "train.devices.accumulate: 2" in one for one in told)  # fmt: skip
+
+
 SHARED = """
 import keras
 

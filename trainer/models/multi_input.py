@@ -5,7 +5,7 @@ import keras
 from beamfeed.contract.config.model import MultiInput
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.models.heads import dropped, heads
-from beamfeed.trainer.models.signature import Input, Signature
+from beamfeed.trainer.models.signature import Input, Signature, ascii_name
 from beamfeed.trainer.models.tabular import check_outputs, named, side_by_side
 
 LEAST = 2  # of a height or a width that is halved
@@ -36,7 +36,7 @@ def _read(values: keras.KerasTensor, name: str, one: Input, section: MultiInput)
         what = "categories or words" if one.sizes else f"{one.dtype} {list(one.shape)}"
         raise UserError(f"train.model.name: {section.name!r} takes numbers of one shape, and {name!r} holds {what}")
     if one.dtype != keras.config.floatx():
-        values = keras.layers.Rescaling(_unit(one.dtype), name=f"{name}_numbers")(values)
+        values = keras.layers.Rescaling(_unit(one.dtype), name=f"{ascii_name(name)}_numbers")(values)
     if not one.shape:
         return keras.layers.Reshape((1,))(values)
     if section.filters and len(one.shape) in (2, 3) and not one.in_rows and min(one.shape[:2]) > LEAST:  # type: ignore
@@ -54,7 +54,9 @@ def _convolved(values: keras.KerasTensor, name: str, one: Input, section: MultiI
     if len(one.shape) == 2:
         values = keras.layers.Reshape((*one.shape, 1))(values)
     for place, filters in enumerate(section.filters):
-        layer = keras.layers.Conv2D(filters, 3, padding="same", activation="relu", name=f"{name}_convolution_{place}")
+        layer = keras.layers.Conv2D(
+            filters, 3, padding="same", activation="relu", name=f"{ascii_name(name)}_convolution_{place}"
+        )
         values = layer(values)
         if min(values.shape[1:3]) > LEAST:
             values = keras.layers.MaxPooling2D()(values)

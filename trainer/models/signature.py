@@ -10,6 +10,11 @@ import tensorflow as tf
 Shape = tuple[int | None, ...]
 
 
+def ascii_name(name: str) -> str:
+    """A name as layers may have it, in ASCII: each other letter is its code point, `u6e29`; so names stay distinct."""
+    return "".join(letter if letter.isascii() else f"u{ord(letter):x}" for letter in name)
+
+
 @dataclass(frozen=True)
 class Input:
     """One input.

@@ -7,7 +7,7 @@ import keras
 from beamfeed.contract.config.model import Linear, Tabular
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.models.heads import dropped, heads, in_units
-from beamfeed.trainer.models.signature import Input, Signature
+from beamfeed.trainer.models.signature import Input, Signature, ascii_name
 
 
 def build_tabular(section: Tabular, signature: Signature) -> keras.Model:
@@ -93,7 +93,7 @@ def inputs_beside(
     if not are_categories(one):
         raise UserError(_unfit(name, one, model))
     return [
-        keras.layers.Embedding(count, size or embedding_size(count), name=f"{column}_embedding")(part)
+        keras.layers.Embedding(count, size or embedding_size(count), name=f"{ascii_name(column)}_embedding")(part)
         for column, count, part in categories_of(values, name, one)
     ]
 
@@ -108,12 +108,14 @@ def _sums(inputs: dict[str, keras.KerasTensor], signature: Signature, model: str
             if one.dtype == "float32":
                 flat = keras.layers.Flatten()(values) if len(one.shape) > 1 else _as_column(values, one)
                 terms.append(
-                    keras.layers.Dense(output.units, name=f"{output_name}_{name}_weights", dtype="float32")(flat)
+                    keras.layers.Dense(output.units, name=f"{output_name}_{ascii_name(name)}_weights", dtype="float32")(
+                        flat
+                    )
                 )
             elif are_categories(one):
                 terms += [
                     keras.layers.Embedding(
-                        count, output.units, embeddings_initializer="zeros", name=f"{output_name}_{column}",
+                        count, output.units, embeddings_initializer="zeros", name=f"{output_name}_{ascii_name(column)}",
                         dtype="float32",
                     )(part)
                     for column, count, part in categories_of(values, name, one)

@@ -5,7 +5,7 @@ import keras
 from beamfeed.contract.config.model import TextModel
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.models.heads import dropped, heads
-from beamfeed.trainer.models.signature import Input, Signature
+from beamfeed.trainer.models.signature import Input, Signature, ascii_name
 from beamfeed.trainer.models.tabular import check_outputs, inputs_beside, is_text, named, side_by_side
 
 
@@ -39,7 +39,7 @@ def _read(ids: keras.KerasTensor, name: str, one: Input, section: TextModel) -> 
     (length,) = one.shape
     if length is None:
         raise UserError(f"features.{name}: length: ragged is for a model of your own; 'text' needs a number of words")
-    words = keras.layers.Embedding(one.sizes[0], section.embedding, name=f"{name}_embedding")(ids)
+    words = keras.layers.Embedding(one.sizes[0], section.embedding, name=f"{ascii_name(name)}_embedding")(ids)
     words = dropped(words, section.dropout)
     if section.layer == "convolution":
         found = [

@@ -1,10 +1,9 @@
 """From what was seen in the records to the fields of a dataset."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 
-from beamfeed.contract.dataset.fields import Field, Role
+from beamfeed.contract.dataset.fields import Field, Role, field_name
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.transforms.adopt.examples import MOST_VALUES, Name, Seen
 from beamfeed.transforms.adopt.request import Request, Value
@@ -33,9 +32,9 @@ def identifiers(names: Sequence[Name]) -> dict[Name, str]:
 
 
 def plain(name: str) -> str:
-    """A name with `_` for what an identifier cannot have."""
-    found = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "feature"
-    return found if re.match(r"[A-Za-z_]", found) else f"_{found}"
+    """A name with `_` for what the name of a field cannot have."""
+    found = field_name(name)
+    return "feature" if found == "_" else found
 
 
 def check_names(request: Request, names: Sequence[str]) -> None:

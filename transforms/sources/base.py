@@ -10,13 +10,15 @@ time). These are descriptors: they hold no data, and only they are shuffled.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
@@ -74,6 +76,22 @@ class Source(ABC, Generic[P, A, R]):
         """
         return None
 
+    def excerpt(self, most: int) -> "Source[P, A, R] | None":
+        """For a look at large files: the source of about so many bytes of each, whose pieces say which share that is.
+
+        By default None: files are read whole.
+        """
+        return None
+
+    def stratum(self, path: str) -> str:
+        """What a path tells of the split of its rows; the same of all paths where they do not tell."""
+        name = self.asset_of_path(path, self.job) if self.job.split.by == "asset" else None
+        return "" if name is None else split_of_asset(name, self.job.split)
+
+    def rows_in(self, pieces: Sequence[P]) -> int:
+        """How many rows pieces of an asset have."""
+        return sum(piece.rows for piece in pieces)
+
     @property
     def remarks(self) -> Sequence[str]:
         """What was found out of the files that the user did not say, a line each."""
@@ -106,6 +124,14 @@ class Source(ABC, Generic[P, A, R]):
         Raises:
           BadInput: if the file cannot be used at all.
         """
+
+    @contextmanager
+    def scanning(self, files: Sequence[FileStat], scratch: str) -> Iterator[Callable[[FileStat], Iterable[P]]]:
+        """While it is open, `scan` for files that one worker scans one after the other; several of them are small.
+
+        A kind may put what it reads of them into one file of its own in `scratch`, which is whole when this is closed.
+        """
+        yield lambda file: self.scan(file, scratch)
 
     def plan(self, name: str, pieces: Sequence[P], lost: Sequence[Reject] = ()) -> "A | Reject | None":
         """The asset that some pieces make up, in its split; None if it is in none; a reject if it cannot be used.
@@ -272,6 +298,11 @@ class Source(ABC, Generic[P, A, R]):
     @abstractmethod
     def stats(self, statistics: Statistics) -> Any:
         """The statistics of the training rows as JSON."""
+
+    @property
+    def raw_values(self) -> RawValues | None:
+        """What the values of the files become before the transform graph gets them; None where it takes them so."""
+        return None
 
     def why_empty(self, asset: A) -> str:
         """Why an asset that was accepted gave no record."""

@@ -53,7 +53,7 @@ def suggest(folder: str, name: str = "job.yaml") -> Suggestion:
 def _of_images(found: ImageFolder, places: Places, folder: str, name: str) -> Suggestion:
     command = f"beamfeed {'run' if found.trains else 'preprocess'} {name}"
     text = (
-        f"# A first job file for {folder}, written by `beamfeed init`.\n#\n#   {command}\n#\n"
+        f"# A first job file for {' '.join(folder.split())}, written by `beamfeed init`.\n#\n#   {command}\n#\n"
         "# It runs as it is. What it says was guessed from names of files, and the sizes of some; read it through,\n"
         "# and change what you know better. `beamfeed schema` describes every key.\n"
     )
@@ -91,7 +91,7 @@ def _head(sample: Sample, found: Series | Table, places: Places, folder: str, na
     command = f"beamfeed {'run' if _trains(found) else 'preprocess'} {name}"
     looked = f"{len(sample.looks)} of {len(sample.files):,} files"
     return (
-        f"# A first job file for {folder}, written by `beamfeed init`.\n"
+        f"# A first job file for {' '.join(folder.split())}, written by `beamfeed init`.\n"
         "#\n"
         f"#   {command}\n"
         "#\n"

@@ -23,12 +23,12 @@ def list_files(folder: str) -> list[FileStat]:
       UserError: if there are none.
     """
     try:
-        files, _ = storage.match_inputs([folder], SUFFIXES)
+        files, _ = storage.match_inputs([folder], SUFFIXES, TableSource.other_suffixes)
         there = bool(files) or storage.exists(folder)
     except OSError as error:
         raise UserError(f"{folder}: cannot be listed: {str(error).splitlines()[0]}") from None
     if not there:
-        what = "no file matches" if any(c in folder for c in "*?[") else "there is no such file or folder"
+        what = "no file matches" if storage.has_glob(folder) else "there is no such file or folder"
         raise UserError(f"{folder}: {what}")
     if not files:
         raise UserError(f"{folder}: holds no file that can be read (suffixes: {TableSource.tell_suffixes()})")
@@ -42,7 +42,7 @@ def of_one_kind(folder: str, files: list[FileStat]) -> tuple[list[FileStat], set
     """
     endings = Counter(_ending(file.path) for file in files)
     (usual, most), *rest = endings.most_common()
-    if not rest or any(c in folder for c in "*?["):
+    if not rest or (storage.has_glob(folder) and not storage.exists(folder)):
         return files, set()
     seen = {}
     for ending in endings:
@@ -62,7 +62,7 @@ def _alike(one: Collection[str], other: Collection[str]) -> bool:
 
 def patterns_of(folder: str, files: Sequence[FileStat]) -> tuple[str, ...]:
     """Globs of the files as short as they can be: `fleet/*.parquet`, `lake/**/*.parquet`."""
-    if any(c in folder for c in "*?[") or (len(files) == 1 and files[0].path == folder):
+    if (len(files) == 1 and files[0].path == folder) or (storage.has_glob(folder) and not storage.exists(folder)):
         return (folder,)
     top = folder.rstrip("/") or "/"
     deep = any("/" in storage.below(file.path, [folder]) for file in files)

@@ -30,9 +30,8 @@ class Places:
 
 def choose_places(folder: str) -> Places:
     """A name for the job of a folder, and folders that are not among its files."""
-    named = (
-        folder.rstrip("/") if storage.is_remote(folder) else os.path.abspath(re.sub(r"/?[^/]*[*?\[].*$", "", folder))
-    )
+    plain = folder if storage.is_remote(folder) or os.path.exists(folder) else re.sub(r"/?[^/]*[*?\[].*$", "", folder)
+    named = folder.rstrip("/") if storage.is_remote(folder) else os.path.abspath(plain)
     stem = re.sub(r"(\.[A-Za-z]\w*)+$", "", named.rpartition("/")[2])
     name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", stem).strip("-_.") or "job"
     roots = [f"out/{name}", f"out/{name}-job", f"_out/{name}"]  # what begins with _ is no input

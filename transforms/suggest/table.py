@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract.dataset.batches import choose_batch
+from beamfeed.contract.dataset.fields import field_name
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.readers import guess_order
-from beamfeed.transforms.sources.table.resolve import field_name
 from beamfeed.transforms.suggest.columns import LABELS, OTHERS, Column, tokens
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.sample import Sample

@@ -30,15 +30,20 @@ class SourceSection(Section):
 
     Attributes:
       suffixes: of the files that the kind reads, in small letters; files may have them in capitals.
+      other_suffixes: of files that are read where they are named, or where a folder has none of the others: beside
+        data, such files mostly describe them.
       sections: of the job file beside those that every kind has: those that this kind uses; True where the
         section must be given.
       split_by: the values of `split.by` that the kind knows: asset, and others only if its source sees to them. The
         first is what a job has that says nothing.
+      noun: what people call what a model takes one at a time.
       split_keys, output_keys: keys of `split` and `output` that not every kind knows: those that this kind does.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
+    other_suffixes: ClassVar[tuple[str, ...]] = ()
     sections: ClassVar[dict[str, bool]] = {}
+    noun: ClassVar[str] = "row"
     split_by: ClassVar[tuple[str, ...]] = ("asset",)
     split_keys: ClassVar[tuple[str, ...]] = ()
     output_keys: ClassVar[tuple[str, ...]] = ()
@@ -87,5 +92,5 @@ class SourceSection(Section):
     def stem(cls, path: str) -> str:
         """The name of a file without its suffix."""
         name = path.rpartition("/")[2]
-        suffixes = [suffix for suffix in cls.suffixes if name.lower().endswith(suffix)]
+        suffixes = [suffix for suffix in (*cls.suffixes, *cls.other_suffixes) if name.lower().endswith(suffix)]
         return name[: len(name) - len(max(suffixes, key=len, default=""))]

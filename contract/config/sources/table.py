@@ -6,13 +6,14 @@ from pydantic import Field
 
 from beamfeed.contract.config.sources.base import SourceSection
 from beamfeed.contract.config.sources.csv import Csv
-from beamfeed.contract.config.sources.timeseries import PACKED, TABLES, TEXTS
+from beamfeed.contract.config.sources.timeseries import OTHERS, PACKED, TABLES, TEXTS, tell_suffixes_of_rows
 
 
 class TableSource(SourceSection):
     """Rows that stand for themselves: files of columns, and folders `key=value`, whose keys are columns too."""
 
     suffixes: ClassVar[tuple[str, ...]] = (*TABLES, *TEXTS, *(text + packed for text in TEXTS for packed in PACKED))
+    other_suffixes: ClassVar[tuple[str, ...]] = OTHERS
     sections: ClassVar[dict[str, bool]] = {"features": True, "label": False}
     split_by: ClassVar[tuple[str, ...]] = ("row", "key", "time", "column")
     split_keys: ClassVar[tuple[str, ...]] = ("train_from", "gap", "stratify")
@@ -27,4 +28,4 @@ class TableSource(SourceSection):
 
     @classmethod
     def tell_suffixes(cls) -> str:
-        return f"{' '.join((*TABLES, *TEXTS))}, text also with {' '.join(PACKED)}"
+        return tell_suffixes_of_rows()

@@ -133,13 +133,21 @@ class TimeColumn(Section):
 TABLES = (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc")
 TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
 PACKED = (".gz", ".bz2", ".zst")
+OTHERS = (".json", *(f".json{packed}" for packed in PACKED), ".zip", *(f"{text}.zip" for text in (*TEXTS, ".json")))
+
+
+def tell_suffixes_of_rows() -> str:
+    """The suffixes of files of rows for people."""
+    return f"{' '.join((*TABLES, *TEXTS))} .json, text also with {' '.join(PACKED)} .zip"
 
 
 class TimeseriesSource(SourceSection):
     """Sensor series: files of rows with a time, one asset or several in each."""
 
     suffixes: ClassVar[tuple[str, ...]] = (*TABLES, *TEXTS, *(text + packed for text in TEXTS for packed in PACKED))
+    other_suffixes: ClassVar[tuple[str, ...]] = OTHERS
     sections: ClassVar[dict[str, bool]] = {"prepare": False, "windows": True, "label": False}
+    noun: ClassVar[str] = "window"
     split_by: ClassVar[tuple[str, ...]] = ("asset", "time", "rows", "column")
 
     kind: Literal["timeseries"] = Field(description="What the files hold.")
@@ -157,4 +165,4 @@ class TimeseriesSource(SourceSection):
 
     @classmethod
     def tell_suffixes(cls) -> str:
-        return f"{' '.join((*TABLES, *TEXTS))}, text also with {' '.join(PACKED)}"
+        return tell_suffixes_of_rows()

@@ -21,6 +21,8 @@ def test_defaults_and_overrides():
     assert job.source.asset.column == "machine"
     assert job.train.early_stopping.patience == 5
     assert job.output.records == "segments"
+    for path in ("fleet #2/*.csv", "in[1]/a.csv", "100% ü/b?.csv", "'fleet #2'", '"fleet #2"'):
+        assert parse_job(TEXT, [f"source.files={path}"]).source.files == path.strip("'\"")
 
 
 @pytest.mark.parametrize(

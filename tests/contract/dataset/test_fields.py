@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from beamfeed.contract.dataset.fields import BYTES, Field
+from beamfeed.contract.dataset.fields import BYTES, Field, field_name, is_field_name
 
 
 def field(**changes) -> Field:
@@ -36,7 +36,7 @@ def test_sizes_follow_from_the_shape(shape, dtype, width, size):
         ({"shape": (0,)}, "only the first axis may be of any length"),
         ({"shape": (2,), "columns": ["a"]}, r"1 columns for the shape \[2\]"),
         ({"columns": ["a"]}, r"1 columns for the shape \[\]"),
-        ({"name": "a b"}, "pattern"),
+        ({"name": "a b"}, "'a b' is no name of a field"),
         ({"dtype": "float128"}, "float32"),
         ({"dtype": "uint8", "shape": (None,)}, "uint8 of any length; only float32, int64, bytes may be"),
     ],
@@ -55,3 +55,18 @@ def test_the_bytes_of_each_dtype_are_those_of_numpy():
 def test_what_an_example_cannot_list_is_a_string_a_value(dtype, listed, width):
     found = field(dtype=dtype, shape=(2, 3))
     assert (found.listed, found.listed_width, found.is_raw) == (listed, width, listed == "bytes")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("hours-per-week", "hours_per_week"), (" a  b ", "a_b"), ("a__b", "a__b"), ("1st", "_1st"), ("***", "_"),
+        ("温度", "温度"), ("压力 (kPa)", "压力_kPa"), ("é ü", "é_ü"), ("तापमान", "तापमान"), ("m²", "m2"), ("٣x", "_٣x"),
+        ("Größe/Höhe", "Größe_Höhe"), ("a\nb", "a_b"), ("", "_"), ("e\u0301t\u00e9", "e\u0301t\u00e9"), ("❤x", "x"),
+    ],
+)  # fmt: skip
+def test_a_field_keeps_the_letters_of_its_column(text, name):
+    assert field_name(text) == name
+    assert is_field_name(name)
+    assert field(name=name).name == name
+    assert is_field_name(text) == (text == name)

@@ -1,7 +1,7 @@
 """What a sample of the files tells of all: the types of columns, and how texts are written."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -60,8 +60,15 @@ def _look_or_reason(path: str, text: TextOptions) -> Look | Unsure | str:
         return f"{bad.file}: {'' if bad.place == 'file' else f'{bad.place}: '}{bad.reason}"
 
 
-def column_types(schemas: Sequence[pa.Schema]) -> dict[str, list[pa.DataType]]:
-    """Of the columns that more than half of the schemas have, in the order of the first that has them: their types."""
+def column_types(
+    schemas: Sequence[pa.Schema], rare: Callable[[str], bool] = lambda name: False
+) -> dict[str, list[pa.DataType]]:
+    """Of the columns that more than half of the schemas have, in the order of the first that has them: their types.
+
+    Args:
+      schemas: of some files.
+      rare: whether it is enough for a column of this name that one file has it.
+    """
     found: dict[str, list[pa.DataType]] = {}
     for schema in schemas:
         first: dict[str, pa.DataType] = {}
@@ -70,7 +77,7 @@ def column_types(schemas: Sequence[pa.Schema]) -> dict[str, list[pa.DataType]]:
         for name, type_ in first.items():
             if name:
                 found.setdefault(name, []).append(type_)
-    return {name: types for name, types in found.items() if 2 * len(types) > len(schemas)}
+    return {name: types for name, types in found.items() if 2 * len(types) > len(schemas) or rare(name)}
 
 
 def check_once(looks: Mapping[str, Look], names: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.duration import NANOSECONDS, parse_duration
 from beamfeed.contract.dataset.fields import Time
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.sources.readers import A_ZONE, NO_ZONE, BadTime, pattern_of, read_times
+from beamfeed.transforms.sources.readers import A_ZONE, FIRST_YEAR, LAST_YEAR, NO_ZONE, BadTime, pattern_of, read_times
 
 __all__ = ["BadTime", "TimeUnits", "check_format", "check_zone", "is_text"]
 
@@ -133,11 +133,9 @@ class TimeUnits:
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         if pa.types.is_timestamp(column.type):
-            return self._in_utc(_scaled(column.cast(pa.int64()).to_numpy(), NANOSECONDS[column.type.unit]),
-                                aware=column.type.tz is not None)  # fmt: skip
+            return self._in_utc(_since_1970(column, column.type.unit), aware=column.type.tz is not None)
         if pa.types.is_date(column.type):
-            days = column.cast(pa.timestamp("s")).cast(pa.int64()).to_numpy()
-            return self._in_utc(_scaled(days, NANOSECONDS["s"]), aware=False)
+            return self._in_utc(_since_1970(column.cast(pa.timestamp("s")), "s"), aware=False)
         text = column.cast(pa.string())
         found = read_times(text, self.text)
         if self.aware is not None and (found.aware != self.aware).any():
@@ -274,6 +272,18 @@ def check_zone(zone: str | None) -> None:
         raise UserError(
             f"source.time.zone: {zone!r} is not known on this machine (is its package tzdata there?)"
         ) from None
+
+
+def _since_1970(column: pa.Array, unit: str) -> np.ndarray:
+    values = column.cast(pa.int64()).to_numpy()
+    try:
+        return _scaled(values, NANOSECONDS[unit])
+    except BadTime as bad:
+        if values[bad.row] == np.iinfo(np.int64).min:
+            raise
+        when = str(values[bad.row].astype(f"datetime64[{unit}]")).replace("T", " ")
+        reason = f"the time {when} is out of range: times are from {FIRST_YEAR} to {LAST_YEAR}"
+        raise BadTime(bad.row, reason) from None
 
 
 def _scaled(values: np.ndarray, factor: int) -> np.ndarray:

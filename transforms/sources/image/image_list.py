@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from beamfeed.contract import storage
 from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage.patterns import readings
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import class_names
 from beamfeed.transforms.sources.image.schema import ListSchema
@@ -108,7 +109,8 @@ def _choose(source: ImageSource, where: str, wanted: Sequence[str], files: Seque
     Whole paths; below a folder of the job's files; below the folder of the list; names without folders; and each of
     these without suffixes. A way counts only if it tells the files apart.
     """
-    roots = ["", *(_root(_plain(pattern)) for pattern in source.patterns), _plain(where).rpartition("/")[0]]
+    folders = [one.folder for pattern in source.patterns for one in readings(_plain(pattern))]
+    roots = ["", *folders, _plain(where).rpartition("/")[0]]
 
     def below(root: str) -> _Key:
         return lambda path: path if path.startswith(("/", storage.GS)) or not root else f"{root}/{path}"
@@ -144,13 +146,6 @@ def _name(path: str) -> str:
 
 def _without(key: _Key, suffixes: tuple[str, ...]) -> _Key:
     return lambda path: _stem(key(path), suffixes)
-
-
-def _root(pattern: str) -> str:
-    """The folder that a pattern begins with."""
-    parts = pattern.rstrip("/").split("/")
-    plain = [part for place, part in enumerate(parts) if not any(c in "/".join(parts[: place + 1]) for c in "*?[")]
-    return "/".join(plain)
 
 
 def take(column: pa.Array, rows: np.ndarray) -> pa.Array:

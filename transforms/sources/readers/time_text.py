@@ -2,7 +2,8 @@
 
 A way of writing is a format such as `%d.%m.%Y %H:%M`, or one of the three orders of a date: `ymd`, `dmy` and `mdy`.
 An order takes dates with `-`, `.` or `/`, months as numbers or English names, and after them nothing, hours and
-minutes, seconds, any number of decimals, AM or PM, and a zone such as Z or +01:00.
+minutes, seconds, any number of decimals, AM or PM, and a zone such as Z or +01:00. Two orders more, `ym` and `my`, are
+months and quarters without a day: their first one.
 """
 
 import re
@@ -14,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-ORDERS = ("ymd", "dmy", "mdy")
+ORDERS = ("ymd", "dmy", "mdy", "ym", "my")
+FIRST_YEAR, LAST_YEAR = 1824, 2115  # nanoseconds since 1970 that fit twice into an int64
 NANOSECONDS_A_DAY = 86_400 * 10**9
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\.?"
@@ -22,6 +24,8 @@ _DATES = {
     "ymd": r"(?P<Y>\d{4})(?:[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})|(?P<m_>\d\d)(?P<d_>\d\d))",
     "dmy": rf"(?P<d>\d{{1,2}})(?:[-/.](?P<m>\d{{1,2}})[-/.]|[-/. ]?(?P<b>{_MONTH})[-/., ]+)(?P<Y>\d{{4}}|\d\d)",
     "mdy": rf"(?:(?P<m>\d{{1,2}})[-/.](?P<d>\d{{1,2}})[-/.]|(?P<b>{_MONTH}) +(?P<d_>\d{{1,2}}),? +)(?P<Y>\d{{4}}|\d\d)",
+    "ym": rf"(?P<Y>(?:1[89]|2[01])\d\d)(?:[-/ ](?P<m>0?[1-9]|1[0-2])|[-/ ]?Q(?P<q>[1-4])|[-/ ]?(?P<b>{_MONTH}))",
+    "my": rf"(?:(?P<m>0?[1-9]|1[0-2])[-/]|Q(?P<q>[1-4])[-/ ]|(?P<b>{_MONTH})[-/, ]+)(?P<Y>(?:1[89]|2[01])\d\d)",
 }
 _CLOCK = r"(?P<H>\d{1,2}):(?P<M>\d\d)(?::(?P<S>\d\d)(?:[.,](?P<f>\d+))?)? ?(?P<p>[ap]\.?m\.?)?"
 _COMPACT = r"(?P<H_>\d\d)(?P<M_>\d\d)(?P<S_>\d\d)(?:[.,](?P<f_>\d+))?"
@@ -83,6 +87,8 @@ def pattern_of(how: str) -> str:
     Raises:
       ValueError: if a format says something twice, or gives no date.
     """
+    if how in ("ym", "my"):
+        return rf"(?i)^\s*{_DATES[how]}\s*$"
     if how in ORDERS:
         compact = f"|[T ]?{_COMPACT}" if how == "ymd" else ""
         return rf"(?i)^\s*{_DATES[how]}(?:(?:[T ,]+{_CLOCK}{compact}) ?{_ZONE}?)?\s*$"
@@ -97,8 +103,10 @@ def pattern_of(how: str) -> str:
     groups = re.findall(r"\?P<(\w)>", found)
     if twice := [group for group in groups if groups.count(group) > 1]:
         raise ValueError(f"{how!r} gives the {_WORDS[twice[0]]} twice")
-    if not {"Y", "d"} <= {*groups} | ({"d"} if "j" in groups else set()):
-        raise ValueError(f"{how!r} gives no date: it needs a year and a day")
+    clock, day, month = {*"HMS"} & {*groups}, {*"dj"} & {*groups}, {*"mbj"} & {*groups}
+    if "Y" not in groups or (clock and not day) or (day and not month):
+        what = "a day" if clock and not day else "a month"
+        raise ValueError(f"{how!r} gives no date: it needs {what if 'Y' in groups else 'a year'}")
     return rf"(?i)^\s*{found}\s*$"
 
 
@@ -127,13 +135,13 @@ def read_times(column: pa.Array, how: str) -> TextTimes:
         named, after = pc.not_equal(half, "").to_numpy(zero_copy_only=False), _starts(half, "p")
         fine &= ~named | ((hour >= 1) & (hour <= 12))
         hour = np.where(named, hour % 12 + 12 * after, hour)
-    day, valid = _days(known)
+    day, valid, outside = _days(known)
     minute, second = _number(known, "M"), _number(known, "S")
     fine &= valid & (minute < 60) & (second <= 60) & ((hour < 24) | ((hour == 24) & (minute == 0) & (second == 0)))
     offset, aware, known_zone = _zone(known, len(column))
     fine &= known_zone
     if not fine.all():
-        raise _bad(column, ~fine, how)
+        raise _bad(column, ~fine, how, outside)
     seconds = day * 86_400 + hour * 3600 + minute * 60 + second
     return TextTimes(seconds * 10**9 + _fraction(known, len(column)), offset, aware)
 
@@ -157,29 +165,34 @@ def _starts(column: pa.Array, letter: str) -> np.ndarray:
     return pc.starts_with(column, letter, ignore_case=True).to_numpy(zero_copy_only=False)
 
 
-def _days(known: dict[str, pa.Array]) -> tuple[np.ndarray, np.ndarray]:
-    """Days since 1970, int64 [n], and which of them exist."""
+def _days(known: dict[str, pa.Array]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Days since 1970, int64 [n], which of them exist, and which are in a year that is out of range."""
     written = _text(known, "Y")
     year = _number(known, "Y")
     short = pc.equal(pc.utf8_length(written), 2).to_numpy(zero_copy_only=False)
     year = np.where(short, year + np.where(year < 69, 2000, 1900), year)
-    day, month = _number(known, "d"), _number(known, "m")
+    one = np.ones(1, np.int64)
+    day = _number(known, "d") if {"d", "d_"} & known.keys() else one
+    month = _number(known, "m") if {"m", "m_", "b"} & known.keys() else one
     if (name := _text(known, "b")) is not None:
         begun = pc.utf8_lower(pc.utf8_slice_codeunits(name, 0, 3))
         named = pc.fill_null(pc.index_in(begun, value_set=pa.array(_MONTHS)), -1).to_numpy(zero_copy_only=False) + 1
         month = np.where(named > 0, named, month)
-    # Nanoseconds since 1970 that fit twice into an int64: 1823 to 2116.
-    valid = (year > 1823) & (year < 2116)
+    if "q" in known:
+        quarter = _number(known, "q")
+        month = np.where(quarter > 0, 3 * quarter - 2, month)
+    valid = (year >= FIRST_YEAR) & (year <= LAST_YEAR)
+    outside = ~valid
     year = np.where(valid, year, 1970)
     if "j" in known:
         first = (year - 1970).astype("datetime64[Y]")
         number = _number(known, "j")
         valid &= (number >= 1) & (first.astype("datetime64[D]") + (number - 1) < (first + 1).astype("datetime64[D]"))
-        return first.astype("datetime64[D]").astype(np.int64) + number - 1, valid
+        return first.astype("datetime64[D]").astype(np.int64) + number - 1, valid, outside
     valid &= (month >= 1) & (month <= 12) & (day >= 1)
     first = ((year - 1970) * 12 + np.where(valid, month, 1) - 1).astype("datetime64[M]")
     valid &= first.astype("datetime64[D]") + (day - 1) < (first + 1).astype("datetime64[D]")
-    return first.astype("datetime64[D]").astype(np.int64) + day - 1, valid
+    return first.astype("datetime64[D]").astype(np.int64) + day - 1, valid, outside
 
 
 def _fraction(known: dict[str, pa.Array], rows: int) -> np.ndarray:
@@ -202,13 +215,21 @@ def _zone(known: dict[str, pa.Array], rows: int) -> tuple[np.ndarray, np.ndarray
     return minutes * 60 * 10**9, aware, (number % 100 < 60) & (number <= 1400)
 
 
-def _bad(column: pa.Array, wrong: np.ndarray, how: str) -> BadTime:
+def _bad(column: pa.Array, wrong: np.ndarray, how: str, outside: np.ndarray | None = None) -> BadTime:
     row = int(wrong.argmax())
     value = column[row].as_py()
     if not value.strip():
         return BadTime(row, "the time is missing")
+    if outside is not None and outside[row]:
+        return BadTime(row, f"is out of range: times are from {FIRST_YEAR} to {LAST_YEAR}", value)
     if how in ORDERS:
-        order = {"ymd": "year-month-day", "dmy": "day.month.year", "mdy": "month/day/year"}[how]
+        order = {
+            "ym": "year-month",
+            "my": "month year",
+            "ymd": "year-month-day",
+            "dmy": "day.month.year",
+            "mdy": "month/day/year",
+        }[how]
         return BadTime(row, f"is not a time with {order}; source.time.format says how times are written", value)
     return BadTime(row, f"is not a time of source.time.format: {how!r}", value)
 

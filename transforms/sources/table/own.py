@@ -1,6 +1,5 @@
 """Functions of the user's own in the graph of a table: from columns by name to fields by name."""
 
-import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import tensorflow as tf
 from tensorflow_transform import impl_helper
 
 from beamfeed.contract.config.features import Own
-from beamfeed.contract.dataset.fields import Dtype, Field
+from beamfeed.contract.dataset.fields import Dtype, Field, is_field_name
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.own_code import import_own, told
 from beamfeed.transforms.sources.table.schema import NamedFeature
@@ -41,7 +40,7 @@ def call_own(feature: NamedFeature, inputs: dict[str, tf.Tensor]) -> dict[str, t
         raise UserError(f"{key}: {section.function} gives a {type(found).__name__}, it must give a dict of tensors")
     for name, tensor in found.items():
         what = f"{key}: {section.function} gives {name!r}"
-        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        if not isinstance(name, str) or not is_field_name(name):
             raise UserError(f"{what}, and the name of a field is of letters, digits and _")
         if not isinstance(tensor, tf.Tensor):
             raise UserError(f"{what} as a {type(tensor).__name__}, it must be a tensor [batch, ...]")

@@ -33,7 +33,8 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     """Resolves feature globs, the type of the time column and how texts are written from a sample of the files.
 
     A glob takes the columns that more than half of the sampled files have, so
-    that a broken file cannot change what the dataset holds.
+    that a broken file cannot change what the dataset holds; with `missing_columns:
+    missing`, those of any. A feature that is named in full may be in one of them.
 
     Raises:
       UserError: if no feature or no time column is found, no file can be read, or one can be read in two ways.
@@ -52,9 +53,13 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     wanted = dict.fromkeys([*keys, *named, *(label.column for label in job.label if label.column)])
     classes = [label.column for label in job.label if label.column and label.classes is not None]
     texts = tuple(name for name in (asset_column, split_column, *classes) if name)
-    options = TextOptions(source.csv, tuple(wanted), tuple(source.features), texts=texts)
+    numbers = [*source.time.columns, *named, *(one.column for one in job.label if one.column and one.classes is None)]
+    options = TextOptions(
+        source.csv, tuple(wanted), tuple(source.features), texts=texts, lenient=True, number_columns=tuple(numbers)
+    )
     looks, text = look_at_sample(files, options)
-    seen = column_types([look.schema for look in looks.values()])
+    rare = source.features if source.missing_columns == "missing" else named
+    seen = column_types([look.schema for look in looks.values()], lambda name: bool(match_features(rare, [name], ())))
     types = {name: most_common(found) for name, found in seen.items()}
     has = f"{', '.join(types)}{read_with(looks)}"
     for name, key in keys.items():

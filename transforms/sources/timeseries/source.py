@@ -1,6 +1,7 @@
 """Sensor series as a kind of source: which of the folder's steps does what."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Unit
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
-from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems
+from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems, path_columns
 from beamfeed.transforms.sources.timeseries.classes import SeenClasses, check_most, find_unseen, set_aside
 from beamfeed.transforms.sources.timeseries.overview import look_over
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, gather, split_by_path
@@ -26,6 +27,7 @@ from beamfeed.transforms.sources.timeseries.records import check_names, record_f
 from beamfeed.transforms.sources.timeseries.resolve import resolve_schema
 from beamfeed.transforms.sources.timeseries.sampling import scaling_of, training_rows
 from beamfeed.transforms.sources.timeseries.scan import FileSlice, scan_file
+from beamfeed.transforms.sources.timeseries.small import SmallCopies
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics
 from beamfeed.transforms.sources.timeseries.validate import SeriesReport, judge, validate_unit, why_empty
@@ -58,6 +60,12 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
         assert isinstance(job.source, TimeseriesSource)
         return asset_of_path(path, job.source.asset)
 
+    def stratum(self, path: str) -> str:
+        column = self.job.split.column
+        if self.job.split.by != "column" or column is None or self._spec.schema.split is not None:
+            return super().stratum(path)
+        return split_of_value(path_columns(path, self._spec.source.asset).get(column) or "", self.job.split) or "none"
+
     @property
     def remarks(self) -> Sequence[str]:
         return self._spec.schema.remarks
@@ -66,6 +74,14 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
         split, schema = self.job.split, self._spec.schema
         by_path = split.column if split.by == "column" and schema.split is None else None
         return scan_file(file, self._spec.source.asset, schema, by_path, scratch)
+
+    @contextmanager
+    def scanning(self, files: Sequence[FileStat], scratch: str) -> Iterator[Callable[[FileStat], Iterable[FileSlice]]]:
+        if len(files) == 1 or self._spec.schema.asset is not None:
+            yield lambda file: self.scan(file, scratch)
+            return
+        with SmallCopies(files, self._spec.schema, scratch) as copies:
+            yield lambda file: map(copies.copied, self.scan(file, scratch))
 
     def gather(
         self, name: str, pieces: Sequence[FileSlice], split: SplitName | None, lost: Sequence[Reject]

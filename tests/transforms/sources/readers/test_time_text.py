@@ -41,6 +41,19 @@ def nanoseconds(*when: int, more: int = 0) -> int:
         ("%A, %d %B %Y %Hh%M", "Friday, 09 February 2024 03h04", nanoseconds(2024, 2, 9, 3, 4)),
         ("%d/%m/%Y:%T:%f", "09/02/2024:03:04:05:007", nanoseconds(2024, 2, 9, 3, 4, 5, more=7_000_000)),
         ("100%% %F", "100% 2024-02-09", nanoseconds(2024, 2, 9)),
+        ("ym", "2024-02", nanoseconds(2024, 2, 1)),
+        ("ym", "2024/2", nanoseconds(2024, 2, 1)),
+        ("ym", "2024 Sep", nanoseconds(2024, 9, 1)),
+        ("ym", "2004-Q4", nanoseconds(2004, 10, 1)),
+        ("ym", "2004q1", nanoseconds(2004, 1, 1)),
+        ("my", "Jan 2024", nanoseconds(2024, 1, 1)),
+        ("my", "September, 2024", nanoseconds(2024, 9, 1)),
+        ("my", "11/2024", nanoseconds(2024, 11, 1)),
+        ("my", "Q2 2024", nanoseconds(2024, 4, 1)),
+        ("%Y-%m", "2024-02", nanoseconds(2024, 2, 1)),
+        ("%b %Y", "Feb 2024", nanoseconds(2024, 2, 1)),
+        ("%YM%m", "2024M11", nanoseconds(2024, 11, 1)),
+        ("year %Y", "year 1999", nanoseconds(1999, 1, 1)),
     ],
 )
 def test_times(how, text, expected):
@@ -67,21 +80,26 @@ def test_zones_that_are_written(text, minutes):
         ("ymd", "2023-02-29"), ("ymd", "2024-13-01"), ("ymd", "2024-00-01"), ("ymd", "2024-01-01 24:00:01"),
         ("ymd", "2024-01-01 12:60"), ("ymd", "2024-01-01x"), ("ymd", "2024-1"), ("ymd", "2024111"), ("ymd", "17"),
         ("ymd", "2024-01-01 13:00 PM"), ("ymd", "2024-01-01 00:00 AM"), ("ymd", "2024-01-01 12:00+15:00"),
-        ("ymd", "9999-12-31"), ("ymd", "0001-01-01"), ("dmy", "31.04.2024"), ("dmy", "13.13.2024"), ("dmy", "1.1.024"),
+        ("ym", "2024-13"), ("ym", "2024-00"), ("ym", "2024-01-01"), ("ym", "1234-01"), ("my", "13/2024"),
+        ("ym", "2004-Q5"), ("dmy", "31.04.2024"), ("dmy", "13.13.2024"), ("dmy", "1.1.024"),
         ("mdy", "13/01/2024"), ("mdy", "Foo 9, 2024"), ("%d.%m.%Y", "01.02.2024 10:00"), ("%Y-%j", "2023-366"),
         ("%d.%m.%Y %H:%M", "01.02.2024 10:00:00"), ("dmy", "1.234,5"), ("%Y.%m", "2024x02"),
     ],
 )  # fmt: skip
 def test_what_is_no_time(how, text):
-    if how == "%Y.%m":
-        with pytest.raises(ValueError, match="gives no date"):
-            pattern_of(how)
-        return
-    good = {"ymd": "2024-01-01", "dmy": "1.1.2024", "mdy": "1/1/2024", "%d.%m.%Y": "1.1.2024", "%Y-%j": "2024-001",
+    good = {"ym": "2024-01", "my": "1/2024", "%Y.%m": "2024.01",
+            "ymd": "2024-01-01", "dmy": "1.1.2024", "mdy": "1/1/2024", "%d.%m.%Y": "1.1.2024", "%Y-%j": "2024-001",
             "%d.%m.%Y %H:%M": "1.1.2024 1:00"}[how]  # fmt: skip
     with pytest.raises(BadTime) as error:
         read_times(pa.array([good, text, text]), how)
     assert str(error.value).startswith(f"row 1: {text!r} is not a time ")
+
+
+@pytest.mark.parametrize("text", ["9999-12-31", "0001-01-01", "2116-01-01 10:00", "1823-12-31"])
+def test_a_year_out_of_range_is_told_as_such(text):
+    with pytest.raises(BadTime) as error:
+        read_times(pa.array(["2115-12-31", "1824-01-01", text]), "ymd")
+    assert str(error.value) == f"row 2: {text!r} is out of range: times are from 1824 to 2115"
 
 
 def test_times_of_any_year_are_pythons():
@@ -116,6 +134,12 @@ def test_times_of_any_year_are_pythons():
         (["Jan 2, 2024"], Guess("mdy")),
         (["pump", "2024-01-02"], Guess(None)),
         (["12.5", "13.5"], Guess(None)),
+        (["2024-01", "2024-12"], Guess("ym")),
+        (["2004-Q1", "2004-Q2"], Guess("ym")),
+        (["Jan 2024", "May 2024"], Guess("my")),
+        (["01/2024", "02/2024"], Guess("my")),
+        (["2024-01", "2024-01-02"], Guess(None)),
+        (["1000-10", "3000-10"], Guess(None)),
         ([], Guess(None)),
     ],
 )
@@ -126,5 +150,6 @@ def test_the_order_of_a_date_is_told_by_numbers_above_12(values, expected):
 def test_a_format_that_cannot_be():
     with pytest.raises(ValueError, match="gives the day twice"):
         pattern_of("%d.%d.%Y")
-    with pytest.raises(ValueError, match="gives no date"):
-        pattern_of("%H:%M:%S")
+    for format_, what in (("%H:%M:%S", "year"), ("%d %H", "year"), ("%Y %d", "month"), ("%Y-%m %H:%M", "day")):
+        with pytest.raises(ValueError, match=f"gives no date: it needs a {what}"):
+            pattern_of(format_)

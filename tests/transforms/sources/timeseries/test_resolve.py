@@ -271,3 +271,52 @@ def test_what_the_user_gave_is_not_guessed(tmp_path):
     assert read_file(path, "u", csv={"skip_lines": 1, "names": ["u", "v"], "header": True},
                      features=["v"]).values.tolist() == [[2], [4]]  # fmt: skip
     assert read_file(path, "t", csv={"skip_after_header": 1}).values.tolist() == [[4]]
+
+
+def test_a_column_of_one_file_is_a_feature_where_it_is_named(tmp_path):
+    full = parquet(tmp_path / "a.parquet", t=[1, 2, 3, 4, 5], x1=[1.0] * 5, odd=[2.0] * 5)
+    bare = parquet(tmp_path / "b.parquet", t=[1, 2, 3, 4, 5])
+    for features, columns in ((["x0", "x1"], ("x0", "x1")), (["x*"], ("x1", "x0")), (["x0", "odd"], ("x0", "odd"))):
+        schema = schema_of([full, bare, bare], "t", features=features, missing_columns="missing")
+        assert schema.features == columns
+    found = read_file(bare, "t", schema, features=["x0", "odd"], missing_columns="missing")
+    assert np.isnan(found.values[:, 1]).all()
+    assert found.values[:, 0].tolist() == [0, 1, 2, 3, 4]
+    strict = schema_of([full, bare, bare], "t", features=["x0", "x1"])
+    assert strict.features == ("x0", "x1")
+    with pytest.raises(BadInput, match="column x1: is missing"):
+        read_file(bare, "t", strict, features=["x0", "x1"])
+    assert schema_of([full, bare, bare], "t").features == ("x0",)  # a glob takes what most files have
+    with pytest.raises(UserError, match="no column matches 'x9'"):
+        schema_of([full, bare], "t", features=["x9"], missing_columns="missing")
+
+
+def test_months_and_quarters(tmp_path):
+    for name, column, months in (
+        ("ym", ["2024-01", "2024-02", "2024-03", "2024-04", "2024-05"], (1, 2, 3, 4, 5)),
+        ("q", ["2024-Q1", "2024-Q2", "2024-Q3", "2024-Q4", "2025-Q1"], (1, 4, 7, 10, 13)),
+        ("my", ["Jan 2024", "Feb 2024", "Mar 2024", "Apr 2024", "May 2024"], (1, 2, 3, 4, 5)),
+    ):
+        starts = [(np.datetime64("2024-01") + month - 1).astype("M8[ns]").astype("i8") for month in months]
+        as_parquet = parquet(tmp_path / f"{name}.parquet", t=column)
+        as_csv = tmp_path / f"{name}.csv"
+        as_csv.write_text("t,x0\n" + "".join(f"{when},{row}\n" for row, when in enumerate(column)))
+        for path in (as_parquet, as_csv):
+            assert read_file(path, "t").ticks.tolist() == starts
+    numbers = parquet(tmp_path / "n.parquet", t=[202401, 202402, 202403, 202404, 202405])
+    found = read_file(numbers, {"column": "t", "format": "%Y%m"}).ticks
+    assert found[1] == np.datetime64("2024-02").astype("M8[ns]").astype("i8")
+
+
+def test_a_year_out_of_range_is_told_as_such(tmp_path):
+    told = "is out of range: times are from 1824 to 2115"
+    for far in ("0001-01-01", "9999-12-31"):
+        days = ["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04", far]
+        typed = parquet(tmp_path / "us.parquet", t=pa.array(np.array(days, "M8[us]")))
+        text = parquet(tmp_path / "text.parquet", t=days)
+        csv = tmp_path / "a.csv"
+        csv.write_text("t,x0\n" + "".join(f"{day},1\n" for day in days))
+        for path in (typed, text, csv):
+            with pytest.raises(BadInput, match=told) as error:
+                read_file(path, "t")
+            assert far in str(error.value)

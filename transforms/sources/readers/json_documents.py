@@ -1,0 +1,217 @@
+"""JSON that is not written a record in a line: an array of records, an object of arrays, records over several lines.
+
+Such a text becomes JSON lines while it is read, so all that reads these reads it. An array of records is never held as
+a whole; an object that holds all records is.
+"""
+
+import codecs
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers.blocks import BLOCK_BYTES, LINE_BYTES, EmptyFile, pieces_of, read_start
+from beamfeed.transforms.sources.readers.formats import packed_by
+
+OBJECT_BYTES = 256 << 20  # of one object that holds all records
+_SPACE = re.compile(r"[\s,]*")
+_DECODER = json.JSONDecoder()
+_SHORT = 1 << 12  # letters at the end of what was read in which a number or a word may be cut off
+
+
+def is_document(start: bytes) -> bool:
+    """Whether a text that begins so holds its records in another way than one in each line."""
+    text = start.removeprefix(codecs.BOM_UTF8).lstrip()
+    if not text.startswith((b"[", b"{")):
+        return False
+    first, _, rest = text.partition(b"\n")
+    try:
+        record = json.loads(first)
+    except (ValueError, RecursionError):
+        # A line that is cut off, or broken, among others that are whole, is a broken record of JSON lines.
+        return text.startswith(b"[") or not _begins_a_record(rest)
+    if isinstance(record, list):
+        return True
+    return not rest.strip() and any(isinstance(value, list | dict) for value in record.values())
+
+
+def _begins_a_record(rest: bytes) -> bool:
+    lines = [line for line in rest.split(b"\n")[:20] if line.strip()]
+    return bool(lines) and sum(line.startswith(b"{") and line.rstrip().endswith(b"}") for line in lines) * 2 > len(
+        lines
+    )
+
+
+def as_lines(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The records of a document as JSON lines, some megabytes at a time.
+
+    Args:
+      path: of the file, for messages.
+      pieces: all bytes of it, cut anywhere.
+
+    Raises:
+      BadInput: where it is no JSON, or holds no records.
+    """
+    held: list[bytes] = []
+    size = 0
+    for record in _records(path, pieces):
+        held.append(record)
+        size += len(record) + 1
+        if size >= BLOCK_BYTES:
+            yield b"\n".join([*held, b""])
+            held, size = [], 0
+    if held:
+        yield b"\n".join([*held, b""])
+
+
+def _records(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    texts = _decoded(path, pieces)
+    start = ""
+    for text in texts:
+        start = (start + text).lstrip("\ufeff \t\r\n")
+        if start:
+            break
+    if start.startswith("["):
+        yield from (_line(raw, value) for raw, value in _values(path, chain([start[1:]], texts), LINE_BYTES, "]"))
+        return
+    values = _values(path, chain([start], texts), OBJECT_BYTES, None)
+    first = next(values, None)
+    if first is None:
+        return
+    second = next(values, None)
+    if second is None and isinstance(first[1], dict):
+        yield from (_line(None, record) for record in _inside(path, first[1]))
+        return
+    yield from (_line(raw, value) for raw, value in chain([first], [second] if second else [], values))
+
+
+def _decoded(path: str, pieces: Iterable[bytes]) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for piece in pieces:
+            yield decoder.decode(piece)
+        yield decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise BadInput(path, "file", f"is not UTF-8: byte {error.object[error.start]:#04x}") from None
+
+
+def _values(path: str, texts: Iterable[str], most: int, end: str | None) -> Iterator[tuple[str, Any]]:
+    """JSON values that follow each other, each as it is written and as it is.
+
+    Args:
+      path: of the file, for messages.
+      texts: all of it, cut anywhere.
+      most: letters of a value.
+      end: what stands after the last one; None where the text ends.
+    """
+    text, at, number, wanted = "", 0, 1, 0
+    for more in chain(texts, [None]):
+        text, at = (text[at:] + (more or "")), 0
+        if more is not None and len(text) < wanted:
+            continue  # so that a value of many pieces is not looked at again with each of them
+        while True:
+            at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+            if at == len(text):
+                break
+            if text[at] == end:
+                return
+            try:
+                value, after = _DECODER.raw_decode(text, at)
+            except (ValueError, RecursionError) as error:
+                if more is None or isinstance(error, RecursionError):
+                    raise BadInput(
+                        path, f"record {number}", f"cannot be read as JSON: {getattr(error, 'msg', error)}"
+                    ) from None
+                if len(text) - at > most:
+                    told = "save it as JSON lines, an object in each line"
+                    reason = f"is more than {most >> 20} MB, or no JSON; {told}"
+                    raise BadInput(path, f"record {number}", reason) from None
+                wanted = 2 * (len(text) - at)
+                break
+            if more is not None and not isinstance(value, dict | list) and len(text) - after < _SHORT:
+                break  # a number that goes on in the next piece
+            yield text[at:after], value
+            at, number, wanted = after, number + 1, 0
+    if end is not None:
+        raise BadInput(path, f"record {number}", "the file ends before its array does")
+
+
+def _line(raw: str | None, value: Any) -> bytes:
+    if raw is None or "\n" in raw or "\r" in raw:
+        raw = json.dumps(value, ensure_ascii=False)
+    return raw.encode("utf-8", "surrogatepass")
+
+
+def _inside(path: str, whole: dict[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The records of an object: under one of its keys, as columns, or itself.
+
+    Raises:
+      BadInput: if it holds several arrays of records.
+    """
+    lists = {key: value for key, value in whole.items() if isinstance(value, list)}
+    records = [key for key, value in lists.items() if value and all(isinstance(one, dict) for one in value)]
+    if len(records) > 1:
+        reason = f"holds several arrays of records ({', '.join(records[:5])}); save the one that is meant as a file"
+        raise BadInput(path, "file", reason)
+    if records:
+        yield from lists[records[0]]
+        return
+    names, rows = whole.get("columns"), whole.get("data")
+    if isinstance(names, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows):
+        yield from (dict(zip(map(str, names), row, strict=False)) for row in rows)  # pandas' orient: split
+        return
+    if lists and len(lists) == len(whole) and len(set(map(len, lists.values()))) == 1:
+        yield from _by_row(list(whole), lists.values())
+        return
+    tables = [value for value in whole.values() if isinstance(value, dict)]
+    if tables and len(tables) == len(whole) and all(table.keys() == tables[0].keys() for table in tables):
+        if all(key.isdecimal() for key in tables[0]):  # pandas' own way: columns of rows by their numbers
+            yield from _by_row(list(whole), [list(table.values()) for table in tables])
+        else:
+            yield from tables
+        return
+    yield whole
+
+
+def _by_row(names: Sequence[str], columns: Iterable[Sequence[Any]]) -> Iterator[Mapping[str, Any]]:
+    return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+
+
+def pieces_of_lines(path: str) -> Iterator[bytes]:
+    """All bytes of a text as JSON lines, unpacked, cut anywhere."""
+    pieces = pieces_of(path)
+    first = next(pieces, b"")
+    whole = chain([first], pieces)
+    yield from as_lines(path, whole) if is_document(first) else whole
+
+
+def start_of_lines(path: str) -> tuple[bytes, bool]:
+    """The first bytes of a text as JSON lines, and whether they are all of it."""
+    start, whole = read_start(path)
+    if not is_document(start):
+        return start, whole
+    lines = as_lines(path, pieces_of(path))
+    first = next(lines, b"")
+    return first, next(lines, None) is None
+
+
+def divides_json(path: str) -> bool:
+    """Whether a block of lines can be read without what is before it."""
+    try:
+        return packed_by(path) is None and not is_document(read_start(path)[0])
+    except EmptyFile:
+        return True
+
+
+@contextmanager
+def naming_the_record(path: str) -> Iterator[None]:
+    """Names the record of a document where what reads JSON lines names the line."""
+    try:
+        yield
+    except BadInput as bad:
+        if bad.place.startswith("line ") and is_document(read_start(path)[0]):
+            raise BadInput(bad.file, f"record{bad.place.removeprefix('line')}", bad.reason) from None
+        raise

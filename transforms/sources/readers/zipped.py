@@ -1,0 +1,65 @@
+"""Zip files with one file in them, which is read as if it lay there by itself."""
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import IO, Any
+
+from beamfeed.contract import storage
+from beamfeed.transforms.rejects import BadInput
+
+_UNPACKED = (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc")
+
+
+def member_of(path: str) -> str:
+    """The name of the file in a zip file.
+
+    Raises:
+      BadInput: if there are several, or it cannot be read as it lies there.
+    """
+    stat = storage.stat(path)
+    return _member(path, stat.size, stat.mtime)
+
+
+@lru_cache(256)
+def _member(path: str, size: int, mtime: int) -> str:
+    with storage.open_input(path) as source, _open_zip(path, source) as archive:
+        return _only(path, archive).filename
+
+
+@contextmanager
+def open_member(path: str, source: Any) -> Iterator[IO[bytes]]:
+    """The file in a zip file, unpacked while it is read."""
+    with _open_zip(path, source) as archive:
+        try:
+            with archive.open(_only(path, archive)) as member:
+                yield member
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+            raise BadInput(path, "file", f"cannot be unpacked: {error}") from None
+
+
+@contextmanager
+def _open_zip(path: str, source: Any) -> Iterator[zipfile.ZipFile]:
+    try:
+        archive = zipfile.ZipFile(source)
+    except zipfile.BadZipFile as error:
+        raise BadInput(path, "file", f"cannot be unpacked: {error}") from None
+    with archive:
+        yield archive
+
+
+def _only(path: str, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
+    members = [one for one in archive.infolist() if not one.is_dir() and not _is_hidden(one.filename)]
+    if len(members) != 1:
+        names = ", ".join(one.filename for one in members[:3])
+        holds = f"{len(members)} files ({names}{', ...' if len(members) > 3 else ''})" if members else "no file"
+        raise BadInput(path, "file", f"is a zip file with {holds}, one is read; unpack it, and name its folder")
+    (member,) = members
+    if member.filename.lower().endswith(_UNPACKED):
+        raise BadInput(path, "file", f"is a zip file with {member.filename}, which is packed already; unpack it")
+    return member
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith("__MACOSX/") or name.rpartition("/")[2].startswith(".")
