@@ -39,6 +39,7 @@ def run(
     *,
     max_assets: int | None = None,
     restart: bool = False,
+    replace: bool = False,
 ) -> RunResult:
     """Preprocesses and trains; what is complete already is skipped.
 
@@ -50,6 +51,7 @@ def run(
       overrides: such as `windows.stride=4`.
       max_assets: a smoke test on so many assets, in folders of its own.
       restart: trains from the start, not from the last checkpoint.
+      replace: replaces the dataset of another job at output.path.
 
     Returns:
       The manifest of the dataset and the result of the training run.
@@ -63,11 +65,15 @@ def run(
       >>> result.training.epochs
       2
     """
-    return _run(job, overrides, (PREPROCESS, TRAIN), max_assets, restart)
+    return _run(job, overrides, (PREPROCESS, TRAIN), max_assets, restart, replace)
 
 
 def preprocess(
-    job: str | os.PathLike[str] | Job, overrides: Sequence[str] = (), *, max_assets: int | None = None
+    job: str | os.PathLike[str] | Job,
+    overrides: Sequence[str] = (),
+    *,
+    max_assets: int | None = None,
+    replace: bool = False,
 ) -> Manifest:
     """Writes the dataset of a job, unless it is complete already. Arguments and errors as of `run`.
 
@@ -79,7 +85,7 @@ def preprocess(
       >>> {split: info.windows for split, info in manifest.splits.items()}
       {'train': 147, 'eval': 49, 'test': 98}
     """
-    return _run(job, overrides, (PREPROCESS,), max_assets).manifest
+    return _run(job, overrides, (PREPROCESS,), max_assets, replace=replace).manifest
 
 
 def train(
@@ -110,13 +116,15 @@ def _run(
     stages: Sequence[str],
     max_assets: int | None,
     restart: bool = False,
+    replace: bool = False,
 ) -> RunResult:
     with _job_file(job) as path:
         try:
-            plan = make_plan(path, overrides, stages, max_assets, restart)
+            plan = make_plan(path, overrides, stages, max_assets, restart, replace=replace)
         except UserError as error:
             # The advice of the command line, in Python; a temporary file is not the caller's.
             told = str(error).replace(f"'beamfeed preprocess {path}'", "beamfeed.preprocess(job)")
+            told = told.replace("with --replace", "with replace=True")
             raise UserError(told.replace(path, job.name) if isinstance(job, Job) else told) from None
         code, _ = run_plan(plan)
     if code:

@@ -64,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
         from_step=getattr(args, "from_step", None),
         profile_steps=getattr(args, "profile_steps", None),
         once=getattr(args, "once", None),
+        replace=getattr(args, "replace", False),
     )
     if args.dry_run:
         if args.json:

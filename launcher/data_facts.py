@@ -76,12 +76,14 @@ def drifts(manifest: Manifest) -> list[str]:
     told = []
     for split, info in manifest.splits.items():
         for name, target in info.targets.items() if split != "train" and train else ():
-            line = _drift(manifest.field(name).classes, train.targets.get(name), target) if train else None
+            line = (
+                _drift(manifest.field(name).classes, train.targets.get(name), target, manifest.noun) if train else None
+            )
             told += [f"{name} differs between train and {split}: {line}"] if line else []
     return told
 
 
-def _drift(classes: list[str], train: Target | None, other: Target) -> str | None:
+def _drift(classes: list[str], train: Target | None, other: Target, noun: str) -> str | None:
     if train is None:
         return None
     if sum(train.counts) and sum(other.counts):
@@ -91,7 +93,7 @@ def _drift(classes: list[str], train: Target | None, other: Target) -> str | Non
         ]
         place = max(range(len(shares)), key=lambda place: abs(shares[place][0]))
         far, before, now = shares[place]
-        return f"{classes[place]!r} are {before:.0%} and {now:.0%} of the windows" if abs(far) > SHARE else None
+        return f"{classes[place]!r} are {before:.0%} and {now:.0%} of the {noun}s" if abs(far) > SHARE else None
     if train.mean is None or other.mean is None or not train.std:
         return None
     far = (other.mean - train.mean) / train.std

@@ -207,6 +207,8 @@ def _job_command(commands: Any, name: str, stages: tuple[str, ...], about: str, 
         metavar="KEY=VALUE",
         help="put another value in the place of the job file's, such as windows.stride=4; may be repeated",
     )
+    if PREPROCESS in stages:
+        command.add_argument("--replace", action="store_true", help="replace the dataset of another job at output.path")
     command.add_argument("--dry-run", action="store_true", help="print what would be run, and run nothing")
     _max_assets(command)
     return command

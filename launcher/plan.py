@@ -20,7 +20,7 @@ from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerpr
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.limits import check_complete
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
-from beamfeed.contract.dataset.published import read_complete
+from beamfeed.contract.dataset.published import check_owner, read_complete
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
@@ -50,6 +50,7 @@ def make_plan(
     from_step: int | None = None,
     profile_steps: str | None = None,
     once: str | None = None,
+    replace: bool = False,
 ) -> Plan:
     """Reads the job file, looks at what is there already, and returns what is to be done.
 
@@ -63,6 +64,7 @@ def make_plan(
       from_step: train from the checkpoint of this step
       profile_steps: `A-B`, steps that training records for a profile
       once: names this start; one of this name that was done is not done again
+      replace: preprocess also where another job's dataset is
 
     Raises:
       UserError: if the job file is wrong or nothing matches its input.
@@ -92,7 +94,10 @@ def make_plan(
     arguments = ("--job", job_path, *_as_arguments(overrides))
     stages = []
     if PREPROCESS in names:
-        stages.append(preprocess_stage(job, arguments, complete, why, data, beam_options))
+        if complete is None and not replace:
+            check_owner(job, published)
+        replacing = ("--replace",) if replace else ()
+        stages.append(preprocess_stage(job, (*arguments, *replacing), complete, why, data, beam_options))
     if TRAIN in names and job.train is not None:
         start = "--restart" if restart else ""
         named = () if once is None else (f"--once={once}",)
@@ -178,7 +183,7 @@ def preprocess_stage(
     """The stage that writes the dataset: `why`; `complete` is its manifest if nothing is left to do."""
     if complete is not None:
         windows = sum(split.windows for split in complete.splits.values())
-        reason = f"{windows:,} windows in {job.output.path}"
+        reason = f"{windows:,} {complete.noun}{'s' * (windows > 1)} in {job.output.path}"
     else:
         reason = why
     backend = job.launch.preprocess.backend

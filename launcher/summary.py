@@ -15,7 +15,7 @@ from beamfeed.launcher.data_facts import REASONS, Facts, drifts
 from beamfeed.launcher.findings import findings
 
 Row = tuple[str, ...]
-SHOWN = 5  # assets
+SHOWN = 5  # assets, or notes
 
 
 def summary(
@@ -48,7 +48,7 @@ def summary(
         layout = RunLayout(job.train.workdir)
         parts += [_training(layout, result, seconds.get("train"), floor)]
         parts += [] if review is None else _reviewed(layout, review)
-    told = [] if manifest is None else drifts(manifest)
+    told = [] if manifest is None else [*_notes(manifest), *drifts(manifest)]
     told += [] if result is None else findings(result, review, named)
     parts += [""] * bool(told) + [f"note: {line}" for line in told]
     return "\n".join([*parts, "", _next(job, manifest, result, named)])
@@ -92,8 +92,14 @@ def _facts(job: Job, manifest: Manifest, facts: Facts) -> list[tuple[str, str]]:
     return rows
 
 
+def _notes(manifest: Manifest) -> list[str]:
+    """What was left out or changed, as far as there is room."""
+    more = len(manifest.notes) - SHOWN
+    return [*manifest.notes[:SHOWN], *([f"and {more:,} more in the manifest's notes"] if more > 0 else [])]
+
+
 def _splits(manifest: Manifest) -> str:
-    rows: list[Row] = [("split", "assets", "windows", "records", "shards", "size")]
+    rows: list[Row] = [("split", "assets", f"{manifest.noun}s", "records", "shards", "size")]
     for name, split in manifest.splits.items():
         numbers = [f"{n:,}" for n in (split.assets, split.windows, split.records, len(split.shards))]
         rows.append((name, *numbers, size_text(split.bytes)))

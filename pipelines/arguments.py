@@ -18,6 +18,15 @@ def add_own(parser: Any) -> None:
         metavar="KEY=VALUE",
         help="puts another value in the place of the job file's, such as windows.stride=4; may be repeated",
     )
+    parser.add_argument(
+        "--replace",
+        nargs="?",
+        const="true",
+        default="false",
+        choices=("true", "false"),
+        metavar="true",
+        help="replaces the dataset of another job at output.path",
+    )
     parser.add_argument("--progress-dir", dest="progress_dir", help=argparse.SUPPRESS)
 
 

@@ -9,6 +9,8 @@ from beamfeed.contract.dataset.batches import fit_batch, train_steps
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.sizes import size_text
 from beamfeed.pipelines.job_check import Checked
+from beamfeed.pipelines.sample import RowsTold
+from beamfeed.transforms.sources.overview import Lacking
 
 # Of docs/benchmarks.md, measured on two cores: start-up, and what rows and files cost after it.
 START_SECONDS = 5.0
@@ -42,12 +44,18 @@ def to_json(checked: Checked) -> dict[str, Any]:
         "exact": checked.exact,
         "complete": checked.complete,
         "files": len(checked.files),
-        "files_read": len(checked.read),
-        "assets_are_least": checked.mixed,
+        "files_read": len(checked.look.files),
+        "assets_are_least": checked.look.mixed,
         "bytes": sum(file.size for file in checked.files),
         "columns": list(overview.columns),
         "left_out": list(overview.left_out),
-        "missing": dict(overview.missing),
+        "missing": {one.name: one.missing for one in overview.missing},
+        "rows": {
+            "all": checked.rows.rows,
+            "splits": dict(checked.rows.splits),
+            "set_aside": checked.rows.set_aside,
+            "left_out": checked.rows.left_out,
+        },
         "training_rows_read": overview.training_rows,
         "times": None if overview.times is None else vars(overview.times),
         "rejects": [
@@ -93,7 +101,9 @@ def to_text(checked: Checked) -> str:
 def _input(checked: Checked) -> list[str]:
     overview, manifest = checked.prediction.overview, checked.manifest
     size, count = sum(file.size for file in checked.files), len(checked.files)
-    read = f"{len(checked.read):,} of them" if checked.share is None else f"{checked.share:.2%} of their rows"
+    read = f"{checked.look.share:.2%} of their rows" if checked.look.share else f"{len(checked.look.files):,} of them"
+    if any(one.share < 1 for one in checked.prediction.assets.values()):
+        read = f"parts of {read}"
     read += " were read, so that figures with ~ are estimates; --full reads all"
     lines = [_pair("files", f"{count:,}, {size_text(size)}; {'all were read' if checked.exact else read}")]
     if manifest is not None:
@@ -102,7 +112,7 @@ def _input(checked: Checked) -> list[str]:
         rejected = f", {of_assets}{counts.rejected_assets:,} of them set aside" if counts.rejected_assets else ""
         lines += [
             _pair("assets", f"{of_assets}{counts.assets:,}{rejected}"),
-            _pair("rows", f"{sign}{counts.rows_read:,}"),
+            _pair("images" if manifest.noun == "image" else "rows", _rows(checked.rows, sign)),
         ]
     if overview.columns:
         lines.append(_pair("columns", f"{len(overview.columns)}: {_some(overview.columns)}"))
@@ -121,24 +131,32 @@ def _input(checked: Checked) -> list[str]:
     return [*lines, *(_pair("found", remark) for remark in checked.remarks)]
 
 
-def _missing(missing: Sequence[tuple[str, int]], rows: int) -> str:
-    total = sum(count for _, count in missing)
-    if not total:
+def _rows(rows: RowsTold, sign: str) -> str:
+    """How many there are, and what becomes of them."""
+    parts = [f"{sign}{count:,} {name}" for name, count in rows.splits.items() if count]
+    parts += [f"{sign}{rows.set_aside:,} set aside"] if rows.set_aside else []
+    parts += [f"{sign}{rows.left_out:,} left out"] if rows.splits and rows.left_out else []
+    return f"{sign}{rows.rows:,}" + (f": {', '.join(parts)}" if parts else "")
+
+
+def _missing(columns: Sequence[Lacking], rows: int) -> str:
+    missing = sum(one.missing for one in columns)
+    if not missing:
         return f"no value of {rows:,} training rows"
-    name, most = max(missing, key=lambda one: one[1])
-    part = f"{total / (rows * len(missing)):.2%} of the values of training rows"
-    return f"{part}; most in {name}, {most / rows:.2%}"
+    most = max(columns, key=lambda one: one.missing / max(1, one.values))
+    part = f"{missing / sum(one.values for one in columns):.2%} of the values of training rows"
+    return f"{part}; most in {most.name}, {most.missing / most.values:.2%}"
 
 
 def _sign_of_assets(checked: Checked) -> str:
-    if checked.mixed:
+    if checked.look.mixed:
         return "at least "
     return "" if checked.exact else "~"
 
 
 def _splits(manifest: Manifest, checked: Checked) -> list[str]:
     sign = "" if checked.exact else "~"
-    rows = [("split", "assets", "windows", "records", "shards", "size")]
+    rows = [("split", "assets", f"{manifest.noun}s", "records", "shards", "size")]
     for name in SPLITS:
         split = manifest.splits[name]
         assets = f"{_sign_of_assets(checked)}{split.assets:,}"
@@ -189,7 +207,7 @@ def _cost(checked: Checked) -> list[str]:
         return lines
     steps = train_steps(checked.manifest.splits["train"].windows, fitted.feed.batch_size)
     count = f"{'' if checked.exact else '~'}{steps:,} step{'s' if steps != 1 else ''}"
-    told = f"{fitted.epochs:,} epochs of {count}, {fitted.feed.batch_size:,} windows each"
+    told = f"{fitted.epochs:,} epochs of {count}, {fitted.feed.batch_size:,} {checked.manifest.noun}s each"
     return [*lines, _pair("train", f"{told}; how long a step takes, 'beamfeed profile' measures")]
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,15 +16,16 @@ from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerpr
 from beamfeed.contract.dataset.goals import check_task
 from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import DataLayout, RunLayout
-from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.contract.dataset.published import read_complete
+from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
+from beamfeed.contract.dataset.published import check_owner, read_complete
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.sizes import size_text
 from beamfeed.contract.storage import FileStat
 from beamfeed.pipelines.preprocess import check_output, list_source
-from beamfeed.pipelines.sample import SAMPLE_BYTES, choose_files
-from beamfeed.transforms.predict import Prediction, Problems, predict, scaled
+from beamfeed.pipelines.sample import SAMPLE_BYTES, Look, RowsTold, choose, scaled, tell_rows
+from beamfeed.transforms.predict import Prediction, Problems, predict
 from beamfeed.transforms.sources import make_source
+from beamfeed.transforms.splits import check_filled, split_of_asset
 
 
 @dataclass(frozen=True)
@@ -33,33 +35,31 @@ class Checked:
     Attributes:
       job: as it would run.
       files: of the input.
-      read: those of them that were read.
-      mixed: whether an asset may be in files that were not read: there are no fewer assets than is said.
+      look: which of them were read.
       remarks: what was found out of the files that the job does not say.
       prediction: of the files that were read.
       manifest: of all files, scaled up where only some were read; None where a problem is in the way.
+      rows: what becomes of them.
       complete: whether the dataset is there already.
       problems: what cannot work, a line each.
       warnings: what works, but may not be meant.
-      share: of the rows that were read, where that was not told by whole files.
     """
 
     job: Job
     files: Sequence[FileStat]
-    read: Sequence[FileStat]
-    mixed: bool
+    look: Look
     remarks: Sequence[str]
     prediction: Prediction
     manifest: Manifest | None
+    rows: RowsTold
     complete: bool
     problems: Sequence[str]
     warnings: Sequence[str]
-    share: float | None = None
 
     @property
     def exact(self) -> bool:
         """Whether all files were read, so that figures are no estimates."""
-        return len(self.read) == len(self.files) and self.share in (None, 1)
+        return self.look.whole
 
 
 def check_job(job: Job, *, full: bool = False) -> Checked:
@@ -80,17 +80,16 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
     with problems.told():
         complete = read_complete(job.output.path, fingerprint) is not None
     source, files = make_source(job, listed)
-    part = None if full else source.part(SAMPLE_BYTES)
-    if part is None:
-        read = choose_files(files, lambda path: source.asset_of_path(path, job), None if full else SAMPLE_BYTES)
-        share = sum(file.size for file in read) / max(1, sum(file.size for file in files))
-    else:
-        read, (source, share) = files, part
+    look = choose(source, files, None if full else SAMPLE_BYTES)
     with tempfile.TemporaryDirectory(prefix="beamfeed-check-") as scratch:
-        found = predict(source, read, scratch, fingerprint, layout.folder)
-    exact = len(read) == len(files) and (part is None or share == 1)
-    mixed = not exact and part is None and any(source.asset_of_path(file.path, job) is None for file in files)
-    manifest = found.manifest if exact or found.manifest is None else scaled(found.manifest, share, mixed=mixed)
+        found = predict(look.source, look.files, scratch, fingerprint, layout.folder, whole=look.whole)
+    exact = look.whole
+    manifest = found.manifest if exact or found.manifest is None else scaled(found.manifest, found.assets, look.stands)
+    rows = tell_rows(found.assets, look.stands)
+    if not exact and job.split.by == "asset" and not look.mixed and job.source.max_assets is None:
+        names = sorted({source.asset_of_path(file.path, job) or "" for file in files})
+        with problems.told():
+            check_filled(Counter(split_of_asset(name, job.split) for name in names), names, job.split)
 
     def tell(lines: Sequence[str]) -> None:
         # Of a sample too little may be known: what it lacks, other files may have.
@@ -104,6 +103,9 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
         check_output(job.output.path)
     size = 0 if manifest is None else sum(split.bytes for split in manifest.splits.values())
     with problems.told():
+        if not complete:
+            check_owner(job, find_replaceable(job.output.path)[0])
+    with problems.told():
         check_place(job.output.path, "output.path", size)
     if job.train is not None:
         with problems.told():
@@ -112,9 +114,7 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
         of_training = Problems()
         warnings += _training(job, manifest, of_training)
         tell(of_training.lines)
-    return Checked(
-        job, files, read, mixed, source.remarks, found, manifest, complete, problems.lines, warnings, part and share
-    )
+    return Checked(job, files, look, source.remarks, found, manifest, rows, complete, problems.lines, warnings)
 
 
 def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
@@ -139,7 +139,7 @@ def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
             what = f"train.workdir: {job.train.workdir} holds another training run"
             warnings.append(f"{what}: choose another folder, or start again with --restart")
     if manifest.splits["train"].windows and not manifest.splits["eval"].windows:
-        warnings.append("eval has no window: which weights are the best is told by the train split")
+        warnings.append(f"eval has no {manifest.noun}: which weights are the best is told by the train split")
     return warnings
 
 

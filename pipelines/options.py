@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.pipelines.arguments import add_own
 
-OWN = ("--job", "--set")
+OWN = ("--job", "--set", "--replace")
 View = TypeVar("View", bound=PipelineOptions)
 
 

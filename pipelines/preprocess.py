@@ -22,7 +22,8 @@ from beamfeed.contract.config.load import load_job
 from beamfeed.contract.dataset.fingerprint import data_fingerprint
 from beamfeed.contract.dataset.layout import DATA_PREFIX, LOCK, MANIFEST, DataLayout, lock_path
 from beamfeed.contract.dataset.limits import check_complete
-from beamfeed.contract.dataset.published import leftovers, read_complete
+from beamfeed.contract.dataset.manifest import find_replaceable
+from beamfeed.contract.dataset.published import check_owner, leftovers, read_complete
 from beamfeed.contract.ending import Ending, leave
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.failure_log import FailureLog, complain
@@ -118,6 +119,8 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     if is_done(job, fingerprint):
         return
     check_output(job.output.path)
+    if own.replace != "true":
+        check_owner(job, find_replaceable(job.output.path)[0])
     with lock.hold(lock_path(job.output.path), ending.end) as held, ending.undoing(held.give_back):
         if not is_done(job, fingerprint):  # by a run that has just ended
             with ExitStack() as packages, ending.undoing(packages.close):

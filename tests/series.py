@@ -8,6 +8,8 @@ import numpy as np
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers import place_of_row
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.read import read_chunks
 from beamfeed.transforms.sources.timeseries.resolve import resolve_schema
@@ -45,12 +47,20 @@ def schema_of(files: Path | Sequence[Path], time: object, **source: object) -> S
 
 
 def read_file(path: Path, time: object, schema: SeriesSchema | None = None, **source: object) -> Read:
-    """All rows of a file that holds one asset; as the job of another file would, if its schema is given."""
+    """All rows of a file that holds one asset; as the job of another file would, if its schema is given.
+
+    Raises:
+      BadInput: also at the first row that is set aside.
+    """
     schema = schema or schema_of(path, time, **source)
     job = job_of(path, time, **source)
     (piece,) = scan_file(storage.stat(str(path)), job.source.asset, schema, None, scratch="")
     asset = SeriesAsset(piece.asset, (piece,), "train", total=piece.rows, last=piece.last)
     chunks = list(read_chunks(asset, schema))
+    for chunk in chunks:
+        for row in sorted(chunk.wrong):
+            place, reason = chunk.wrong[row]
+            raise BadInput(str(path), place or place_of_row(str(path), chunk.row(row), schema), reason)
     ticks = np.concatenate([chunk.time for chunk in chunks])
     if schema.time is not None:
         assert (piece.first, piece.last) == (ticks.min(), ticks.max())

@@ -146,6 +146,7 @@ def train(
             tf.errors.UnavailableError,
             tf.errors.AbortedError,
             tf.errors.CancelledError,
+            tf.errors.DeadlineExceededError,  # the chief is frozen, which the others ask whether it is well
             tf.errors.InternalError,  # as NCCL has it
         ) as error:
             if worker.count == 1 or (isinstance(error, tf.errors.InternalError) and "nccl" not in str(error).lower()):

@@ -64,17 +64,18 @@ def describe_splits(
     return found
 
 
-def check_splits(fields: Sequence[Field], splits: Mapping[SplitName, SplitInfo]) -> None:
+def check_splits(job: Job, fields: Sequence[Field], splits: Mapping[SplitName, SplitInfo]) -> None:
     """Refuses splits that nothing can be learned from.
 
     Raises:
       JobFailed
     """
     if not splits["train"].windows:
+        smaller = "a smaller windows.length, or " if "windows" in job.source.sections else ""
         raise JobFailed(
-            "the train split has no window; nothing was published; try a smaller windows.length, or more split.train"
+            f"the train split has no {job.source.noun}; nothing was published; try {smaller}more split.train"
         )
-    check_targets(fields, {name: info.targets for name, info in splits.items()})
+    check_targets(fields, {name: info.targets for name, info in splits.items()}, job.source.noun)
 
 
 def make_manifest(
@@ -85,6 +86,7 @@ def make_manifest(
     return Manifest(
         name=job.name,
         kind=job.source.kind,
+        source=list(job.source.patterns),
         fingerprint=fingerprint,
         data=data,
         fields=list(fields),

@@ -5,9 +5,9 @@ with is not raised but told, so that the rest is told, too.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -49,6 +49,29 @@ class Problems:
 
 
 @dataclass(frozen=True)
+class AssetRows:
+    """What becomes of the rows of an asset.
+
+    Attributes:
+      rows: that its files hold, as far as they can be read.
+      counted: those that the manifest counts as read.
+      set_aside: with it, or by themselves.
+      rejected: whether it is set aside.
+      splits: rows in each split.
+      windows: in each split.
+      share: about how much of its rows was read.
+    """
+
+    rows: int
+    counted: int = 0
+    set_aside: int = 0
+    rejected: bool = False
+    splits: Mapping[SplitName, int] = field(default_factory=dict)
+    windows: Mapping[SplitName, int] = field(default_factory=dict)
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What preprocessing will make of some files.
 
@@ -57,7 +80,7 @@ class Prediction:
         problem is in the way.
       rejects: what will be set aside.
       overview: what the files hold.
-      rows: that can be read, those of rejects included.
+      assets: by name, what becomes of their rows.
       notes: what is left out or changed, a line each.
       problems: what the run will end with, a line each.
     """
@@ -65,7 +88,7 @@ class Prediction:
     manifest: Manifest | None
     rejects: tuple[Reject, ...]
     overview: Overview
-    rows: int
+    assets: Mapping[str, AssetRows]
     notes: tuple[str, ...]
     problems: tuple[str, ...]
 
@@ -78,11 +101,13 @@ class _Found:
     lost: list[Reject] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     values: set[str] = field(default_factory=set)
+    assets: dict[str, AssetRows] = field(default_factory=dict)
 
 
 def predict(
-    source: Source, files: Sequence[FileStat], scratch: str, fingerprint: str = "", data: str = ""
-) -> Prediction:
+    source: Source, files: Sequence[FileStat], scratch: str, fingerprint: str = "", data: str = "", *,
+    whole: bool = True,
+) -> Prediction:  # fmt: skip
     """What a run on these files will give.
 
     Args:
@@ -91,10 +116,11 @@ def predict(
       scratch: a folder for files that are needed until the end.
       fingerprint: of the data, and
       data: the folder of the shards below the output; for the manifest.
+      whole: whether these are all files; of some it is not told which splits, or values, they lack.
     """
     found, problems = _Found(), Problems()
     listed = source.listed(files, scratch)
-    assets = _plan(source, _scan(source, listed, scratch, found), found, problems)
+    assets = _plan(source, _scan(source, listed, scratch, found), found, problems, whole=whole)
     verdicts, statistics = _check(source, assets, found, problems)
     accepted = [verdict for verdict in verdicts if verdict.accepted]
     rows = sum(verdict.counted_rows for verdict in verdicts)
@@ -104,17 +130,16 @@ def predict(
     job = source.job
     with problems.told():
         check_limits(fleet, rejects, job.limits, None)
-        if knows_values(job, fleet):
+        if whole and knows_values(job, fleet):
             check_values(found.values, job.split)
     overview = source.overview(
         [verdict.asset for verdict in accepted], source.zero if statistics is None else statistics
     )
-    read = sum(asset.rows for asset in assets)
     notes = _lines(found.notes)
     if statistics is None or not accepted:
-        return Prediction(None, tuple(rejects), overview, read, notes, tuple(problems.lines))
-    manifest, every = _count(source, accepted, statistics, fleet, rejects, notes, problems, fingerprint, data)
-    return Prediction(manifest, tuple(every), overview, read, notes, tuple(problems.lines))
+        return Prediction(None, tuple(rejects), overview, found.assets, notes, tuple(problems.lines))
+    manifest, every = _count(source, accepted, statistics, fleet, rejects, notes, problems, fingerprint, data, found)
+    return Prediction(manifest, tuple(every), overview, found.assets, notes, tuple(problems.lines))
 
 
 def _lines(notes: Iterable[Note]) -> tuple[str, ...]:
@@ -143,12 +168,14 @@ def _scan(
 
 
 def _plan(
-    source: Source, by_asset: dict[str, tuple[list[Piece], list[Reject]]], found: _Found, problems: Problems
-) -> list[Asset]:
+    source: Source, by_asset: dict[str, tuple[list[Piece], list[Reject]]], found: _Found, problems: Problems, *,
+    whole: bool,
+) -> list[Asset]:  # fmt: skip
     split, kept = source.job.split, None
     sizes = Counter(split_of_asset(name, split) if split.by == "asset" else "" for name in by_asset)
-    with problems.told():
-        kept = keep_names(sizes, list(by_asset), split, source.job.source.max_assets)
+    if whole or source.job.source.max_assets is not None:
+        with problems.told():
+            kept = keep_names(sizes, list(by_asset), split, source.job.source.max_assets)
     assets = []
     for name in sorted(by_asset if kept is None else kept):
         with problems.told():
@@ -156,6 +183,12 @@ def _plan(
             found.rejects += planned.rejects
             found.notes += planned.notes
             found.values |= {*planned.values}
+            pieces = by_asset[name][0]
+            rows = source.rows_in(pieces) if planned.asset is None else planned.asset.rows
+            rejected = bool(planned.rejects)
+            there = sum(piece.rows / piece.share for piece in pieces)
+            share = sum(piece.rows for piece in pieces) / there if there else 1.0
+            found.assets[name] = AssetRows(rows, set_aside=rows * rejected, rejected=rejected, share=share)
             if planned.asset is not None:
                 assets.append(planned.asset)
     rows = sum(map(source.counted, assets))
@@ -177,12 +210,19 @@ def _check(
         found.rejects += [*verdict.rejects, *verdict.row_rejects]
         found.notes += verdict.notes
         found.values |= verdict.split_values
+        before, rejected = found.assets[verdict.asset.name], bool(verdict.rejects)
+        found.assets[verdict.asset.name] = replace(
+            before, counted=verdict.counted_rows, rejected=rejected,
+            set_aside=before.rows if rejected else verdict.rejected_rows,
+            splits=dict(verdict.split_rows) if verdict.accepted else {},
+        )  # fmt: skip
     return verdicts, statistics
 
 
 def _count(
     source: Source, accepted: Sequence[Verdict], statistics: Statistics, fleet: Fleet, rejects: Sequence[Reject],
     notes: Sequence[str], problems: Problems, fingerprint: str, data: str,
+    found: _Found,
 ) -> tuple[Manifest | None, Sequence[Reject]]:  # fmt: skip
     """The manifest, and the rejects with the assets that give no window."""
     job = source.job
@@ -190,14 +230,21 @@ def _count(
         fields = source.fields(statistics)
         works = [sized for verdict in accepted for sized in source.works(verdict)]
         shards: dict[SplitName, list[Counted]] = {name: [] for name in SPLITS}
-        of_asset: dict[str, set[SplitName]] = {verdict.asset.name: set() for verdict in accepted}
+        of_asset: dict[str, Counter[SplitName]] = {verdict.asset.name: Counter() for verdict in accepted}
         for plan in plan_shards(works, job.output.shards, job.split.seed):
             tally, strings = _tally(plan, source, statistics, fields)
             shards[plan.split].append((_shard(plan, tally, fields, strings), tally.targets))
             for name, windows in tally.windows_by_asset.items():
                 if windows:
-                    of_asset[name].add(plan.split)
+                    of_asset[name][plan.split] += windows
         empty = [verdict.asset for verdict in accepted if not of_asset[verdict.asset.name]]
+        for name, counts in of_asset.items():
+            before = found.assets[name]
+            found.assets[name] = (
+                replace(before, windows=counts)
+                if counts
+                else replace(before, counted=0, rejected=True, set_aside=before.rows, splits={})
+            )
         without = [Reject(asset.name, asset.files, "file", source.why_empty(asset)) for asset in empty]
         every = sorted({*rejects, *without}, key=str)
         outcome = Outcome(fleet, every, sum(asset.rows for asset in empty), notes)
@@ -205,7 +252,7 @@ def _count(
         splits = describe_splits(fields, assets, shards)
         with problems.told():
             check_limits(outcome.final, every, job.limits, None)
-            check_splits(fields, splits)
+            check_splits(job, fields, splits)
         return make_manifest(job, fields, fingerprint, data, outcome, splits), every
     return None, rejects
 
@@ -235,28 +282,3 @@ def _shard(plan: ShardPlan, tally: Tally, fields: Sequence[Field], strings: dict
 def _bytes(field: Field) -> int:
     """About how many bytes a value takes in a record, where small integers take one."""
     return field.width if field.dtype == "int64" and field.role != "key" else field.bytes or 64
-
-
-def scaled(manifest: Manifest, share: float, *, mixed: bool = False) -> Manifest:
-    """The manifest of so many times as much, where `share` of the input was read; figures become estimates.
-
-    Where files are `mixed`, as one asset may be in many of them, numbers of assets stay: there are no fewer.
-    """
-
-    def many(count: int) -> int:
-        return round(count / share)
-
-    splits = {
-        name: info.model_copy(
-            update={
-                "assets": info.assets if mixed else many(info.assets), "windows": many(info.windows),
-                "records": many(info.records), "bytes": many(info.bytes),
-            }
-        )
-        for name, info in manifest.splits.items()
-    }  # fmt: skip
-    kept = {"assets", "rejected_assets"} if mixed else set()
-    counts = manifest.counts.model_copy(
-        update={name: many(count) for name, count in manifest.counts.model_dump().items() if name not in kept}
-    )
-    return manifest.model_copy(update={"splits": splits, "counts": counts})

@@ -13,6 +13,7 @@ from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import Manifest, Shard, find_replaceable, write_manifest
 from beamfeed.contract.dataset.published import leftovers
+from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.fleet import Fleet, check_limits
 from beamfeed.transforms.outcome import Outcome, check_splits, describe_splits, make_manifest
@@ -29,7 +30,7 @@ Verified = tuple[Written, Shard, np.ndarray]  # a shard, as it was written and a
 
 def publish(
     layout: DataLayout, manifest: Manifest, rejects: Sequence[Reject], stats: Any,
-    shards: Mapping[SplitName, Sequence[Verified]],
+    shards: Mapping[SplitName, Sequence[Verified]], raw_values: RawValues | None = None,
 ) -> None:  # fmt: skip
     """Writes what belongs to the dataset, the manifest last, and removes what no manifest names.
 
@@ -42,6 +43,7 @@ def publish(
       rejects: what was set aside.
       stats: the statistics of the training rows, as JSON.
       shards: with their blocks.
+      raw_values: what the values of the files became first.
 
     Raises:
       JobFailed: if somebody removed the files of this job.
@@ -55,6 +57,8 @@ def publish(
         write_blocks(layout.blocks(name), index_table([blocks for _, _, blocks in shards[name]]))
     storage.write_text(layout.stats, json.dumps(stats, indent=1) + "\n")
     storage.write_text(layout.schema, schema_text(manifest.fields))
+    if raw_values is not None:
+        storage.write_text(layout.raw_values, raw_values.model_dump_json(indent=1) + "\n")
     for file, text in tfds_files(manifest).items():
         storage.write_text(storage.join(layout.root, file), text)
     if rejects:
@@ -84,7 +88,7 @@ class Publish(beam.DoFn):
         told = {name: [(info, written.tally.targets) for written, info, _ in found] for name, found in shards.items()}
         splits = describe_splits(fields, assets, told)
         check_limits(outcome.final, outcome.rejects, self._source.job.limits, self._layout.rejects)
-        check_splits(fields, splits)
+        check_splits(self._source.job, fields, splits)
         manifest = make_manifest(self._source.job, fields, self._fingerprint, self._layout.folder, outcome, splits)
-        publish(self._layout, manifest, every, self._source.stats(statistics), shards)
+        publish(self._layout, manifest, every, self._source.stats(statistics), shards, self._source.raw_values)
         yield manifest

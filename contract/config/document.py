@@ -15,6 +15,8 @@ from beamfeed.contract.errors import UserError
 
 Places = dict[Key, str]
 DEEPEST = 50  # keys in keys
+# Keys and items, also those that an alias repeats: a few hundred bytes of nested aliases stand for billions.
+MOST_KEYS = 100_000
 
 
 @dataclass(frozen=True)
@@ -152,10 +154,15 @@ def find_places(node: yaml.Node | None, key: Key, places: Places, name: str, var
     """Adds the file and the line of each key below a node.
 
     Raises:
-      UserError: if one is given twice.
+      UserError: if one is given twice, or there are too many.
     """
     if len(key) > DEEPEST:  # an alias may hold itself
         raise RecursionError
+    if len(places) > MOST_KEYS:
+        raise UserError(
+            f"{name}: holds more than {MOST_KEYS:,} keys and items, counting those that its aliases (*name) repeat; "
+            "write out what is meant, without aliases of aliases"
+        )
     if isinstance(node, yaml.MappingNode):
         seen = set()
         for key_node, value_node in node.value:

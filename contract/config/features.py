@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from beamfeed.contract.config.section import OneOf, Section, Told, names_code
+from beamfeed.contract.config.section import Float32, OneOf, Section, Told, names_code
 
 MOST_TERMS = 1_000_000  # different values of a column that a vocabulary is counted from
 Size = Annotated[int, Field(ge=1, le=100_000_000)]
@@ -36,7 +36,7 @@ class Numeric(Feature):
         description="standard: mean 0, deviation 1. minmax: from 0 to 1. robust: median 0, the middle half of the "
         "values 1 wide. log: the logarithm of 1 + x (-log(1 - x) where x is negative), then standard. none: as it is.",
     )
-    missing: Literal["mean"] | float = Field(
+    missing: Literal["mean"] | Float32 = Field(
         default="mean", description="What a missing value counts as: the mean of the training rows, or a number."
     )
     indicator: bool = Field(

@@ -62,6 +62,8 @@ def _apply(override: str, data: dict[str, Any], places: Places) -> None:
     if not equals or not all(dotted.split(".")):
         raise UserError(f"--set {override}: needs key=value, such as windows.stride=4")
     try:
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(value_text)):
+            raise UserError(f"--set {override}: a value cannot hold aliases (*name); write out what is meant")
         value = yaml.safe_load(value_text)
     except (yaml.YAMLError, ValueError, RecursionError):
         raise UserError(f"--set {override}: the value {value_text!r} is not YAML; try it in quotes") from None

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.duration import checked_duration
-from beamfeed.contract.config.section import Duration, Section, names_code
+from beamfeed.contract.config.section import Duration, Float32, Section, names_code
 
 STEPS = "prepare.steps"
 
@@ -25,7 +25,7 @@ class Missing(Section):
         description="forward fills at most this many rows of a run of missing ones; linear fills only runs up to it.",
     )
     then: Literal["drop", "constant"] = Field(default="drop", description="What happens to rows still missing a value.")
-    value: float = Field(default=0.0, description="The constant, in scaled units.", allow_inf_nan=False)
+    value: Float32 = Field(default=0.0, description="The constant, in scaled units.")
 
 
 class Resample(Section):

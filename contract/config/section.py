@@ -36,6 +36,9 @@ FieldName = Annotated[
     str, Field(pattern=r"^[a-z][a-z0-9_]*$"), Told("small letters, digits and _, with a letter first, such as fault_2")
 ]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Float32 = Annotated[  # what a value may count as that is stored as float32: it must not become infinite there
+    float, Field(ge=-3.4e38, le=3.4e38, allow_inf_nan=False), Told("a number that float32 can hold")
+]
 Duration = Annotated[str | int | float, Told("a duration, such as 5s, 250ms or 1h, or a number above 0")]
 FilePath = Annotated[str, AfterValidator(os.path.expanduser)]  # `~` is the home folder of the user
 

@@ -35,12 +35,12 @@ def check_split(manifest: Manifest, split: SplitName, batch_size: int, whole: bo
     Raises:
       UserError: if it has not.
     """
-    windows = windows_in(manifest, split)
+    windows, noun = windows_in(manifest, split), manifest.noun
     if windows == 0:
-        raise UserError(f"dataset {manifest.name}: the split {split} holds no window")
+        raise UserError(f"dataset {manifest.name}: the split {split} holds no {noun}")
     if whole and windows < batch_size:
         raise UserError(
-            f"dataset {manifest.name}: the split {split} holds {windows} windows, "
+            f"dataset {manifest.name}: the split {split} holds {windows} {noun}{'s' * (windows > 1)}, "
             f"fewer than one batch of {batch_size}; "
             f"set the batch size (train.feed.batch_size) to {windows} or less, or add data"
         )
@@ -73,7 +73,8 @@ def tell_batch(job: Job, asked: Job) -> str:
     assert job.train is not None
     assert asked.train is not None
     now, before = job.train.feed.batch_size, asked.train.feed.batch_size
-    return f"a batch is of {now:,} windows, not of {before:,} (train.feed.batch_size), as the train split has no more"
+    told = f"a batch is of {now:,} {job.source.noun}{'s' * (now > 1)}, not of {before:,} (train.feed.batch_size)"
+    return f"{told}, as the train split has no more"
 
 
 def choose_batch(examples: float) -> int:

@@ -54,7 +54,7 @@ def find_field(manifest: Manifest, name: str, key: str, role: str, *, axes: int 
     if found.role != role:
         raise UserError(f"{key}: the field {name!r} has role {found.role}, not {role} ({has})")
     if len(found.shape) > axes or found.is_ragged or (found.per == "row" and manifest.windows.length > 1):
-        raise UserError(f"{key}: the field {name!r} has more than one value for each window")
+        raise UserError(f"{key}: the field {name!r} has more than one value for each {manifest.noun}")
     if found.dtype == "bytes":
         raise UserError(f"{key}: the field {name!r} is of text, it must be of numbers or classes")
     return found
@@ -120,7 +120,9 @@ def class_weights(goal: Classify, key: str, manifest: Manifest) -> list[float] |
     split = manifest.splits.get("train")
     told = split.targets.get(goal.target) if split else None
     if told is None or len(told.counts) != len(classes):
-        raise UserError(f"{key}.class_weights: the manifest does not count the windows of each class; give numbers")
+        raise UserError(
+            f"{key}.class_weights: the manifest does not count the {manifest.noun}s of each class; give numbers"
+        )
     windows = sum(told.counts)
     return [windows / (len(classes) * count) if count else 0.0 for count in told.counts]
 

@@ -5,7 +5,7 @@
 <output>/data-<fingerprint>/
     train/part-00000-of-00016.tfrecord ...   train/blocks.parquet   eval/ ...   test/ ...
     (with output.partition_by, train/country=DE/part-00000-of-00016.tfrecord ...)
-    schema.pbtxt  stats.json  transform_fn/  rejects/part-00000.jsonl
+    schema.pbtxt  stats.json  transform_fn/  rejects/part-00000.jsonl   (of a table, raw_values.json)
 """
 
 from dataclasses import dataclass
@@ -66,6 +66,11 @@ class DataLayout:
     def transform_fn(self) -> str:
         """The folder that `tft.TFTransformOutput` reads."""
         return storage.join(self.root, "transform_fn")
+
+    @property
+    def raw_values(self) -> str:
+        """What the values of a table's files become before the transform graph gets them."""
+        return storage.join(self.root, "raw_values.json")
 
     @property
     def rejects(self) -> str:

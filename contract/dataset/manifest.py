@@ -4,12 +4,14 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.config.section import OneOf
+from beamfeed.contract.config.sources import SOURCES
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.fields import Field as DataField
@@ -25,6 +27,16 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _stays_below(path: str) -> str:
+    """A path of a manifest, which somebody else may have written: it leads to nothing outside of its folder."""
+    if path.startswith(("/", "gs://")) or ".." in path.split("/"):
+        raise ValueError(f"{path!r} leads out of the dataset's folder")
+    return path
+
+
+Below = Annotated[str, AfterValidator(_stays_below)]
+
+
 class Shard(_Strict):
     """One TFRecord file, as it was read back; its name is `layout.shard_name` of its place, or `file`."""
 
@@ -33,8 +45,8 @@ class Shard(_Strict):
     rows: int = Field(description="Rows in the records; rows that two records share count twice.")
     bytes: int
     crc32c: str = Field(description="CRC-32C of the whole file, 8 hex digits.")
-    folder: str = Field(default="", description="Of its partition, below the split's: country=DE.")
-    file: str = Field(default="", description="Of one that others wrote: its path below the folder of all of them.")
+    folder: Below = Field(default="", description="Of its partition, below the split's: country=DE.")
+    file: Below = Field(default="", description="Of one that others wrote: its path below the folder of all of them.")
 
 
 _RARE = ("folder", "file")  # columns that are left out where they are empty
@@ -106,9 +118,10 @@ class Manifest(_Strict):
     format: Literal[3] = FORMAT
     name: str
     kind: str = Field(description="Of the source.")
+    source: list[str] = Field(default=[], description="The job's source.files, as it has them; empty where none has.")
     fingerprint: str
-    data: str = Field(description="The data folder, such as data-0f3a…")
-    previous: str | None = Field(None, description="The data folder before it, which a trainer may still read.")
+    data: Below = Field(description="The data folder, such as data-0f3a…")
+    previous: Below | None = Field(None, description="The data folder before it, which a trainer may still read.")
     adopted: str | None = Field(
         default=None, description="Where shards lie that others wrote; empty: in the folder of the manifest."
     )
@@ -124,6 +137,12 @@ class Manifest(_Strict):
     def features(self) -> list[str]:
         """The columns of the inputs, in order."""
         return [column for field in self.fields if field.role == "input" for column in field.columns]
+
+    @property
+    def noun(self) -> str:
+        """What people call a window of it: window, row or image."""
+        nouns = {kind: one.noun for one in SOURCES for kind in OneOf("kind", (one,)).names()}
+        return nouns.get(self.kind) or ("window" if self.windows.length > 1 else "row")
 
     def field(self, name: str) -> DataField:
         """The field of this name.
@@ -235,9 +254,11 @@ def find_manifest(output: str) -> Manifest | None:
         raise UserError(f"{output}: is a file, not the folder of a dataset (output.path of a job)") from None
     except IsADirectoryError:
         raise UserError(f"{path}: is a folder, where the manifest of a dataset should be") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not a manifest: it is not text in UTF-8; remove it and preprocess again") from None
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UserError(f"{path}: is not a manifest: it is not JSON; remove it and preprocess again") from None
     if isinstance(found, dict) and isinstance(told := found.get("format"), int) and told != FORMAT:
         raise OldFormat(

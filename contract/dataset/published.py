@@ -1,9 +1,14 @@
 """Whether what a manifest names is there, and what is there besides."""
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
 from beamfeed.contract import storage
+from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.manifest import Manifest, SplitInfo, find_replaceable
+from beamfeed.contract.errors import UserError
 
 
 def leftovers(output: str, manifest: Manifest) -> list[str]:
@@ -34,3 +39,32 @@ def read_complete(output: str, fingerprint: str) -> Manifest | None:
         if sizes != [shard.bytes for shard in info.shards] or not has_index:
             return None
     return manifest
+
+
+def check_owner(job: Job, published: Manifest | None) -> None:
+    """Refuses to replace a dataset that another job made: one of another name, or on other files.
+
+    Of a dataset from before manifests told their files, the name alone says whose it is.
+
+    Args:
+      job: that is to write to its output.path.
+      published: what is there.
+
+    Raises:
+      UserError
+    """
+    source = list(job.source.patterns)
+    if published is None or (published.name == job.name and published.source in ([], source)):
+        return
+    output = job.output.path
+    written = datetime.fromtimestamp(storage.stat(layout.manifest_path(output)).mtime / 1e9, UTC)
+    raise UserError(
+        f"output.path: {output} holds the dataset of another job: {_told(published.name, published.source)}, written "
+        f"{written:%Y-%m-%d %H:%M} UTC; this job is {_told(job.name, source)}; give another output.path, or replace "
+        "what is there with --replace"
+    )
+
+
+def _told(name: str, source: Sequence[str]) -> str:
+    more = f" and {len(source) - 1} more" if len(source) > 1 else ""
+    return f"{name}, of {source[0]}{more}" if source else name

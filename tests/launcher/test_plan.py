@@ -64,7 +64,7 @@ def fingerprint_of(job_path, *overrides):
     return data_fingerprint(job, storage.match(job.source.files, job.source.suffixes))
 
 
-def publish(job_path, fingerprint, shard_bytes=b"shard"):
+def publish(job_path, fingerprint, shard_bytes=b"shard", source=()):
     """Writes a dataset of one shard, as preprocessing would."""
     job = load_job(job_path)
     layout = DataLayout.of(job.output.path, fingerprint)
@@ -79,6 +79,7 @@ def publish(job_path, fingerprint, shard_bytes=b"shard"):
         manifests.Manifest(
             name=job.name,
             kind="timeseries",
+            source=list(source),
             fingerprint=fingerprint,
             data=layout.folder,
             fields=[Field(name="values", dtype="float32", shape=(2,), role="input", columns=["a", "b"])],
@@ -167,6 +168,29 @@ def test_a_changed_job_or_input_is_preprocessed_again(job_path, tmp_path):
     assert states(job_path, overrides=["train.epochs=9"])[PREPROCESS]
     (tmp_path / "in" / "three.parquet").write_bytes(b"three")
     assert "changed" in reasons(job_path)[PREPROCESS]
+
+
+@pytest.mark.parametrize("changed", [["name=other"], ["source.files={root}/more/*.parquet"]])
+def test_the_dataset_of_another_job_is_replaced_only_where_that_is_said(job_path, tmp_path, changed):
+    overrides = [one.replace("{root}", str(tmp_path)) for one in changed]
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "three.parquet").write_bytes(b"three")
+    publish(job_path, fingerprint_of(job_path), source=[f"{tmp_path}/in/*.parquet"])
+    anew = [*overrides, "windows.stride=2"]
+    line = rf"output\.path: .*/data holds the dataset of another job: small, of {tmp_path}/in/\*\.parquet, written 20"
+    with pytest.raises(UserError, match=rf"{line}.* with --replace$"):
+        make_plan(job_path, anew)
+    preprocess, _ = make_plan(job_path, anew, replace=True).stages
+    assert preprocess.command[-1] == "--replace"
+    assert states(job_path, overrides=["windows.stride=2"])[PREPROCESS] is False  # its own job changes it freely
+    assert states(job_path, overrides=["name=other"])[PREPROCESS]  # nothing is replaced
+
+
+def test_a_dataset_that_does_not_tell_its_files_is_known_by_its_name(job_path, tmp_path):
+    publish(job_path, "another", source=[])
+    assert states(job_path) == {PREPROCESS: False, TRAIN: False}
+    with pytest.raises(UserError, match="another job: small, written"):
+        make_plan(job_path, ["name=other"])
 
 
 def test_a_damaged_shard_is_preprocessed_again(job_path):

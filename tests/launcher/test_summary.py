@@ -90,6 +90,13 @@ def test_the_whole_table():
     ]
 
 
+@pytest.mark.parametrize(("kind", "heading"), [("table", "rows"), ("image", "images"), ("timeseries", "windows")])
+def test_what_a_split_holds_is_called_as_people_call_it(kind, heading):
+    manifest = MANIFEST.model_copy(update={"kind": kind})
+    (line,) = [line for line in summary(JOB, manifest, None, {}).splitlines() if line.startswith("split")]
+    assert line.split() == ["split", "assets", heading, "records", "shards", "size"]
+
+
 def test_stages_that_did_not_run_now_say_so():
     text = summary(JOB, MANIFEST, RESULT, {})
     assert "preprocess    complete before this run" in text
@@ -210,6 +217,15 @@ def test_what_was_set_aside_and_why(tmp_path):
         "              1 x is missing",
         "              1 x other reasons",
         "missing       50 of 200 cells of training rows (25 %), b 40; prepare.missing.fill: forward",
+    ]
+
+
+def test_what_was_left_out_is_told():
+    notes = [f"rows left out, as site is {site!r}, in no list of split: 9 in 1 asset (m)" for site in "abcdefg"]
+    lines = summary(JOB, MANIFEST.model_copy(update={"notes": notes}), None, {}).splitlines()
+    assert [line for line in lines if line.startswith("note: ")] == [
+        *(f"note: {note}" for note in notes[:5]),
+        "note: and 2 more in the manifest's notes",
     ]
 
 

@@ -14,10 +14,11 @@ SOURCE = {
     "inputs": {
         "image": "image-*.npy", "sums": {"files": "more.npz", "scale": "standard"}, "wave": {"files": "more.npz"},
         "tag": {"files": "tag.npy"}, "holes": {"files": "holes.npy", "missing": "keep"},
+        "level": {"files": "level.npy", "missing": "keep", "scale": "minmax"},
     },
     "outputs": {
         "digit": {"files": "digit-*.npy", "classes": "auto"}, "odd": {"files": "odd.npy", "classes": "auto"},
-        "centre": "centre.h5",
+        "centre": "centre.h5", "far": "far.npy",
     },
     "weights": {"trust": "trust.npy"},
     "keys": {"name": "name.npy"},
@@ -29,6 +30,9 @@ def make_arrays() -> dict[str, np.ndarray]:
     image = rng.integers(0, 255, (ROWS, 6, 5, 1), "u1")
     sums = image.sum(2)[..., 0].astype("f8")
     sums[5, 2] = np.nan
+    sums[9, 0] = -1e39  # too large for float32, and so for what is scaled, told or a weight
+    far, trust, level = (rng.random(ROWS) for _ in range(3))
+    far[8], trust[11], level[[13, 14, 15]] = 1e39, 1e300, 1e39
     centre = rng.normal(3, 2, (ROWS, 2)).astype(">f4")
     centre[7] = np.nan
     return {
@@ -36,7 +40,7 @@ def make_arrays() -> dict[str, np.ndarray]:
         "tag": np.array([b"a", b"", b"long"])[rng.integers(0, 3, ROWS)],
         "holes": np.where(rng.random(ROWS) < 0.2, np.nan, 1).astype("f2"),
         "digit": rng.integers(-1, 4, ROWS).astype("i2"), "odd": rng.random((ROWS, 1)) < 0.4, "centre": centre,
-        "trust": rng.random(ROWS), "name": np.array([f"row {row} ü" for row in range(ROWS)]),
+        "trust": trust, "far": far, "level": level, "name": np.array([f"row {row} ü" for row in range(ROWS)]),
     }  # fmt: skip
 
 
@@ -47,7 +51,7 @@ def make_pile(folder, arrays) -> Pile:
     pile.write("image", arrays["image"], (100, 2500))
     pile.write("digit", arrays["digit"], (1, 2000))
     np.savez_compressed(pile.files / "more.npz", sums=arrays["sums"], wave=np.asfortranarray(arrays["wave"]))
-    for name in ("tag", "holes", "odd", "trust", "name"):
+    for name in ("tag", "holes", "odd", "trust", "far", "level", "name"):
         pile.write(name, arrays[name])
     with h5py.File(pile.files / "centre.h5", "w") as file:
         file.create_dataset("centre", data=arrays["centre"], chunks=(64, 2))
@@ -68,8 +72,11 @@ def pile(tmp_path_factory, arrays):
 
 def test_each_row_is_in_one_split_as_the_files_have_it(pile, arrays):
     rows = {split: pile.rows(split) for split in ("train", "eval", "test")}
-    assert sum(map(len, rows.values())) == ROWS - 2
-    assert set().union(*rows.values()) == set(range(ROWS)) - {5, 7}  # one with NaN, one without a label
+    gone = {5, 9, 11, 7, 8}  # an input with NaN, one and a weight that are infinite, and two without a label
+    assert sum(map(len, rows.values())) == ROWS - len(gone)
+    assert set().union(*rows.values()) == set(range(ROWS)) - gone
+    level = np.where(arrays["level"] > 1, np.nan, arrays["level"]).astype("f4")
+    level = (level - (low := np.nanmin(level[sorted(rows["train"])]))) / (np.nanmax(level[sorted(rows["train"])]) - low)
     train = arrays["sums"][sorted(rows["train"])].astype("f4").astype("f8")
     offset, divisor = train.mean(0), train.std(0)
     for found in rows.values():
@@ -85,6 +92,9 @@ def test_each_row_is_in_one_split_as_the_files_have_it(pile, arrays):
             np.testing.assert_array_equal(values["centre"], arrays["centre"][number].astype("f4"))
             assert values["trust"] == np.float32(arrays["trust"][number])
             assert values["name"].decode() == arrays["name"][number]
+            assert values["far"] == np.float32(arrays["far"][number])
+            np.testing.assert_allclose(values["level"], level[number], atol=2e-6)  # never infinite
+    assert np.isnan(level[[13, 14, 15]]).all()
 
 
 def test_the_manifest_says_what_there_is(pile, arrays):
@@ -94,7 +104,8 @@ def test_the_manifest_says_what_there_is(pile, arrays):
         "row": ("int64", [], "key"), "image": ("uint8", [6, 5, 1], "input"), "sums": ("float32", [6], "input"),
         "wave": ("complex64", [2], "input"), "tag": ("bytes", [], "input"), "holes": ("float16", [], "input"),
         "digit": ("int64", [], "target"), "odd": ("int64", [], "target"), "centre": ("float32", [2], "target"),
-        "trust": ("float32", [], "weight"), "name": ("bytes", [], "key"),
+        "trust": ("float32", [], "weight"), "name": ("bytes", [], "key"), "far": ("float32", [], "target"),
+        "level": ("float32", [], "input"),
     }  # fmt: skip
     classes = {field["name"]: field["classes"] for field in manifest["fields"] if field["classes"]}
     assert classes == {"digit": ["-1", "0", "1", "2", "3"], "odd": ["false", "true"]}
@@ -102,13 +113,18 @@ def test_the_manifest_says_what_there_is(pile, arrays):
     counts = manifest["splits"]["train"]["targets"]
     assert counts["digit"]["counts"] == np.bincount(arrays["digit"][train] + 1).tolist()
     assert counts["centre"]["mean"] == pytest.approx(arrays["centre"][train].astype("f8").mean())
-    assert manifest["counts"]["rejected_rows"] == 1
-    assert manifest["notes"] == ["rows without a label, left out: 1 in 1 asset (rows 0000-2999)"]
-    (reject,) = pile.rejects()
-    assert (reject["place"], reject["reason"]) == ("row 5", "sums holds NaN or infinity")
-    assert reject["file"] == str(pile.files / "more.npz")
+    assert manifest["counts"]["rejected_rows"] == 3
+    assert manifest["notes"] == ["rows without a label, left out: 2 in 1 asset (rows 0000-2999)"]
+    assert {(one["place"], one["file"].rpartition("/")[2], one["reason"]) for one in pile.rejects()} == {
+        ("row 5", "more.npz", "sums holds NaN or infinity"),
+        ("row 9", "more.npz", "sums holds -1e+39, which is too large for float32"),
+        ("row 11", "trust.npy", "trust holds 1e+300, which is too large for float32"),
+    }
     stats = json.loads((pile.data / "stats.json").read_text())
     assert stats["rows"] == len(train)
+    assert stats["features"]["level"]["missing"] == len({13, 14, 15} & set(train)) > 0
+    of_level = arrays["level"][train].astype("f4")
+    assert stats["features"]["level"]["max"] == of_level[np.isfinite(of_level)].max()
     assert stats["features"]["sums[0]"]["mean"] == pytest.approx(arrays["sums"][train, 0].mean(), rel=1e-6)
 
 

@@ -98,12 +98,6 @@ CASES = {
         "row 1",
         "times decrease, and sorting takes 3.4 MB, over limits.sort_memory_mb: 1",
     ),
-    "missing time": (
-        "bad.parquet",
-        lambda p: write(p, make_table(40, t=pa.array([None if i == 17 else i for i in range(40)]))),
-        "row 17",
-        "the time is missing",
-    ),
     "empty CSV": ("bad.csv", lambda p: p.write_bytes(b""), "file", "the file is empty"),
     "CSV with a header alone": ("bad.csv", lambda p: p.write_text("t,x0,x1,x2\n"), "file", "holds no rows"),
     "CSV without a column": (
@@ -111,18 +105,6 @@ CASES = {
         lambda p: p.write_text("t,x0\n" + "1,2\n" * 9),
         "column x1",
         "is missing; the file has t, x0",
-    ),
-    "text in a number column of a CSV": (
-        "bad.csv",
-        lambda p: p.write_text("t,x0,x1,x2\n" + "".join(f"{i},1,{'oops' if i == 11 else 2},3\n" for i in range(40))),
-        "line 13, column x1",
-        "'oops' is not a number",
-    ),
-    "CSV row that is too short": (
-        "bad.csv",
-        lambda p: p.write_text("t,x0,x1,x2\n" + "".join(f"{i},1,2{',3' if i != 11 else ''}\n" for i in range(40))),
-        "line 13",
-        "expected 4 columns, got 3: 11,1,2",
     ),
     "zero bytes": ("bad.csv", lambda p: p.write_bytes(b"t,x0,x1,x2\n1,2,\0,4\n"), "line 2", "is not text: byte 0x00"),
     "not as source.csv says": (
@@ -158,6 +140,73 @@ def test_bad_data_is_set_aside_and_the_job_goes_on(good, case):
     assert (counts.assets, counts.rejected_assets, counts.rejected_files) == (5, 1, 1)
     assert counts.rows_read == 160
     assert sum(split.assets for split in good.manifest.splits.values()) == 4
+
+
+JSON_ROW = '{"t": %d, "x0": 0.5, "x1": 0.25, "x2": 2}\n'
+ROWS = {
+    "missing time": (
+        "bad.parquet",
+        lambda p: write(p, make_table(40, t=pa.array([None if i == 17 else i for i in range(40)]))),
+        "row 17",
+        "the time is missing",
+    ),
+    "text in a number column of a CSV": (
+        "bad.csv",
+        lambda p: p.write_text("t,x0,x1,x2\n" + "".join(f"{i},1,{'oops' if i == 11 else 2},3\n" for i in range(40))),
+        "line 13, column x1",
+        "'oops' is not a number",
+    ),
+    "CSV row that is too short": (
+        "bad.csv",
+        lambda p: p.write_text("t,x0,x1,x2\n" + "".join(f"{i},1,2{',3' if i != 11 else ''}\n" for i in range(40))),
+        "line 13",
+        "expected 4 columns, got 3: 11,1,2",
+    ),
+    "a broken line of JSON": (
+        "bad.jsonl",
+        lambda p: p.write_text("".join(JSON_ROW % i if i != 11 else '{"t": 11, "x0"\n' for i in range(40))),
+        "line 12",
+        "cannot be read as JSON",
+    ),
+    "a list in JSON": (
+        "bad.jsonl",
+        lambda p: p.write_text("".join(JSON_ROW % i for i in range(40)).replace('11, "x0": 0.5', '11, "x0": [1]')),
+        "line 12, column x0",
+        "is a list, a single value is needed",
+    ),
+    "an open quote": (
+        "bad.csv",
+        lambda p: p.write_text("t,x0,x1,x2\n" + "".join(f"{i},1,2,{'' if i != 11 else chr(34)}3\n" for i in range(40))),
+        "line 13",
+        'a quote is opened and never closed: 11,1,2,"3',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_one_bad_row_costs_one_row_and_no_window_goes_over_it(good, case):
+    name, make, place, reason = ROWS[case]
+    path = good.files / name
+    make(path)
+    assert good.preprocess() == 0
+    (reject,) = good.rejects()
+    assert (reject["asset"], reject["file"], reject["place"]) == ("bad", str(path), place)
+    assert reason in reject["reason"]
+    counts = good.manifest.counts
+    assert (counts.assets, counts.rejected_assets, counts.rejected_rows, counts.rows_read) == (5, 0, 1, 200)
+    row = 17 if place == "row 17" else 11
+    starts = [start for split in ("train", "eval", "test") for start in good.windows(split).get("bad", ())]
+    length, stride = good.job["windows"]["length"], good.job["windows"]["stride"]
+    assert sorted(starts) == [s for s in range(0, 41 - length, stride) if not s <= row < s + length]
+
+
+def test_too_many_bad_rows_end_the_job_with_the_limit_and_a_row(good, capfd):
+    make = ROWS["an open quote"][1]
+    make(good.files / "bad.csv")
+    assert good.preprocess("limits.max_rejected_fraction=0.004") == 1
+    (line,) = capfd.readouterr().err.strip().splitlines()
+    assert "0.5% of the rows were rejected, limits.max_rejected_fraction is 0.4%" in line
+    assert "bad.csv: line 13: a quote is opened and never closed" in line
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")

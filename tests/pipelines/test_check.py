@@ -6,12 +6,16 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from fleets import Fleet, make_table
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.load import load_job
+from beamfeed.contract.config.split import SPLITS
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.manifest import read_manifest
@@ -196,7 +200,7 @@ def test_gaps_repeats_and_missing_values_are_counted(fleet):
     found = check_job(load_job(str(fleet.write_job()))).prediction.overview
     assert (found.times.pauses, found.times.longest, found.times.repeats, found.times.decreases) == (1, "71", 1, 0)
     assert found.times.step == "1"
-    assert dict(found.missing)["x1"] == 6
+    assert {one.name: one.missing for one in found.missing}["x1"] == 6
 
 
 def test_a_sample_of_a_large_fleet_is_told_as_estimates(fleet, capsys, monkeypatch):
@@ -228,8 +232,92 @@ def test_of_a_sample_of_files_that_mix_assets_there_are_at_least_so_many(fleet, 
     check.main(["--job", path])
     assert "assets        at least 4\n" in capsys.readouterr().out
     checked = check_job(load_job(path))
-    assert checked.mixed
+    assert checked.look.mixed
     assert checked.manifest.counts.assets == 4
+
+
+def test_of_a_sample_the_splits_are_those_of_all_paths(fleet, capsys, monkeypatch):
+    for i in range(8):
+        fleet.write(f"m{i}.parquet", make_table(200, seed=i))
+    fleet.job |= {"split": {"seed": 1, "train": 0.8, "eval": 0.1, "test": 0.1}}
+    fleet.job["train"]["feed"] = {"batch_size": 4}
+    path = str(fleet.write_job())
+    whole = check_job(load_job(path)).manifest
+    assert [whole.splits[name].assets for name in SPLITS] == [6, 1, 1]
+    size = sum(file.stat().st_size for file in fleet.files.iterdir())
+    monkeypatch.setattr("beamfeed.pipelines.job_check.SAMPLE_BYTES", size // 4)
+    checked = check_job(load_job(path))
+    assert len(checked.look.files) == 3  # one of each split
+    assert not checked.warnings
+    assert not checked.problems
+    for name, split in whole.splits.items():
+        assert checked.manifest.splits[name].assets == split.assets
+        assert checked.manifest.splits[name].windows == pytest.approx(split.windows, rel=0.02)
+    assert checked.manifest.counts.assets == 8
+    empty = check_job(load_job(path, ["split.test=0.001", "split.train=0.899"]))
+    assert [line[:44] for line in empty.problems] == ["split.test: 0.001 of 8 assets came to none w"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+def test_of_large_tables_rows_from_all_over_the_files_are_read(tmp_path, monkeypatch, suffix):
+    rows = 12_000
+    for i in range(3):
+        times = np.datetime64("2024-01-01", "s") + 60 * np.arange(i * rows, (i + 1) * rows)
+        table = pa.table({
+            "t": times, "x": np.random.default_rng(i).normal(size=rows),
+            "c": pa.array([None if row % 5 == 0 else f'say "{row % 7}"' for row in range(rows)]),
+            "y": np.arange(rows) % 2,
+        })  # fmt: skip
+        path = tmp_path / "files" / f"p{i}.{suffix}"
+        path.parent.mkdir(exist_ok=True)
+        if suffix == "parquet":
+            pq.write_table(table, path, row_group_size=2000)
+        elif suffix == "csv":
+            pa.csv.write_csv(table, path)
+        else:
+            path.write_text("".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist()))
+    cuts = [str(np.datetime64("2024-01-01") + np.timedelta64(row, "m")) for row in (3000, 30_000, 34_000)]
+    job = {
+        "name": "big",
+        "source": {"kind": "table", "files": str(path.parent), "time": "t"},
+        "features": {"x": "numeric", "c": "categorical"},
+        "label": {"column": "y", "classes": [0, 1]},
+        "split": {"by": "time", **dict(zip(("train_from", "eval_from", "test_from"), cuts, strict=True))},
+        "output": {"path": str(tmp_path / "data")},
+    }
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    monkeypatch.setattr("beamfeed.pipelines.job_check.SAMPLE_BYTES", 3 * path.stat().st_size // 4)
+    checked = check_job(load_job(str(tmp_path / "job.yaml")))
+    assert not checked.warnings
+    assert not checked.problems
+    assert not checked.exact
+    assert 7000 < sum(one.rows for one in checked.prediction.assets.values()) < 11_000
+    told = checked.rows
+    assert told.rows == pytest.approx(3 * rows, rel=0.02)
+    for name, count in {"train": 27_000, "eval": 4000, "test": 2000}.items():
+        assert told.splits[name] == pytest.approx(count, abs=1500)
+        assert checked.manifest.splits[name].windows == told.splits[name]
+    assert told.left_out == pytest.approx(3000, abs=1500)
+    (missing,) = [one for one in checked.prediction.overview.missing if one.name == "c"]
+    assert missing.missing / missing.values == pytest.approx(0.2, rel=0.05)
+
+
+def test_a_text_whose_values_go_on_in_the_next_line_is_read_whole(tmp_path, monkeypatch):
+    text = "x,c,y\n" + "".join(f'{row},"two\nlines",{row % 2}\n' for row in range(2000))
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "a.csv").write_text(text)
+    job = {
+        "name": "lines",
+        "source": {"kind": "table", "files": str(tmp_path / "files")},
+        "features": {"x": "numeric", "c": "categorical"},
+        "label": {"column": "y", "classes": [0, 1]},
+        "output": {"path": str(tmp_path / "data")},
+    }
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    monkeypatch.setattr("beamfeed.pipelines.job_check.SAMPLE_BYTES", len(text) // 4)
+    checked = check_job(load_job(str(tmp_path / "job.yaml")))
+    assert checked.rows.rows == 2000
+    assert not checked.prediction.rejects
 
 
 def test_what_a_sample_lacks_is_told_as_such(fleet, capsys, monkeypatch):

@@ -418,7 +418,7 @@ FAILURES = {
     ),
     "negative weights": (
         [{"column": "y"}, {"name": "w", "column": "minus", "role": "weight"}],
-        "job failed: weight 'w': is -2 in a window, a weight must not be negative",
+        "job failed: weight 'w': is -2 in one window, a weight must not be negative",
     ),
     "weights that are zero": (
         [{"column": "y"}, {"name": "w", "column": "zero", "role": "weight"}],

@@ -87,7 +87,7 @@ def test_late_labels_and_a_bad_row_are_no_broken_file(lake):
     late.loc[5, "count"] = "oops"
     lake.write("3.csv", late)
     assert lake.preprocess() == 0
-    assert [reject["place"] for reject in lake.rejects()] == ["row 5"]
+    assert [reject["place"] for reject in lake.rejects()] == ["line 7, column count"]
     assert lake.manifest["counts"]["rejected_assets"] == 0
 
 

@@ -11,6 +11,8 @@ import pytest
 from fleets import files_of, make_table
 
 from beamfeed.launcher import cli
+from beamfeed.pipelines import check
+from beamfeed.pipelines.preprocess import main
 
 KILLS = 20
 
@@ -132,3 +134,26 @@ def test_killed_again_and_again(fleet, start):
     assert process.wait(60) == 0, process.communicate()
     assert files_of(fleet.output) == files_of(fleet.folder / "undisturbed")
     assert {path.name for path in fleet.output.iterdir()} == {fleet.manifest.data, "manifest.json"}
+
+
+def test_another_jobs_dataset_stays_until_it_is_said_to_go(fleet, capfd):
+    for i in range(3):
+        fleet.write(f"m{i}.parquet", make_table(40, seed=i))
+    fleet.job["train"]["feed"] = {"batch_size": 4}
+    assert fleet.preprocess() == 0
+    before = fleet.manifest
+    assert before.source == [str(fleet.files)]
+    assert fleet.preprocess("windows.stride=4") == 0  # its own job changes it freely
+    assert fleet.manifest.previous == before.data
+    capfd.readouterr()
+    before = files_of(fleet.output)
+    argv = ["--job", str(fleet.write_job()), "--set", "name=other", "--set", "windows.stride=1"]
+    assert check.main(argv) == 2
+    told = capfd.readouterr().err
+    assert main(argv) == 2
+    assert f"beamfeed: {capfd.readouterr().err}" == told
+    assert f"output.path: {fleet.output} holds the dataset of another job: test, of {fleet.files}, written 20" in told
+    assert told.count("\n") == 1
+    assert files_of(fleet.output) == before
+    assert main([*argv, "--replace"]) == 0
+    assert fleet.manifest.name == "other"

@@ -78,10 +78,13 @@ def test_broken_rows_of_a_csv_are_set_aside_with_their_rows(lake, capsys):
     (lake.files / "a.csv").write_text("\n".join(lines) + "\n")
     assert lake.preprocess("limits.max_rejected_fraction=0.02") == 0
     found = {reject["place"]: reject["reason"] for reject in lake.rejects()}
-    assert set(found) == {"row 2", "row 7", "row 19", "row 29"}
-    assert found["row 2"].startswith("expected 9 columns, got 11")
-    assert found["row 7"].startswith("expected 9 columns, got 10")
-    assert found["row 19"] == "amount: 'many' is not a number; source.csv.null_words names words for missing values"
+    assert set(found) == {"line 4", "line 9", "line 21, column amount", "row 29"}
+    assert found["line 4"].startswith("expected 9 columns, got 11")
+    assert found["line 9"].startswith("expected 9 columns, got 10")
+    assert (
+        found["line 21, column amount"]
+        == "'many' is not a number; source.csv.null_words names words for missing values"
+    )
     assert found["row 29"] == "fraud is '2', which is not in label.classes (0, 1)"
     assert all(reject["file"].endswith("a.csv") for reject in lake.rejects())
     assert lake.manifest["counts"]["rejected_rows"] == 4

@@ -108,7 +108,7 @@ def _data(dataset: Dataset, expected: Expected) -> list[Problem]:
         found += _windows(split, seen, expected.windows[split], expected)
     found += _rejects(dataset.rejects, expected)
     counts = dataset.manifest["counts"]
-    told = {"assets": expected.assets, "rows_read": expected.rows_read,
+    told = {"assets": expected.assets, "rows_read": expected.rows_read, "rejected_rows": len(expected.row_rejects),
             "rejected_assets": len({r.asset for r in expected.rejects if r.asset is not None})}  # fmt: skip
     for name, value in told.items():
         if counts[name] != value:
@@ -159,13 +159,13 @@ def _rejects(seen: list[dict[str, Any]], expected: Expected) -> list[Problem]:
     for reject in seen:
         if not all(isinstance(reject[key], str) and reject[key].strip() for key in ("file", "place", "reason")):
             found.append(Problem("reject", f"says not all: {reject}"))
-    for wanted in expected.rejects:
+    for wanted in [*expected.rejects, *expected.row_rejects]:
         own = [r for r in seen if r["asset"] == wanted.asset and (wanted.file is None or wanted.file in r["file"])]
         if not own:
             found.append(Problem("reject", f"{wanted} is not among {[(r['asset'], r['reason'][:60]) for r in seen]}"))
         elif not any(re.search(wanted.reason, f"{r['place']}: {r['reason']}") for r in own):
             found.append(Problem("reason", f"{own[0]['place']}: {own[0]['reason'][:200]}; expected {wanted.reason!r}"))
-    names = {wanted.asset for wanted in expected.rejects}
+    names = {wanted.asset for wanted in [*expected.rejects, *expected.row_rejects]}
     for reject in seen:
         if reject["asset"] not in names:
             found.append(Problem("reject", f"not expected: {str(reject)[:300]}"))

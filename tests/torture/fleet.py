@@ -101,6 +101,21 @@ class Plan:
     process: bool = False  # run as a command, not in this process
 
 
+@dataclass
+class Spoilt:
+    """A row that cannot be used: it is set aside, and keeps its place.
+
+    Attributes:
+      reason: what the reject says, a regular expression.
+      timed: whether its time can be read all the same.
+      write: what becomes of its cells in a text: the line.
+    """
+
+    reason: str
+    timed: bool = False
+    write: Callable[[list[str]], str] | None = None
+
+
 @dataclass(eq=False)
 class Part:
     """A file of the fleet: n rows, and how they are written.
@@ -116,6 +131,7 @@ class Part:
       broken: what the reason says (a regular expression) if the whole file cannot be used.
       place: what the reject's place is, if it is known.
       mend: changes of the written bytes.
+      spoilt: rows that must be set aside.
     """
 
     path: str
@@ -128,6 +144,7 @@ class Part:
     broken: str | None = None
     place: str | None = None
     mend: list[Callable[[bytes], bytes]] = field(default_factory=list)
+    spoilt: dict[int, Spoilt] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.time)
@@ -135,6 +152,7 @@ class Part:
     def take(self, rows: Any) -> None:
         """Keeps these rows, in this order."""
         rows = np.arange(len(self))[rows]
+        self.spoilt = {new: self.spoilt[old] for new, old in enumerate(rows.tolist()) if old in self.spoilt}
         self.asset = [self.asset[i] for i in rows]
         self.time, self.values = self.time[rows], self.values[rows]
         self.extra = {name: [column[i] for i in rows] for name, column in self.extra.items()}

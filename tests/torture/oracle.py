@@ -50,7 +50,8 @@ class Expected:
       exits: exit codes that are right.
       message: a regular expression of the line on stderr, where the exit code is not 0.
       windows: by split, then by asset and position.
-      rejects: what must be set aside, and nothing else.
+      rejects: what must be set aside, and nothing else; and
+      row_rejects: the rows of which this is true, in what goes on without them.
       rows_read: rows of the accepted assets.
       training: float32 [rows, features], what the statistics are of.
       assets: how many there are, those rejected included.
@@ -61,6 +62,7 @@ class Expected:
     message: str = ""
     windows: dict[str, dict[tuple[str, int], Window]] = field(default_factory=dict)
     rejects: list[Rejected] = field(default_factory=list)
+    row_rejects: list[Rejected] = field(default_factory=list)
     rows_read: int = 0
     training: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.float32))
     assets: int = 0
@@ -106,6 +108,7 @@ class _Oracle:
         self.mixed = "column" in self.job["source"].get("asset", {})
         self.last: dict[str, Row] = {}  # of each asset, wherever splits cut it
         self.rows: dict[str, int] = {}  # how many each asset has, without repeats
+        self.counted: dict[str, int] = {}  # rows of what is not rejected
         self.apart = False  # files are lost that may hold rows of any asset
 
     def run(self) -> Expected:
@@ -126,8 +129,11 @@ class _Oracle:
             answer = rejected.get(name) or self._asset(name, series[name])
             if isinstance(answer, Rejected):
                 rejected[name] = answer
-            elif any(answer.values()):  # else the user left all its rows out
+            else:
+                self.counted[name] = self.rows[name]
+            if isinstance(answer, dict) and any(answer.values()):  # else the user left all its rows out
                 accepted[name] = answer
+        self.used = set(accepted)
         # An asset with no window is a reject, before statistics are taken and the limit is checked.
         trains = set()
         for name in list(accepted):
@@ -137,11 +143,19 @@ class _Oracle:
             if not any(shapes.values()):
                 rejected[name] = Rejected(name, None, r"has no \d+ rows|no row")
                 del accepted[name]
+                del self.counted[name]
         found.rejects += rejected.values()
+        found.row_rejects = [
+            Rejected(name, row.file, row.wrong)
+            for name in names
+            if name in self.counted
+            for row in series[name]
+            if row.wrong
+        ]
         found.assets = len(accepted) + len(rejected)
         if self._too_many(len(accepted), len(rejected)):
             return found
-        values = {row.split for rows in series.values() for row in rows}
+        values = {row.split for rows in series.values() for row in rows if not row.wrong}
         if self._not_found(values) and not found.rejects:  # else they may be in what is set aside
             found.exits, found.message = {2}, "is not a value of"
             return found
@@ -172,12 +186,18 @@ class _Oracle:
         found, limit = self.found, self.job["limits"]["max_rejected_fraction"]
         files = sum(part.listed for part in self.fleet.parts)
         nameless = len({reject.file for reject in found.rejects if reject.asset is None})
-        if accepted and max(rejected / (accepted + rejected), nameless / files) <= limit:
+        of_rows = len(found.row_rejects) / max(1, sum(self.counted[name] for name in self._with_rows(found)))
+        if accepted and max(rejected / (accepted + rejected), nameless / files, of_rows) <= limit:
             return False
         found.exits, found.message = {1}, "rejected|none of the|no asset"
         if not accepted:
             found.exits = {1, 2}  # where no file can be read, that is told before the job begins
         return True
+
+    def _with_rows(self, found: Expected) -> set[str]:
+        """The assets whose rows are among those that rows set aside are compared with."""
+        spoilt = {reject.asset for reject in found.row_rejects}
+        return {name for name in self.counted if name in self.used or name in spoilt}
 
     # From files to assets
 
@@ -195,10 +215,14 @@ class _Oracle:
             if not len(part):
                 empty[path_asset or ""] = part.path
                 continue
+            if len(part.spoilt) == len(part) and not any(one.timed for one in part.spoilt.values()):
+                broken.append(Rejected(path_asset, part.path, "."))  # of no row the time is known
+                continue
             rows = self._rows(part)
             for name in dict.fromkeys(row.asset for row in rows):
                 own = [row for row in rows if row.asset == name]
-                pieces[name].append((min(row.time for row in own), part.path, own))
+                timed = [row.time for row in own if row.timed]
+                pieces[name].append((min(timed, default=0), part.path, own))
         for name, path in empty.items():
             if name and name not in pieces:
                 broken.append(Rejected(name, path, "holds no rows"))
@@ -236,7 +260,14 @@ class _Oracle:
             value = told or (part.extra["phase"][i] if split["by"] == "column" else None)
             label = part.extra[column][i] if column else None
             values = np.where(np.isfinite(part.values[i]), part.values[i], np.float32(NAN))
-            rows.append(Row(name or part.asset[i], int(part.time[i]), values, self._number(label), value))
+            row = Row(name or part.asset[i], int(part.time[i]), values, self._number(label), value, file=part.path)
+            if spoilt := part.spoilt.get(i):
+                row = replace(row, values=np.full_like(values, NAN), label=NAN, wrong=spoilt.reason, timed=spoilt.timed)
+            rows.append(row)
+        for i, row in enumerate(rows):  # one without a time stays behind the row before it
+            if not row.timed:
+                first = next(one.time for one in rows if one.timed)
+                row.time = rows[i - 1].time if i else first
         return rows
 
     def _number(self, label: Any) -> float:
@@ -260,11 +291,15 @@ class _Oracle:
             if isinstance(kept, Rejected) or not kept:
                 return kept or {}
             rows = kept
-        if any(after.time < before.time for before, after in pairwise(rows)):
+        right = [row for row in rows if not row.wrong]
+        if not right:
+            return Rejected(name, None, "no row can be used")
+        disordered = any(after.time < before.time for before, after in pairwise(right))
+        if disordered:
             if self.job["limits"].get("sort_memory_mb", 512) == 0:
                 return Rejected(name, None, "sort")
             rows = sorted(rows, key=lambda row: row.time)
-        merged = self._without_repeats(name, rows)
+        merged = self._without_repeats(name, rows, disordered)
         if isinstance(merged, Rejected):
             return merged
         rows = merged
@@ -272,7 +307,7 @@ class _Oracle:
             row.position = place
         self.last[name], self.rows[name] = rows[-1], len(rows)
         self._range(rows)
-        where = self._splits(name, rows)
+        where = [None if row.wrong else to for row, to in zip(rows, self._splits(name, rows), strict=True)]
         max_gap = self.job["prepare"].get("max_gap")
         longest = ticks_of(max_gap, self.clock) if max_gap is not None else None
         found: dict[str, list[Row]] = {split: [] for split in SPLITS}
@@ -311,12 +346,15 @@ class _Oracle:
                 if (low is not None and row.values[i] < low) or (high is not None and row.values[i] > high):
                     row.values[i] = NAN
 
-    def _without_repeats(self, name: str, rows: list[Row]) -> list[Row] | Rejected:
-        """prepare.duplicates: what becomes of rows of one time."""
-        if len({row.time for row in rows}) == len(rows):
+    def _without_repeats(self, name: str, rows: list[Row], disordered: bool) -> list[Row] | Rejected:
+        """prepare.duplicates: what becomes of rows of one time; those that are set aside stay behind the others."""
+        right = [row for row in rows if not row.wrong]
+        if len({row.time for row in right}) == len(right) and not disordered:
             return rows
         how = self.job["prepare"].get("duplicates", "first")
         if how == "reject":
+            if len({row.time for row in right}) == len(right):
+                return rows
             return Rejected(name, None, "time of another row")
         if self.job["prepare"].get("resample"):
             return rows
@@ -324,14 +362,19 @@ class _Oracle:
         for row in rows:
             by_time.setdefault(row.time, []).append(row)
         kept = []
-        for same in by_time.values():
+        for all_of_time in by_time.values():
+            wrong = [row for row in all_of_time if row.wrong]
+            same = [row for row in all_of_time if not row.wrong]
+            if not same:
+                kept += wrong
+                continue
             row = same[-1] if how == "last" else same[0]
             if how == "mean":
                 with np.errstate(all="ignore"):
                     for i in range(len(row.values)):
                         there = [float(one.values[i]) for one in same if math.isfinite(one.values[i])]
                         row.values[i] = np.float32(sum(there) / len(there)) if there else NAN
-            kept.append(row)
+            kept += [row, *wrong]
         return kept
 
     def _splits(self, name: str, rows: list[Row]) -> list[str | None]:

@@ -21,6 +21,9 @@ class Row:
       part: the number of its file among the asset's.
       gap: it does not continue the row before it.
       position: its number among the asset's rows, or the number of its step.
+      wrong: why it is set aside; "" if it is not.
+      timed: whether its time is its own.
+      file: that it is in.
     """
 
     asset: str
@@ -31,6 +34,9 @@ class Row:
     part: int = 0
     gap: bool = False
     position: int = -1
+    wrong: str = ""
+    timed: bool = True
+    file: str = ""
 
 
 def resample(rows: list[Row], every: int, how: str, missing: dict[str, Any]) -> list[Row]:

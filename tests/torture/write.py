@@ -119,11 +119,13 @@ def _text(columns: dict[str, Any], part: Part, clock: Clock) -> bytes:
         lines.append(header)
     lines += form["units"]
     for i in range(len(part)):
-        lines.append(delimiter.join(texts[name][i] for name in columns) + form["row_tail"])
+        cells = [texts[name][i] for name in columns]
+        spoil = part.spoilt[i].write if i in part.spoilt else None
+        lines.append((delimiter.join(cells) if spoil is None else spoil(cells)) + form["row_tail"])
         lines += form["between"].get(i, ())
     lines += form["after"]
     text = end.join(lines) + (end if form["last_newline"] else "")
-    return form["bom"] + text.encode(form["encoding"])
+    return form["bom"] + text.encode(form["encoding"], "surrogateescape")
 
 
 DIALECT: dict[str, Any] = {

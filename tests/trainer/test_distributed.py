@@ -116,6 +116,34 @@ def test_two_workers_train_as_one_and_resume(compare, start_workers, tmp_path):
     assert "nothing to do" in again
 
 
+SYNCHRONIZED = """
+import keras
+
+def synchronized(length, features):
+    windows = keras.Input((length, features))
+    state = keras.layers.BatchNormalization(synchronized=True)(keras.layers.Dense(5, activation="tanh")(windows))
+    return keras.Model(windows, keras.layers.Dense(features)(state))
+"""
+
+
+def test_layers_that_look_at_the_whole_batch_are_one_over_two_workers(compare, start_workers, tmp_path):
+    """The exchange within a layer failed with `RuntimeError: mask=None`, as the step's graph held another one."""
+    (tmp_path / "synchronized_model.py").write_text(SYNCHRONIZED)
+    path = {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    job_file, same = compare
+    train = {"model": {"class": "synchronized_model:synchronized"}, "feed": {"batch_size": 11, "shuffle": 32}}
+    train["optimizer"] = {"name": "sgd", "learning_rate": 0.05}
+    finish([run(["-m", "beamfeed.trainer.main", "--job", job_file("one", **train)], path)])
+    two = ["--job", job_file("two", **train)]
+    finish(start_workers([two] * 2, path))
+    same("one", "two")
+    refused = start_workers([[*two, "--restart", "--set", "train.devices.accumulate=2"]] * 2, path)
+    told = [process.communicate(timeout=600)[1] for process in refused]
+    assert [process.returncode for process in refused] == [2, 2]
+    assert all("a synchronized layer (batch_normalization), which on several devices does not go with "
+               "train.devices.accumulate: 2" in one for one in told)  # fmt: skip
+
+
 SHARED = """
 import keras
 
@@ -167,6 +195,27 @@ def test_one_two_and_three_workers_measure_alike(tmp_path, start_workers, train)
     for several in found[1:]:
         for a, b in zip(found[0], several, strict=True):
             assert a == pytest.approx(b, rel=1e-6)
+
+
+def test_a_step_of_two_workers_is_that_of_one_where_training_jumps(tmp_path, start_workers):
+    data = write_labelled(str(tmp_path / "data"))
+    first = []
+    for workers in (1, 2):
+        job = labelled_job(
+            data.output,
+            model={"name": "recurrent", "cell": "lstm", "units": [8]},
+            task={"name": "classify", "target": "fault", "sample_weight": "importance"},
+            optimizer={"name": "rmsprop", "learning_rate": 0.02, "clip_norm": 0.1},
+            feed={"batch_size": 20, "shuffle": 32}, max_steps=1, workdir=str(tmp_path / f"run{workers}"),
+        )  # fmt: skip
+        path = tmp_path / f"{workers}.yaml"
+        path.write_text(yaml.safe_dump(job.model_dump(mode="json", by_alias=True)))
+        finish(start_workers([["--job", str(path)]] * workers))
+        with open(RunLayout(job.train.workdir).metrics) as file:
+            first.append({name: value for name, value in json.loads(file.read()).items() if name not in TIMES})
+    assert first[0].keys() >= {"loss", "gradient_norm", "accuracy"}
+    measured = {name: value for name, value in first[1].items() if not name.startswith("eval_")}
+    assert measured == pytest.approx({name: first[0][name] for name in measured}, rel=1e-6)
 
 
 def test_workers_with_different_jobs_are_told(compare, start_workers):

@@ -331,15 +331,18 @@ def test_work_that_takes_longer_than_the_others_wait_is_no_reason_to_end(job_fil
         assert code == 0, errors
 
 
-def test_a_frozen_worker_is_noticed(job_file, start):
+@pytest.mark.parametrize(("workers", "frozen"), [(2, 1), (2, 0), (3, 1)])
+def test_a_frozen_worker_is_named(job_file, start, workers, frozen):
     job = job_file("frozen", epochs=500, worker_timeout="25s")
-    group = start(job, 2)
+    group = start(job, workers)
     wait_for_step(job, 20, group)
-    group[1].send_signal(signal.SIGSTOP)
-    code, errors = end(group[0], 60)
-    group[1].kill()
-    assert code == LOST, errors
-    assert "one of them does not go on" in errors
+    group[frozen].send_signal(signal.SIGSTOP)
+    others = [process for process in group if process is not group[frozen]]
+    ends = [end(process, 60) for process in others]
+    group[frozen].kill()
+    for code, errors in ends:
+        assert code == LOST, errors
+        assert re.search(rf"worker {frozen} \(127.0.0.1:\d+\) is frozen", errors), errors
 
 
 @pytest.mark.long

@@ -14,7 +14,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
 # Exit codes that say: start me again. 128 and more, as launchers expect of what a signal ended.
@@ -22,6 +23,8 @@ LOST = 128 + signal.SIGUSR1  # another worker is gone; Kubeflow keeps 138 for pr
 PREEMPTED = 128 + signal.SIGTERM
 
 PROBE_SECONDS = 2.0
+PROBES = 32  # at a time
+GREETING_SECONDS = 5.0  # for the first bytes of a server; on a busy machine too it takes less than one
 POLL_SECONDS = 0.2
 GRACE_SECONDS = 20.0  # from SIGTERM to the end; clusters kill after 30 s
 SIGN = re.compile(r"^([\d.e+]+|inf) ([01]) (.+)$", re.MULTILINE)  # of life; numbers of signals may stand between
@@ -133,18 +136,22 @@ class Watchdog:
 
     def silent(self) -> list[str]:
         """The other workers at whose addresses nothing listens."""
-        return [
-            f"worker {i} ({address})"
-            for i, address in enumerate(self._addresses)
-            if i != self._worker and not answers(address)
-        ]
+        return self._others(answers)
+
+    def _others(self, is_well: Callable[[str], bool]) -> list[str]:
+        """The other workers whose addresses fail a check."""
+        others = [(i, address) for i, address in enumerate(self._addresses) if i != self._worker]
+        with ThreadPoolExecutor(PROBES) as threads:  # each may take seconds to fail
+            well = list(threads.map(is_well, [address for _, address in others]))
+        return [f"worker {i} ({address})" for (i, address), good in zip(others, well, strict=True) if not good]
 
     def describe_others(self) -> str:
-        """Which workers do not answer."""
+        """Which workers are frozen, and which do not answer."""
         silent = self.silent()
-        if not silent:
-            return "all answer, but one of them does not go on"
-        return f"{', '.join(silent)} {'does' if len(silent) == 1 else 'do'} not answer"
+        frozen = [worker for worker in self._others(greets) if worker not in silent]
+        parts = [f"{', '.join(frozen)} {'is' if len(frozen) == 1 else 'are'} frozen"] if frozen else []
+        parts += [f"{', '.join(silent)} {'does' if len(silent) == 1 else 'do'} not answer"] if silent else []
+        return "; ".join(parts) or "all answer, but one of them does not go on"
 
     def _watch(self, pipe: int, parent: int) -> None:
         """Reads signs of life until there are no more to come, or for too long none has come."""
@@ -210,3 +217,21 @@ def answers(address: str) -> bool:
             return True
     except (OSError, ValueError):
         return False
+
+
+def greets(address: str) -> bool:
+    """Whether the process at host:port says something to whoever connects.
+
+    TensorFlow's server does at once, as each of HTTP/2, and from threads that wait for no Python. For a process that is
+    stopped, the system takes connections, but nothing comes.
+    """
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), PROBE_SECONDS) as connection:
+            connection.settimeout(GREETING_SECONDS)
+            connection.recv(1)  # one that closes the connection runs as well
+            return True
+    except TimeoutError:
+        return False
+    except (OSError, ValueError):
+        return True

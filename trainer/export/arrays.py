@@ -12,6 +12,7 @@ import tensorflow as tf
 from beamfeed.contract.config.sources.array import ROW
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.export.stored import Outputs, StoredServing
+from beamfeed.trainer.export.transform import load_transform
 from beamfeed.trainer.tasks.objective import Objective
 
 
@@ -26,7 +27,7 @@ class ArrayServing(StoredServing):
 
     def __init__(self, model: keras.Model, objective: Objective, transform: str):
         super().__init__(model, objective)
-        self.transform: Any = tf.saved_model.load(transform)
+        self.transform: Any = load_transform(transform)
         (specs,), _ = self.transform.transform_fn.structured_input_signature
         self._scaled = [name for name in specs if name != ROW]
 

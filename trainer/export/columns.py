@@ -14,6 +14,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from beamfeed.contract.dataset.raw_values import RawValues
+from beamfeed.trainer.export.raw_text import RawText
+from beamfeed.trainer.export.transform import load_transform
+from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.models.signature import ascii_name
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -29,15 +33,21 @@ class ColumnServing(tf.Module):
       objective: what was learned, and so what the functions return.
       transform: the folder of the dataset's transform graph.
       unused: columns of the graph that nothing is learned from.
+      raw: what becomes of the values of the files first; None if the dataset does not say.
     """
 
-    def __init__(self, model: keras.Model, objective: Objective, transform: str, unused: Set[str] = frozenset()):
+    def __init__(
+        self, model: keras.Model, objective: Objective, transform: str, unused: Set[str] = frozenset(),
+        raw: RawValues | None = None,
+    ):  # fmt: skip
         super().__init__()
         self.model = model
+        self._with_latent = with_latent(model)
         self._objective = objective
-        self.transform: Any = tf.saved_model.load(transform)
+        self.transform: Any = load_transform(transform)
         (self._columns,), _ = self.transform.transform_fn.structured_input_signature
         self._unused = unused & self._columns.keys()
+        self._raw = None if raw is None else RawText(raw)
         self._arguments = argument_names(sorted(name for name in self._columns if name not in self._unused))
         told = {
             "columns": tf.constant(list(self._arguments), tf.string),
@@ -69,17 +79,34 @@ class ColumnServing(tf.Module):
             ).get_concrete_function(inputs),
             "columns": self.told.get_concrete_function(),
         }
+        if self._raw is not None:
+            texts = {name: tf.TensorSpec([None], tf.string, name=name) for name in columns}
+            found["rows_of_text"] = tf.function(
+                lambda found: self.run_text({name: found[one] for name, one in self._arguments.items()})
+            ).get_concrete_function(texts)
         return found
 
     def run_columns(self, columns: dict[str, tf.Tensor]) -> Outputs:
         """Raw columns by name, `[batch]` each.
 
-        Numbers are float32, and NaN is missing; texts and categories are strings, and "" is missing; times are int64
-        seconds since 1970, and the smallest number is missing.
+        Numbers are float32, and NaN is missing; texts and categories are strings as the files have them, and "" is
+        missing; times are int64 seconds since 1970, and the smallest number is missing.
         """
+        if self._raw is not None:
+            texts = {name: self._raw.words(name, one) for name, one in columns.items() if one.dtype == tf.string}
+            columns = {**columns, **texts}
         batch = tf.shape(next(iter(columns.values())))
         nothing = {name: tf.fill(batch, tf.constant(MISSING[self._columns[name].dtype])) for name in self._unused}
         return self.run_preprocessed(self.transform.transform_fn({**columns, **nothing}))
+
+    def run_text(self, columns: dict[str, tf.Tensor]) -> Outputs:
+        """Raw columns by name, strings `[batch]` each, as the lines of a CSV have them.
+
+        `reason`, strings `[batch]`, says why preprocessing would set the row aside, or is ""; its outputs are NaN, "".
+        """
+        assert self._raw is not None
+        read, reason = self._raw.read(columns)
+        return {**without(self.run_columns(read), reason != ""), "reason": reason}
 
     def run_examples(self, examples: tf.Tensor) -> Outputs:
         """Serialized tf.train.Example `[batch]` with a feature for each column; one that is not there is missing."""
@@ -90,8 +117,21 @@ class ColumnServing(tf.Module):
     def run_preprocessed(self, fields: dict[str, tf.Tensor]) -> Outputs:
         """What the records hold, by the names of the inputs -> what the task serves."""
         x = self._objective.inputs(fields)
-        given = self.model(x, training=False)
-        return self._objective.serve(x, self._objective.outputs(given), None)
+        latent, given = self._with_latent(x)
+        encoded = {} if latent is None else {"latent": latent}
+        return {**encoded, **self._objective.serve(x, self._objective.outputs(given), None)}
+
+
+def without(outputs: Outputs, rows: tf.Tensor) -> Outputs:
+    """The outputs `[batch, ...]`; floats of some rows, bool `[batch]`, are NaN, and strings ""."""
+
+    def emptied(values: tf.Tensor) -> tf.Tensor:
+        if values.dtype != tf.string and not values.dtype.is_floating:
+            return values
+        which = tf.reshape(rows, [-1] + [1] * (values.shape.rank - 1))
+        return tf.where(which, tf.constant("" if values.dtype == tf.string else math.nan, values.dtype), values)
+
+    return {name: emptied(values) for name, values in outputs.items()}
 
 
 def argument_names(columns: Sequence[str]) -> dict[str, str]:
@@ -123,5 +163,5 @@ def takes_columns(transform: str) -> bool:
     """Whether a transform graph takes columns by name, one value of each a row."""
     if not tf.saved_model.contains_saved_model(transform):
         return False
-    (specs,), _ = tf.saved_model.load(transform).transform_fn.structured_input_signature
+    (specs,), _ = load_transform(transform).transform_fn.structured_input_signature
     return all(spec.shape.rank == 1 for spec in specs.values())

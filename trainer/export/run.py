@@ -12,6 +12,7 @@ from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.fingerprint import run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.raw_values import read_raw_values
 from beamfeed.contract.dataset.result import TrainResult, read_result, write_result
 from beamfeed.trainer import models
 from beamfeed.trainer.export.saved_model import save_serving
@@ -38,10 +39,13 @@ def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
     model = models.build(job.train.model.bare, objective.signature, job.train.seed)
     model.set_weights(outcome.weights)
     model.save(names.model)
-    transform = manifest.data_layout(job.output.path).transform_fn
+    layout = manifest.data_layout(job.output.path)
     ranges = resolve_ranges(job.prepare.range, manifest.features)
     unused = key_columns(job.features)
-    save_serving(model, objective, manifest, transform, job.prepare.missing, names.saved_model, ranges, unused)
+    raw = read_raw_values(layout.raw_values)
+    save_serving(
+        model, objective, manifest, layout.transform_fn, job.prepare.missing, names.saved_model, ranges, unused, raw
+    )
     try:
         review(job, manifest, objective, model, outcome)
     except Exception as error:  # the model is exported: a week's training is worth more than its review

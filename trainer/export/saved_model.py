@@ -14,11 +14,13 @@ import tensorflow as tf
 
 from beamfeed.contract.config.prepare import Missing
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.dataset.windows import count_windows, first_row
-from beamfeed.trainer import models
 from beamfeed.trainer.export.arrays import ArrayServing, takes_arrays
 from beamfeed.trainer.export.columns import ColumnServing, takes_columns
 from beamfeed.trainer.export.stored import StoredServing
+from beamfeed.trainer.export.transform import load_transform
+from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.tasks.base import Restore
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -52,12 +54,16 @@ class Serving(tf.Module):
         super().__init__()
         self.model = model
         self._objective = objective
-        self._encoder, decoder = models.find_parts(model)
-        self._decoder = decoder if objective.signature.gives_back else None
+        self._with_latent = with_latent(model)
         self._frame = manifest.windows
         self._features = len(manifest.features)
-        # Saved with the module: whoever loads it can ask for the order of the columns, and of the classes.
-        told = {"features": tf.constant(manifest.features, tf.string), **objective.constants()}
+        # Saved with the module: whoever loads it can ask for the order of the columns, for windows and for classes.
+        told = {
+            "features": tf.constant(manifest.features, tf.string),
+            "length": tf.constant(self._frame.length, tf.int64),
+            "stride": tf.constant(self._frame.stride, tf.int64),
+            **objective.constants(),
+        }
         self.features = tf.function(
             lambda: {name: tf.identity(value) for name, value in told.items()}, input_signature=[]
         )
@@ -70,7 +76,7 @@ class Serving(tf.Module):
         self._per_asset = False
         self.transform: Any = None
         if tf.saved_model.contains_saved_model(transform):  # a dataset of another tool may have none
-            self.transform = tf.saved_model.load(transform)
+            self.transform = load_transform(transform)
             (inputs,), _ = self.transform.transform_fn.structured_input_signature
             self._per_asset = ASSET in inputs
 
@@ -124,11 +130,9 @@ class Serving(tf.Module):
         """`restore` is given where windows came in raw units."""
         fields = dict(zip(self._objective.signature.inputs, inputs, strict=True))
         x = self._objective.inputs(fields)
-        latent = {} if self._encoder is None else {"latent": self._encoder(x, training=False)}
-        given = (
-            self.model(x, training=False) if self._decoder is None else self._decoder(*latent.values(), training=False)
-        )
-        return {**latent, **self._objective.serve(x, self._objective.outputs(given), restore)}
+        latent, given = self._with_latent(x)
+        encoded = {} if latent is None else {"latent": latent}
+        return {**encoded, **self._objective.serve(x, self._objective.outputs(given), restore)}
 
     def _preprocess(self, rows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
         """Rows `[rows, features]`, scaled; infinity and what is out of its range are missing, as in files."""
@@ -171,7 +175,7 @@ def constant_of(missing: Missing) -> float | None:
 
 def save_serving(
     model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str,
-    ranges: Sequence[tuple[int, float, float]] = (), unused: Set[str] = frozenset(),
+    ranges: Sequence[tuple[int, float, float]] = (), unused: Set[str] = frozenset(), raw: RawValues | None = None,
 ) -> None:  # fmt: skip
     """Writes a SavedModel, for which loading takes TensorFlow alone.
 
@@ -185,7 +189,7 @@ def save_serving(
     elif objective.preparation is not None or _takes_what_is_stored(manifest, transform):
         module = StoredServing(model, objective)
     elif takes_columns(transform):
-        module = ColumnServing(model, objective, transform, unused)
+        module = ColumnServing(model, objective, transform, unused, raw)
     else:
         module = Serving(model, objective, manifest, transform, missing, ranges)
     tf.saved_model.save(module, folder, signatures=module.signatures())

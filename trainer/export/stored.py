@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from beamfeed.trainer import models
+from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.tasks.objective import Objective
 
 Outputs = dict[str, tf.Tensor]
@@ -28,7 +28,7 @@ class StoredServing(tf.Module):
         super().__init__()
         self.model = model
         self._objective = objective
-        self._encoder, _ = models.find_parts(model)
+        self._with_latent = with_latent(model)
         told = {"inputs": tf.constant(list(objective.signature.inputs), tf.string), **objective.constants()}
         self.told = tf.function(lambda: {name: tf.identity(one) for name, one in told.items()}, input_signature=[])
 
@@ -53,16 +53,28 @@ class StoredServing(tf.Module):
         return {name: tf.TensorSpec([None, *one.shape], tf.as_dtype(one.dtype), name) for name, one in inputs.items()}
 
     def run_served(self, fields: dict[str, tf.Tensor]) -> Outputs:
-        """Values as the dataset stores them, `[batch, ...]` each, by the names of the inputs."""
+        """Values as the dataset stores them, `[batch, ...]` each, by the names of the inputs.
+
+        Raises:
+          tf.errors.InvalidArgumentError: if one that is to be decoded is damaged, or is empty.
+        """
         preparation = self._objective.preparation
-        return self.run_preprocessed(fields if preparation is None else preparation.prepare(fields))
+        if preparation is None:
+            return self.run_preprocessed(fields)
+        for name in preparation.decoders:
+            if (
+                fields[name].dtype == tf.string
+            ):  # the feed fills batches up with empty ones, so that decoding takes them
+                holds = tf.reduce_all(tf.strings.length(fields[name]) > 0)
+                tf.debugging.assert_equal(holds, True, f"{name}: one holds no bytes")
+        return self.run_preprocessed(preparation.prepare(fields))
 
     def run_preprocessed(self, fields: dict[str, tf.Tensor]) -> Outputs:
         """What the model gets, by the names of the inputs -> what the task serves and, with an encoder, latent."""
         x = self._objective.inputs(fields)
-        latent = {} if self._encoder is None else {"latent": self._encoder(x, training=False)}
-        given = self.model(x, training=False)
-        return {**latent, **self._objective.serve(x, self._objective.outputs(given), None)}
+        latent, given = self._with_latent(x)
+        encoded = {} if latent is None else {"latent": latent}
+        return {**encoded, **self._objective.serve(x, self._objective.outputs(given), None)}
 
 
 def _named(function: Callable[[dict[str, tf.Tensor]], Outputs], specs: dict[str, tf.TensorSpec]) -> Any:

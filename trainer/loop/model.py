@@ -8,6 +8,8 @@ import keras
 from beamfeed.contract.config.model import CustomModel
 from beamfeed.contract.config.train import Train
 from beamfeed.trainer import models
+from beamfeed.trainer.models.custom import CLASS
+from beamfeed.trainer.models.own_training import check_training
 from beamfeed.trainer.models.recurrence import quicken
 from beamfeed.trainer.models.signature import Signature
 
@@ -18,10 +20,12 @@ def make_model(train: Train, signature: Signature) -> keras.Model:
     Call it in the strategy's scope.
 
     Raises:
-      UserError: see `models.build`.
+      UserError: see `models.build` and `check_training`.
     """
     with computing_in(train.devices.precision):
         model = models.build(train.model, signature, train.seed)
+        if isinstance(train.model, CustomModel):
+            check_training(model, CLASS, train.model.class_, signature, train.devices)
     if train.devices.xla:
         without_cudnn(model)
     elif not isinstance(train.model, CustomModel):

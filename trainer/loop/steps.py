@@ -76,7 +76,6 @@ def make_train_steps(
     replicas = strategy.num_replicas_in_sync
     statistics = statistics_of(model) if replicas > 1 else []
 
-    @tf.function(jit_compile=xla)
     def differentiate(examples: Examples) -> tuple[Sums, dict[str, tf.Tensor], list[tf.Tensor]]:
         with tf.GradientTape() as tape:
             outputs = objective.outputs(model(examples.x, training=True))
@@ -91,9 +90,12 @@ def make_train_steps(
         gradients = tape.gradient(target, model.trainable_variables, unconnected_gradients="zero")
         return means, outputs, gradients
 
+    # Not a graph of its own elsewhere: layers that look at the whole batch exchange in it, which takes the outermost one.
+    differentiate_step = tf.function(differentiate, jit_compile=True) if xla else differentiate
+
     def sums_of(fields: Fields) -> tuple[Sums, list[tf.Tensor]]:
         examples = objective.examples(fields)
-        means, outputs, gradients = differentiate(examples)
+        means, outputs, gradients = differentiate_step(examples)
         sums = {**means, **objective.measure(examples, outputs)}
         # Said again: not every operation lets the shapes of its gradients be known.
         return sums, [tf.reshape(g, v.shape) for g, v in zip(gradients, model.trainable_variables, strict=True)]

@@ -18,7 +18,7 @@ from beamfeed.contract.config.model import (
     TextModel,
 )
 from beamfeed.trainer.models.application import build_application
-from beamfeed.trainer.models.custom import build_custom, find_encoder
+from beamfeed.trainer.models.custom import build_custom
 from beamfeed.trainer.models.multi_input import build_multi_input
 from beamfeed.trainer.models.recurrent import build_recurrent
 from beamfeed.trainer.models.recurrent_autoencoder import build_recurrent_autoencoder
@@ -57,17 +57,3 @@ def build(section: ModelSection, signature: Signature, seed: int) -> keras.Model
     """
     keras.utils.set_random_seed(seed)
     return BUILDERS[type(section)](section, signature)
-
-
-def find_parts(model: keras.Model) -> tuple[keras.Layer | None, keras.Layer | None]:
-    """The encoder of a model and its decoder, each None where there is none.
-
-    The encoder is the model's attribute or layer of this name. The decoder counts
-    only where the model is just `decoder(encoder(windows))`, so that running the
-    two gives what the model gives, and the encoder need not be run twice.
-    """
-    encoder = find_encoder(model)
-    steps = getattr(model, "operations", [])  # a functional model lists them; others do not tell
-    if len(steps) == 3 and steps[1] is encoder and isinstance(steps[2], keras.Layer):
-        return encoder, steps[2]
-    return encoder, None

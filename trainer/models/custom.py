@@ -8,6 +8,7 @@ import tensorflow as tf
 from beamfeed.contract.config.model import CustomModel
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.own_code import import_own, told
+from beamfeed.trainer.models.latent import sees_input, with_latent
 from beamfeed.trainer.models.signature import Output, Signature
 
 CLASS, ARGS = "train.model.class", "train.model.args"
@@ -53,12 +54,6 @@ def arguments_of(signature: Signature) -> dict[str, Any]:
     return found
 
 
-def find_encoder(model: keras.Model) -> keras.Layer | None:
-    """The part that compresses windows to a latent state: the model's attribute or layer `encoder`, if it has one."""
-    found = getattr(model, "encoder", next((layer for layer in model.layers if layer.name == "encoder"), None))
-    return found if isinstance(found, keras.Layer) else None
-
-
 def _try_out(model: keras.Model, name: str, signature: Signature) -> None:
     """Runs the model and its encoder once, and sees whether it can be saved: not only when the training run is over.
 
@@ -68,10 +63,8 @@ def _try_out(model: keras.Model, name: str, signature: Signature) -> None:
     of = f"windows {[list(one.shape) for one in tf.nest.flatten(windows)]}"
     if isinstance(windows, tf.Tensor):
         of = f"windows {list(windows.shape)}"
-    encoder = find_encoder(model)
     try:
-        found = model(windows, training=False)
-        latent: Any = None if encoder is None else encoder(windows, training=False)
+        latent, found = with_latent(model)(windows)
     except Exception as error:
         raise UserError(f"{CLASS}: {name} fails on {of}: {told(error)}") from error
     for output, tensor in _by_output(found, name, signature).items():
@@ -84,8 +77,14 @@ def _try_out(model: keras.Model, name: str, signature: Signature) -> None:
         ) from error
     for output, tensor in _by_output(of_noise, name, signature).items():
         _check_logits(tensor, signature.outputs[output], name, output)
-    if encoder is not None and (not hasattr(latent, "shape") or tuple(latent.shape)[:1] != (TRIED,)):
-        raise UserError(f"{CLASS}: the encoder of {name} must make one tensor of windows, with the batch first")
+    if latent is not None:
+        if not hasattr(latent, "shape") or tuple(latent.shape)[:1] != (TRIED,):
+            raise UserError(f"{CLASS}: the encoder of {name} must make one tensor of windows, with the batch first")
+        if not sees_input(model, signature.noise(TRIED)):
+            raise UserError(
+                f"{CLASS}: {name} gives its encoder something else than its input, so that the exported latent state "
+                "would be another than its own; let `encoder` be all that is done from the input to the latent state"
+            )
     if not model.trainable_variables:
         raise UserError(f"{CLASS}: {name} has no weights to train")
     try:

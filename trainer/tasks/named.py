@@ -15,6 +15,7 @@ import tensorflow as tf
 from beamfeed.contract.config.task import metric_name, snake_case
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.own_code import import_own, told
+from beamfeed.trainer.models.own_training import check_function
 from beamfeed.trainer.tasks.ranking import RANKING, find_ranking
 
 TRIED = 3  # windows, at a time
@@ -95,7 +96,7 @@ def try_loss(
       must_vary: whether it is a mistake if it says the same of right and wrong outputs.
 
     Raises:
-      UserError: if it fails, does not give a number for each, or has no gradient.
+      UserError: if it fails, does not give a number for each, has no gradient, or draws random numbers.
     """
 
     @tf.function
@@ -117,6 +118,9 @@ def try_loss(
         )
     if gradient is None:
         raise UserError(f"{key}: {name!r} has no gradient, nothing can be learned by it")
+    if ":" in name:
+        what, instead = f"{key}: {name!r}", "a loss must be the same each time"
+        check_function(lambda pair: losses(*pair), (wanted, wrong), list, what, instead)
     # What is left of a gradient that is 0 but for rounding, of numbers of this size.
     is_flat = np.all(np.abs(gradient * wrong) <= 1e-6 * np.max(np.abs(given)))
     if must_vary and (is_flat or np.allclose(given, of_right, rtol=1e-6, atol=0)):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
@@ -73,6 +74,22 @@ class Source(ABC, Generic[P, A, R]):
           most: bytes of the files that are to be read.
         """
         return None
+
+    def excerpt(self, most: int) -> "Source[P, A, R] | None":
+        """For a look at large files: the source of about so many bytes of each, whose pieces say which share that is.
+
+        By default None: files are read whole.
+        """
+        return None
+
+    def stratum(self, path: str) -> str:
+        """What a path tells of the split of its rows; the same of all paths where they do not tell."""
+        name = self.asset_of_path(path, self.job) if self.job.split.by == "asset" else None
+        return "" if name is None else split_of_asset(name, self.job.split)
+
+    def rows_in(self, pieces: Sequence[P]) -> int:
+        """How many rows pieces of an asset have."""
+        return sum(piece.rows for piece in pieces)
 
     @property
     def remarks(self) -> Sequence[str]:
@@ -264,6 +281,11 @@ class Source(ABC, Generic[P, A, R]):
     @abstractmethod
     def stats(self, statistics: Statistics) -> Any:
         """The statistics of the training rows as JSON."""
+
+    @property
+    def raw_values(self) -> RawValues | None:
+        """What the values of the files become before the transform graph gets them; None where it takes them so."""
+        return None
 
     def why_empty(self, asset: A) -> str:
         """Why an asset that was accepted gave no record."""

@@ -1,5 +1,6 @@
 """What passes between the steps: pieces, assets, units, and what becomes of them. They hold no data."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -21,6 +22,7 @@ class Piece:
       rows: how many there are.
       split_value: with split: {by: column}, where the path tells it.
       file: as it was listed, where no step may go on with it once it is another one.
+      share: about how much of the rows these are, in a look at parts of large files.
     """
 
     asset: str
@@ -28,6 +30,7 @@ class Piece:
     rows: int
     split_value: str | None = field(default=None, kw_only=True)
     file: FileStat | None = field(default=None, kw_only=True)
+    share: float = field(default=1.0, kw_only=True)
 
 
 P = TypeVar("P", bound=Piece)
@@ -143,6 +146,11 @@ class Verdict(Generic[A]):
     def counted_rows(self) -> int:
         """How many rows `rejected_rows` are among: also where none is left, so that these count for limits."""
         return self.asset.rows if self.accepted or self.rejected_rows else 0
+
+    @property
+    def split_rows(self) -> Mapping[SplitName, int]:
+        """How many of its rows are in each split."""
+        return {self.asset.split: self.asset.rows - self.rejected_rows} if self.asset.split else {}
 
     @property
     def trains(self) -> bool:

@@ -28,13 +28,22 @@ class Times:
 
 
 @dataclass(frozen=True)
+class Lacking:
+    """How many of the values of a column, or an array, training rows do not have."""
+
+    name: str
+    missing: int
+    values: int
+
+
+@dataclass(frozen=True)
 class Overview:
     """What a source tells of the files that it reads.
 
     Attributes:
       columns: that are read, each once.
       left_out: columns of the first file that are not.
-      missing: of each column of numbers, how many of the training rows have no value.
+      missing: of each column that a model gets something of.
       training_rows: how many these are.
       times: of series.
       row_bytes: of a row of the files, where that is known.
@@ -42,7 +51,7 @@ class Overview:
 
     columns: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    missing: tuple[tuple[str, int], ...] = ()
+    missing: tuple[Lacking, ...] = ()
     training_rows: int = 0
     times: Times | None = None
     row_bytes: int | None = None

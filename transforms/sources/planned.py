@@ -43,6 +43,6 @@ def plan_asset(
         return Planned(None, tuple(rejects), values=values)
     found = source.plan(name, pieces, lost)
     if found is None:
-        what = f"left out, as {source.job.split.column} is {pieces[0].split_value!r}, in no list of split"
-        return Planned(None, notes=(Note(what, name),), values=values)
+        what = f"rows left out, as {source.job.split.column} is {pieces[0].split_value!r}, in no list of split"
+        return Planned(None, notes=(Note(what, name, source.rows_in(pieces)),), values=values)
     return Planned(None, (found,), values=values) if isinstance(found, Reject) else Planned(found, values=values)

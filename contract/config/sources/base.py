@@ -36,12 +36,14 @@ class SourceSection(Section):
         section must be given.
       split_by: the values of `split.by` that the kind knows: asset, and others only if its source sees to them. The
         first is what a job has that says nothing.
+      noun: what people call what a model takes one at a time.
       split_keys, output_keys: keys of `split` and `output` that not every kind knows: those that this kind does.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     other_suffixes: ClassVar[tuple[str, ...]] = ()
     sections: ClassVar[dict[str, bool]] = {}
+    noun: ClassVar[str] = "row"
     split_by: ClassVar[tuple[str, ...]] = ("asset",)
     split_keys: ClassVar[tuple[str, ...]] = ()
     output_keys: ClassVar[tuple[str, ...]] = ()

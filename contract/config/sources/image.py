@@ -70,6 +70,7 @@ class ImageSource(SourceSection):
 
     suffixes: ClassVar[tuple[str, ...]] = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
     sections: ClassVar[dict[str, bool]] = {"label": False}
+    noun: ClassVar[str] = "image"
     split_by: ClassVar[tuple[str, ...]] = ("row", "key", "column")
     split_keys: ClassVar[tuple[str, ...]] = ("stratify",)
     output_keys: ClassVar[tuple[str, ...]] = ("rows_per_record",)

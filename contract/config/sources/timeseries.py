@@ -147,6 +147,7 @@ class TimeseriesSource(SourceSection):
     suffixes: ClassVar[tuple[str, ...]] = (*TABLES, *TEXTS, *(text + packed for text in TEXTS for packed in PACKED))
     other_suffixes: ClassVar[tuple[str, ...]] = OTHERS
     sections: ClassVar[dict[str, bool]] = {"prepare": False, "windows": True, "label": False}
+    noun: ClassVar[str] = "window"
     split_by: ClassVar[tuple[str, ...]] = ("asset", "time", "rows", "column")
 
     kind: Literal["timeseries"] = Field(description="What the files hold.")

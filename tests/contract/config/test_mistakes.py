@@ -12,6 +12,9 @@ from beamfeed.launcher.job import job_model
 # Words of the library that checks the file, of Python, or of our own code.
 INNER = ("valid ", "instance", "dictionary", "tuple", "parse", "greater than", "less than", "pattern", "None", "should")
 
+# Seven hundred bytes that stand for billions of items.
+ALIASES = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 10))
+
 
 def message(text: str = TEXT, *overrides: str) -> str:
     with pytest.raises(UserError) as caught:
@@ -39,13 +42,15 @@ def message(text: str = TEXT, *overrides: str) -> str:
         ("windows.length=true", "true is not allowed, it must be a whole number from 1 to 1,000,000"),
         ("windows.length=2026-01-01", "2026-01-01 is not allowed, it must be a whole number from 1 to 1,000,000"),
         ("windows={length: 3, 3: 4}", "has the key 3, which YAML does not take for text; write it in quotes"),
-        ("windows.length=&a [*a]", "is not allowed, it must be a whole number"),
+        ("windows.length=&a [*a]", "a value cannot hold aliases (*name)"),
         ("prepare.range={a: 3}", "3 is not allowed, it must be a list of 2 values, each a number or null"),
         ("prepare.range={a: [1]}", "[1] is not allowed, it must be a list of 2 values, each a number or null"),
         ("prepare.range={a: [.inf, 2]}", "inf is not allowed, it must be a number"),
         ("prepare.resample={}", "every: is missing, it must be a duration, such as 5s, 250ms or 1h"),
         ("prepare.resample.every=yes", "true is not allowed, it must be a duration"),
         ("prepare.missing.value=.nan", "nan is not allowed, it must be a number"),
+        ("prepare.missing.value=1.0e+39", "1e+39 is not allowed, it must be a number that float32 can hold"),
+        ("features={a: {type: numeric, missing: .inf}}", "must be mean or a number that float32 can hold"),
         ("split.train=0.9", "split: train + eval + test is 1.1, it must be 1"),
         ("split.train=x", "it must be a number from 0 to 1 or a whole number above 1 or a list, such as [x]"),
         ("output.path=''", "'' is not allowed, it must be text that is not empty"),
@@ -107,6 +112,8 @@ def test_many_mistakes_of_one_kind_do_not_fill_the_screen():
         ("name: a\x00b\n", "job.yaml: is not YAML: "),
         ("name: 2024-13-01\n", "job.yaml: holds what looks like a date or a number, but is none: month must be"),
         ("name: &a [*a]\n", "job.yaml: is nested too deeply for a job file"),
+        (ALIASES, "job.yaml: holds more than 100,000 keys and items, counting those that its aliases (*name) repeat"),
+        (ALIASES + "<<: [*a8, *a8]\n", "job.yaml: holds more than 100,000 keys and items"),
         ("name: " + "[" * 3000, "job.yaml: is nested too deeply for a job file"),
         ("name: a\nname: b\n", "job.yaml:2: name is given twice"),
         ("? [a]\n: b\n", "job.yaml:1: is not YAML: found unhashable key"),

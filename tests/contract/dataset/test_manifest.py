@@ -144,6 +144,29 @@ def test_columns_that_do_not_fit_are_told_in_one_line(written, tmp_path, change,
     assert len(str(caught.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("place", "path"),
+    [
+        (("data",), "../../etc"),
+        (("data",), "/etc"),
+        (("previous",), "gs://other/data-0"),
+        (("splits", "train", "shards", "folder"), ["a=1", "../../../home"]),
+        (("splits", "train", "shards", "file"), ["a.tfrecord", "/etc/passwd"]),
+    ],
+)
+def test_a_path_that_leads_out_of_the_dataset_is_refused(written, tmp_path, place, path):
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    *parents, last = place
+    section = manifest
+    for parent in parents:
+        section = section[parent]
+    section[last] = path
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="leads out of the dataset's folder") as caught:
+        find_manifest(written[0])
+    assert len(str(caught.value).splitlines()) == 1
+
+
 def test_the_manifest_of_18_terabytes_stays_small(written, tmp_path):
     _, manifest = written
     shards = [
@@ -175,9 +198,9 @@ def test_another_version_is_refused_by_readers_and_replaced_by_writers(tmp_path,
     assert read_complete(output, "f" * 64) is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 3}', '{"format": "2"}'])
-def test_what_is_no_manifest_is_refused_by_all(tmp_path, text):
-    storage.write_text(f"{tmp_path}/manifest.json", text)
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 3}', b'{"format": "2"}', b"[" * 99_999, b'{"\xff"'])
+def test_what_is_no_manifest_is_refused_by_all(tmp_path, content):
+    (tmp_path / "manifest.json").write_bytes(content)
     for reader in (find_manifest, find_replaceable):
         with pytest.raises(UserError, match="is not a manifest") as caught:
             reader(str(tmp_path))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ..fleet import Fleet, Part
+from ..fleet import Fleet, Part, Spoilt
 
 Apply = Callable[[Fleet, Random], None]
 
@@ -88,6 +88,11 @@ def break_values(fleet: Fleet, part: Part, reason: str) -> None:
         other.rejected |= dict.fromkeys(whole.asset, reason)
 
     fleet.variants.append(all_of_it)
+
+
+def spoil(part: Part, row: int, reason: str, *, timed: bool, write: Callable[[list[str]], str] | None = None) -> None:
+    """A row of a file cannot be used; where no row that can is left, the asset may be a reject as well."""
+    part.spoilt[row] = Spoilt(reason, timed, write)
 
 
 def with_csv(part: Part, **dialect: Any) -> None:

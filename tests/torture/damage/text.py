@@ -11,7 +11,19 @@ import pyarrow as pa
 
 from ..fleet import CLOCKS, Fleet, Part
 from ..write import time_text
-from .kind import break_file, break_values, damage, rename, some_feature, some_part, suffix_of, with_csv, with_text
+from .kind import (
+    break_file,
+    break_values,
+    damage,
+    is_mixed,
+    rename,
+    some_feature,
+    some_part,
+    spoil,
+    suffix_of,
+    with_csv,
+    with_text,
+)
 
 CSV = ["csv", "csv.gz"]
 PLAIN = "csv"
@@ -102,30 +114,75 @@ def nan_written_out(fleet: Fleet, chance: Random) -> None:
         part.values[chance.randrange(len(part)), 0] = np.nan
 
 
-@damage(format=CSV, features=[2, 3])
+@damage(format=CSV, features=[2, 3], last=True)
 def a_cell_of_text(fleet: Fleet, chance: Random) -> None:
-    """Text where a number should be makes a reject that names the line and what stands there."""
-    part, (_, name) = some_part(fleet, chance), some_feature(fleet, chance)
-    at, word = chance.randrange(len(part)), chance.choice(["oops", "12,5.3", "1.2.3", "OFF", "<0.1"])
-    with_text(part, name, lambda column: [
-        f'"{word}"' if i == at else "" if np.isnan(v) else f"{v:.3f}" for i, v in enumerate(column)])  # fmt: skip
-    break_values(fleet, part, "line|row|column|number")
+    """Text where a number should be costs its row, and the reject names the line and what stands there."""
+    part, (i, _) = some_part(fleet, chance), some_feature(fleet, chance)
+    place = 1 + (fleet.plan.naming == "column") + i
+    word = chance.choice(["oops", "OFF", "<0.1", "1.5 bar"])
+    _spoil_line(fleet, chance, part, rf"line.*{word}", lambda cells: [*cells[:place], word, *cells[place + 1 :]], True)
 
 
-@damage(format=CSV, naming=["stem", "pattern"])
+@damage(format=CSV, naming=["stem", "pattern"], last=True)
 def a_short_line(fleet: Fleet, chance: Random) -> None:
-    """A line with too few cells makes a reject that names the line."""
+    """A line with too few cells costs its row; no window goes over it."""
     part = some_part(fleet, chance, 4)
-    with_csv(part, between={chance.randrange(len(part) - 1): ["17"]})
-    break_file(fleet, part, "line")
+    _spoil_line(fleet, chance, part, "line.*expected", lambda cells: cells[: chance.randrange(1, len(cells))])
 
 
-@damage(format=CSV, naming=["stem", "pattern"])
+@damage(format=CSV, naming=["stem", "pattern"], last=True)
 def a_long_line(fleet: Fleet, chance: Random) -> None:
-    """A line with too many cells makes a reject that names the line."""
+    """A line with too many cells costs its row; no window goes over it."""
     part = some_part(fleet, chance, 4)
-    with_csv(part, between={chance.randrange(len(part) - 1): ["1,2,3,4,5,6,7,8,9,10,11,12,13"]})
-    break_file(fleet, part, "line")
+    _spoil_line(fleet, chance, part, "line.*expected", lambda cells: [*cells, "7", "8"])
+
+
+@damage(format=CSV, naming=["stem", "pattern"], last=True)
+def several_bad_lines(fleet: Fleet, chance: Random) -> None:
+    """Lines of too many cells, one behind the other and at both ends of a file, cost their rows."""
+    for part in (some_part(fleet, chance, 12), some_part(fleet, chance, 12)):
+        at = chance.randrange(max(1, len(part) - 2))
+        for row in {0, at, min(at + 1, len(part) - 1), len(part) - 1}:
+            _spoil_line(fleet, chance, part, "line.*expected", lambda cells: [*cells, "7", "8"], row=row)
+
+
+@damage(format=CSV, naming=["stem", "pattern"], last=True)
+def a_quote_opened_anywhere(fleet: Fleet, chance: Random) -> None:
+    """A quote that is never closed costs its row, in whatever row and column; cells in quotes around it are read."""
+    parts = (some_part(fleet, chance), some_part(fleet, chance))
+    if chance.random() < 0.5:
+        _all(fleet, quote_all=True)
+
+    def opened(cells: list[str]) -> list[str]:
+        place = chance.randrange(len(cells))
+        bare = [cell.strip('"') for cell in cells]
+        return [*bare[:place], '"' + bare[place], *bare[place + 1 :]]
+
+    for part in parts:
+        _spoil_line(fleet, chance, part, "line.*quote is opened", opened)
+
+
+@damage(format=CSV, features=[2, 3], last=True)
+def a_broken_byte(fleet: Fleet, chance: Random) -> None:
+    """A byte 0xff in a number costs its row."""
+    part, (i, _) = some_part(fleet, chance), some_feature(fleet, chance)
+    place = 1 + (fleet.plan.naming == "column") + i
+    utf8 = part.form.get("csv", {}).get("encoding", "utf-8") == "utf-8"
+    cell = "1\udcff" if utf8 else "1x"
+
+    def broken(cells: list[str]) -> list[str]:
+        return [*cells[:place], cell, *cells[place + 1 :]]
+
+    _spoil_line(fleet, chance, part, "line.*(0xff|number)", broken, True)
+
+
+def _spoil_line(
+    fleet: Fleet, chance: Random, part: Part, reason: str, change: Any, timed: bool = False, row: int | None = None
+) -> None:
+    if len(part):
+        at = chance.randrange(len(part)) if row is None else row
+        delimiter = part.form.get("csv", {}).get("delimiter", ",")
+        spoil(part, at, reason, timed=timed, write=lambda cells: delimiter.join(change(cells)))
 
 
 @damage(format=CSV, last=True)
@@ -182,7 +239,7 @@ def a_wrong_sum_in_gzip(fleet: Fleet, chance: Random) -> None:
 
 @damage(format=PLAIN, label=None, split=["asset", "time", "path"])
 def truncated_text(fleet: Fleet, chance: Random) -> None:
-    """A text cut at any byte holds the rows in front of the cut, or is a reject where its last line is too short."""
+    """A text cut at any byte holds the rows in front of the cut; a last line that is too short is set aside."""
     part, share = some_part(fleet, chance), chance.random()
     place = next(i for i, one in enumerate(fleet.parts) if one is part)
     seen: list[bytes] = []
@@ -196,24 +253,19 @@ def truncated_text(fleet: Fleet, chance: Random) -> None:
         lines = seen[0].decode().split("\n")
         complete = len(own.extra) + own.values.shape[1] + 1 + (other.plan.naming == "column")
         rows = [line for line in lines[1:] if line]
-        if not lines[0].startswith("t,") or any(line.count(",") != complete - 1 for line in [lines[0], *rows]):
+        short = bool(rows) and rows[-1].count(",") != complete - 1
+        if not lines[0].startswith("t,") or lines[0].count(",") != complete - 1 or (short and is_mixed(other)):
             own.broken = "."
             return
         own.take(slice(0, len(rows)))
+        if short:
+            spoil(own, len(rows) - 1, "line.*expected", timed=False)
 
     def broken(other: Fleet) -> None:
         other.parts[place].broken = "."
 
     part.mend.append(cut)
     fleet.variants += [as_read, broken]
-
-
-@damage(format=PLAIN, naming=["stem", "pattern"])
-def an_open_quote(fleet: Fleet, chance: Random) -> None:
-    """A quote that is never closed makes a reject."""
-    part, (_, name) = some_part(fleet, chance, 4), some_feature(fleet, chance)
-    with_text(part, name, lambda column: ['"1.5', *("" if np.isnan(v) else f"{v:.3f}" for v in column[1:])])
-    break_file(fleet, part, ".")
 
 
 @damage(format=CSV, label="classes", split=["asset", "time"])

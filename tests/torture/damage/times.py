@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from ..fleet import CLOCKS, Fleet, Part
 from ..write import time_array
-from .kind import break_file, break_values, damage, some_part, with_text, with_type
+from .kind import break_file, damage, some_part, spoil, with_text, with_type
 
 NUMBERS = ["integer", "epoch_s", "epoch_ms"]
 STAMPS = ["timestamp_s", "timestamp_ms", "timestamp_us", "timestamp_ns"]
@@ -211,9 +211,9 @@ def _at(part: Part, chance: Random) -> int:
     return chance.randrange(len(part))
 
 
-@damage(format="parquet", naming=["stem", "pattern"])
+@damage(format="parquet", naming=["stem", "pattern"], last=True)
 def a_time_is_missing(fleet: Fleet, chance: Random) -> None:
-    """A row without a time makes a reject of its asset."""
+    """A row without a time costs its row."""
     part = some_part(fleet, chance)
     at, clock = _at(part, chance), fleet.clock
 
@@ -224,18 +224,18 @@ def a_time_is_missing(fleet: Fleet, chance: Random) -> None:
         return pc.if_else(pa.array(mask), pa.scalar(None, array.type), array)
 
     with_type(part, "t", holed)
-    break_values(fleet, part, "missing")
+    spoil(part, at, "missing", timed=False)
 
 
 @damage(format=["csv", "csv.gz"], naming=["stem", "pattern"], last=True)
 def a_time_is_an_empty_cell(fleet: Fleet, chance: Random) -> None:
-    """An empty cell where a time should be makes a reject of its asset."""
+    """An empty cell where a time should be costs its row."""
     _cell(fleet, chance, "", "missing|time")
 
 
 @damage(format=["csv", "csv.gz"], naming=["stem", "pattern"], last=True)
 def a_time_that_is_none(fleet: Fleet, chance: Random) -> None:
-    """Text where a time should be makes a reject of its asset."""
+    """Text where a time should be costs its row."""
     _cell(fleet, chance, chance.choice(["later", "12:99", "2024-13-45 99:00:00", "--"]), ".")
 
 
@@ -252,33 +252,33 @@ def _cell(fleet: Fleet, chance: Random, text: str, reason: str) -> None:
         return found
 
     with_text(part, "t", cells)
-    break_values(fleet, part, reason)
+    spoil(part, at, reason, timed=False)
 
 
-@damage(format="parquet", naming=["stem", "pattern"], clock=["float", "epoch_float"])
+@damage(format="parquet", naming=["stem", "pattern"], clock=["float", "epoch_float"], last=True)
 def a_time_is_not_a_number(fleet: Fleet, chance: Random) -> None:
-    """NaN or infinity as a time makes a reject of its asset."""
+    """NaN or infinity as a time costs its row."""
     part = some_part(fleet, chance)
     at, value, clock = _at(part, chance), chance.choice([np.nan, np.inf, -np.inf]), fleet.clock
 
     def holed(ticks: np.ndarray) -> pa.Array:
-        numbers = ticks / clock.tick
+        numbers = time_array(ticks, clock).to_numpy(zero_copy_only=False).copy()
         numbers[at] = value
         return pa.array(numbers)
 
     with_type(part, "t", holed)
-    break_values(fleet, part, "time")
+    spoil(part, at, "time", timed=False)
 
 
-@damage(format="parquet", naming=["stem", "pattern"], clock=NUMBERS)
+@damage(format="parquet", naming=["stem", "pattern"], clock=NUMBERS, last=True)
 def nat_as_a_number(fleet: Fleet, chance: Random) -> None:
-    """NaT that was written as int64, the lowest there is, is no time: a reject."""
+    """NaT that was written as int64, the lowest there is, is no time: its row is set aside."""
     _number(fleet, chance, -(2**63))
 
 
-@damage(format="parquet", naming=["stem", "pattern"], clock=NUMBERS)
+@damage(format="parquet", naming=["stem", "pattern"], clock=NUMBERS, last=True)
 def a_time_at_the_end_of_int64(fleet: Fleet, chance: Random) -> None:
-    """A time whose distance to others no int64 holds is out of range: a reject."""
+    """A time whose distance to others no int64 holds is out of range: its row is set aside."""
     _number(fleet, chance, chance.choice([2**63 - 1, 2**62 + 5, -(2**62) - 5]))
 
 
@@ -292,12 +292,12 @@ def _number(fleet: Fleet, chance: Random, value: int) -> None:
         return pa.array(found)
 
     with_type(part, "t", numbers)
-    break_values(fleet, part, "time|range")
+    spoil(part, at, "time|range", timed=False)
 
 
-@damage(format="parquet", clock="timestamp_s", naming=["stem", "pattern"])
+@damage(format="parquet", clock="timestamp_s", naming=["stem", "pattern"], last=True)
 def a_year_that_nanoseconds_do_not_hold(fleet: Fleet, chance: Random) -> None:
-    """A timestamp in the year 9999, a common stand-in for 'never', is out of range: a reject."""
+    """A timestamp in the year 9999, a common stand-in for 'never', is out of range: its row is set aside."""
     part = some_part(fleet, chance)
     at = _at(part, chance)
 
@@ -307,7 +307,7 @@ def a_year_that_nanoseconds_do_not_hold(fleet: Fleet, chance: Random) -> None:
         return pa.array(found).cast(pa.timestamp("s")).cast(pa.timestamp("ms"))
 
     with_type(part, "t", stamps)
-    break_values(fleet, part, "range")
+    spoil(part, at, "range", timed=False)
 
 
 @damage(format="parquet", clock=["timestamp_s", "timestamp_ms", "timestamp_us"])

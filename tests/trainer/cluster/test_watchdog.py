@@ -3,8 +3,10 @@
 import os
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -54,11 +56,25 @@ def start(root, free_ports):
 
 @pytest.fixture
 def listener():
-    """The address of something that answers."""
+    """An address whose connections the system takes, and no process: as of one that is stopped."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         one.listen()
         yield f"127.0.0.1:{one.getsockname()[1]}"
+
+
+@pytest.fixture
+def greeter():
+    """The address of something that says a word to whoever connects."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Greeting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+class Greeting(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(b"!")
 
 
 def end(process: subprocess.Popen) -> tuple[int, str]:
@@ -92,10 +108,23 @@ def test_one_that_is_gone_is_noticed_in_what_takes_long(start):
     assert errors.startswith("worker 0: waited 1 s for the other workers (compiling): worker 1 (127.0.0.1:")
 
 
-def test_what_takes_long_has_an_end_too(start, listener):
-    code, errors = end(start("watchdog.long('compiling')\ntime.sleep(30)", other=listener))
+def test_what_takes_long_has_an_end_too(start, greeter):
+    code, errors = end(start("watchdog.long('compiling')\ntime.sleep(30)", other=greeter))
     assert code == -signal.SIGUSR1
     assert "waited 10 s for the other workers (compiling): all answer, but one of them does not go on" in errors
+
+
+def test_a_worker_that_takes_connections_and_says_nothing_is_named(start, listener):
+    code, errors = end(start("time.sleep(20)", other=listener))
+    assert code == -signal.SIGUSR1
+    assert f"(connecting): worker 1 ({listener}) is frozen; started again" in errors
+
+
+def test_frozen_workers_come_before_those_that_ended_meanwhile(listener, greeter, free_ports):
+    gone = f"127.0.0.1:{free_ports(1)[0]}"
+    watchdog = Watchdog((gone, gone, greeter, listener, listener), 0)
+    frozen = f"worker 3 ({listener}), worker 4 ({listener}) are frozen"
+    assert watchdog.describe_others() == f"{frozen}; worker 1 ({gone}) does not answer"
 
 
 def test_a_step_that_takes_longer_than_the_limit_has_ten_times_what_the_last_took(start):
@@ -148,7 +177,6 @@ def test_who_answers():
         listener.listen()
         here = f"127.0.0.1:{listener.getsockname()[1]}"
         assert answers(here)
-        assert Watchdog((here, here), 0).describe_others() == "all answer, but one of them does not go on"
     assert not answers(here)
     assert not answers("nonsense")
     assert Watchdog((here, here, here), 0).describe_others().endswith("do not answer")

@@ -257,4 +257,5 @@ def test_an_export_of_several_outputs_has_their_names_in_front(data, job):
     names = np.array([b"ok", b"worn", b"broken"])
     assert found["fault_class"].tolist() == names[expected["fault"].numpy().argmax(1)].tolist()
     told = {name: one.numpy().tolist() for name, one in signatures["features"]().items()}
-    assert told == {"features": [b"a", b"b", b"c"], "fault_classes": names.tolist()}
+    frame = {"length": windows.shape[1], "stride": data.manifest.windows.stride}
+    assert told == {"features": [b"a", b"b", b"c"], "fault_classes": names.tolist(), **frame}

@@ -133,9 +133,20 @@ def test_another_place_is_told_by_the_words_of_the_job():
 
 @pytest.mark.parametrize(
     ("place", "message"),
-    [("none", "neither the train.workdir"), ("run", "choose another train.workdir"), ("bad.keras", "cannot be read")],
+    [
+        ("none", "neither the train.workdir"),
+        ("run", "choose another train.workdir"),
+        ("bad.keras", "cannot be read"),
+        ("cut.keras", "cannot be read"),
+        ("code.keras", "cannot be read: Requested the deserialization of a `Lambda` layer"),
+    ],
 )
 def test_a_place_without_a_model_is_told(job, run, tmp_path, place, message):
     (tmp_path / "bad.keras").write_text("no zip file")
+    entrance = keras.Input((5, 3))
+    keras.Model(entrance, layers.Lambda(lambda rows: rows * 2)(entrance)).save(tmp_path / "code.keras")
+    content = bytearray((tmp_path / "code.keras").read_bytes())
+    content[60] ^= 1
+    (tmp_path / "cut.keras").write_bytes(content)
     code, told = run(job(init={"from": str(tmp_path / place)}))
     assert (code, message in told, told.count("\n")) == (2, True, 1), told

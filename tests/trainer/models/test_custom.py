@@ -20,6 +20,7 @@ from beamfeed.contract.dataset.manifest import Counts, Manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer import models
 from beamfeed.trainer.export.saved_model import save_serving
+from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.models.signature import Input, Output, Signature
 from beamfeed.trainer.tasks.objective import Objective, input_of
 
@@ -87,9 +88,12 @@ def test_the_recurrent_autoencoder_is_its_two_parts(tmp_path):
     section = RecurrentAutoencoder(name="recurrent_autoencoder", units=[4], latent=2)
     model = models.build(section, BACK, seed=7)
     windows = np.random.default_rng(0).normal(size=(5, 8, 3)).astype("f4")
-    encoder, decoder = models.find_parts(model)
+    encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
     assert encoder.output_shape == (None, 2)
     np.testing.assert_array_equal(decoder(encoder(windows)), model(windows))
+    latent, given = with_latent(model)(windows)
+    np.testing.assert_array_equal(latent, encoder(windows))
+    np.testing.assert_array_equal(given, model(windows))
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     assert type(loaded).__module__.startswith("keras.")  # no class of ours is needed
@@ -174,8 +178,67 @@ def test_the_page_of_own_models(root, module, helpers, tmp_path, length):
 def test_a_function_will_do(module):
     module("wired", PREFIX + "def make(length, features):\n    return keras.Sequential([layers.Dense(features)])\n")
     model = models.build(parse_model("{class: 'wired:make'}"), BACK, seed=7)
-    assert models.find_parts(model) == (None, None)
+    assert with_latent(model)(BACK.zeros(1))[0] is None
     assert len(model.get_weights()) == 2
+
+
+PARTS = (
+    PREFIX
+    + """
+class Gate(layers.Layer):
+    def call(self, state, skip=None):
+        return state if skip is None else state * skip
+
+
+def wired(length, features, end):
+    windows = keras.Input((length, features))
+    encoder = keras.Sequential([keras.Input((length, features)), layers.Dense(features)], name="encoder")
+    state = encoder(windows * 2.0 if end == "scaled" else windows)
+    if end == "twice":
+        return keras.Model(windows, encoder(state))
+    ends = {"gate": lambda: Gate()(state, skip=windows), "scaled": lambda: layers.Dense(features)(state)}
+    return keras.Model(windows, ends.get(end, lambda: layers.Add()([windows, state]))())
+
+
+class Parts(keras.Model):
+    def __init__(self, length, features, scale=1.0):
+        super().__init__()
+        self.settings = {"length": length, "features": features, "scale": scale}
+        self.encoder, self.head = layers.Dense(2), layers.Dense(features)
+
+    def call(self, windows, training=False):
+        return windows + self.head(self.encoder(windows * self.settings["scale"]))
+
+    def get_config(self):
+        return self.settings
+"""
+)
+
+
+@pytest.mark.parametrize("model", ["wired, args: {end: gate}", "wired, args: {end: add}", "wired, args: {end: twice}",
+                                   "wired, args: {end: scaled}", "Parts"])  # fmt: skip
+def test_the_saved_model_gives_what_the_model_gives(module, helpers, tmp_path, model):
+    """Whatever a model does with its encoder; once `decoder(encoder(windows))` was served for a gate with a skip."""
+    module("parts", PARTS)
+    class_, _, rest = model.partition(",")
+    section = parse_model(f"{{class: 'parts:{class_}'{', ' + rest if rest else ''}}}")
+    written = helpers.write_dataset(str(tmp_path / "data"), {"train": helpers.segments_of([40], 3)}, length=8, stride=2)
+    windows = written.windows["train"]
+    objective = Objective(Reconstruct(name="reconstruct"), written.manifest)
+    made = models.build(section, objective.signature, seed=7)
+    folder = str(tmp_path / "saved_model")
+    save_serving(made, objective, written.manifest, str(tmp_path / "absent"), Missing(), folder)
+    served = tf.saved_model.load(folder).signatures["preprocessed"](windows=tf.constant(windows))
+    np.testing.assert_allclose(served["reconstruction"], made(windows), atol=1e-6)
+    encoder = made.encoder if class_ == "Parts" else made.get_layer("encoder")
+    # In a functional model the encoder's place says what it gets.
+    np.testing.assert_allclose(served["latent"], encoder(windows * (2 if "scaled" in model else 1)), atol=1e-6)
+
+
+def test_an_encoder_that_gets_something_else_is_one_line(module):
+    module("parts", PARTS)
+    with pytest.raises(UserError, match="parts:Parts gives its encoder something else than its input, .* latent state$"):
+        models.build(parse_model("{class: 'parts:Parts', args: {scale: 2.0}}"), BACK, seed=7)
 
 
 MODULE = (

@@ -4,6 +4,7 @@ It takes `row`, int64 `[rows]`, which it gives back (an input that is not scaled
 input), and each scaled input as float32 `[rows, *shape]`.
 """
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -77,7 +78,9 @@ def preprocessing_fn(schema: ArraySchema, statistics: beam.PCollection) -> Calla
                 [inputs[column.name]], analyzer, [tf.float32], [[2, column.scales]]
             )
             offset, divisor = (rows[0], rows[1]) if column.scales > 1 else (rows[0, 0], rows[1, 0])
-            outputs[column.name] = (inputs[column.name] - offset) / divisor
+            values = inputs[column.name]
+            known = tf.where(tf.math.is_finite(values), values, math.nan)  # infinity counts as missing
+            outputs[column.name] = (known - offset) / divisor
         return outputs
 
     return transform

@@ -141,8 +141,23 @@ def _check(column: ArrayColumn, rows: ArrayRows) -> None:
         return
     if not column.is_float:
         return
-    finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+    # Models compute in float32: what is too large for it is infinite, in inputs of float64 that are not scaled, too.
+    finite = np.isfinite(as_float32(values)).reshape(len(values), -1).all(axis=1)
     if column.role == "target":
         rows.unlabelled |= ~finite
         return
-    rows.set_aside(~finite, name, lambda at: f"{name} holds NaN or infinity")
+    rows.set_aside(~finite, name, lambda at: f"{name} holds {_not_finite(values[at])}")
+
+
+def _not_finite(values: np.ndarray) -> str:
+    """What keeps the values of a row from being used."""
+    if not np.isfinite(values).all():
+        return "NaN or infinity"
+    wide = values[~np.isfinite(as_float32(values))]
+    return f"{wide.reshape(-1)[0]}, which is too large for float32"
+
+
+def as_float32(values: np.ndarray) -> np.ndarray:
+    """The values as float32, complex ones as complex64; what is too large becomes infinity, without a warning."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.complex64 if values.dtype.kind == "c" else np.float32, copy=False)

@@ -28,7 +28,7 @@ from beamfeed.transforms.sources.array.validate import ArrayReport, ArrayVerdict
 from beamfeed.transforms.sources.array.write import block_records
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Unit, Work
-from beamfeed.transforms.sources.overview import Overview
+from beamfeed.transforms.sources.overview import Lacking, Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.splits import seeded_hash
 
@@ -70,6 +70,9 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport]):
         chosen = sorted(known, key=lambda number: (seeded_hash(0, "check", number), number))[:wanted]
         rows = sum(min(self._rows, self._schema.rows - number * self._rows) for number in chosen)
         return Arrays(self.job, self._schema, frozenset(chosen)), rows / self._schema.rows
+
+    def rows_in(self, pieces: Sequence[ArrayPiece]) -> int:
+        return sum(piece.rows for piece in pieces if piece.array == pieces[0].array)
 
     @property
     def remarks(self) -> Sequence[str]:
@@ -143,7 +146,12 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport]):
 
     def overview(self, assets: Sequence[ArrayBlock], statistics: ArrayStatistics) -> Overview:
         names = tuple(column.name for column in self._schema.columns)
-        return Overview(names, training_rows=statistics.rows, row_bytes=self._schema.row_bytes)
+        values = zip(self._schema.scaled, statistics.moments, strict=True)
+        missing = tuple(
+            Lacking(column.name, found.rows * column.scales - sum(found.count), found.rows * column.scales)
+            for column, found in values
+        )
+        return Overview(names, (), missing, statistics.rows, row_bytes=self._schema.row_bytes)
 
     def fields(self, statistics: ArrayStatistics) -> list[Field]:
         return self._with_classes(statistics).fields()

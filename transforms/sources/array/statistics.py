@@ -9,7 +9,7 @@ import pyarrow as pa
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.config.sources.array import InputArray
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.sources.array.rows import ArrayRows, unique_texts
+from beamfeed.transforms.sources.array.rows import ArrayRows, as_float32, unique_texts
 from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
 from beamfeed.transforms.sources.columns.labels import in_order
 from beamfeed.transforms.statistics.moments import Moments
@@ -72,12 +72,6 @@ def statistics_of(rows: ArrayRows, schema: ArraySchema) -> ArrayStatistics:
 def _moments(values: np.ndarray, scales: int) -> Moments:
     numbers = as_float32(values).reshape(-1, scales)
     return Moments.of(np.where(np.isfinite(numbers), numbers, np.float32(np.nan)))
-
-
-def as_float32(values: np.ndarray) -> np.ndarray:
-    """The values as float32; what is too large for it becomes infinity, without a warning."""
-    with np.errstate(over="ignore"):
-        return values.astype(np.float32, copy=False)
 
 
 def _counts(values: np.ndarray) -> ValueCounts:

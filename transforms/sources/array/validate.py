@@ -1,10 +1,10 @@
 """Reads every row that can be wrong once: sets rows aside that cannot be used, and counts the others by split."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from beamfeed.contract.config.split import SPLITS, Split
+from beamfeed.contract.config.split import SPLITS, Split, SplitName
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.array.plan import ArrayBlock
@@ -46,6 +46,10 @@ class ArrayVerdict(Verdict[ArrayBlock]):
     """
 
     usable: Counter[str] = field(default_factory=Counter, kw_only=True)
+
+    @property
+    def split_rows(self) -> Mapping[SplitName, int]:
+        return {name: self.usable[name] for name in SPLITS}
 
 
 def validate_block(unit: Unit[ArrayBlock], schema: ArraySchema, split: Split, rows_per_record: int) -> ArrayReport:

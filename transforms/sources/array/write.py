@@ -8,9 +8,8 @@ import pyarrow as pa
 from beamfeed.contract.config.sources.array import ROW
 from beamfeed.contract.config.split import SPLITS, Split, SplitName
 from beamfeed.transforms.sources.array.plan import ArrayBlock
-from beamfeed.transforms.sources.array.rows import ArrayRows, iter_rows, unique_texts
+from beamfeed.transforms.sources.array.rows import ArrayRows, as_float32, iter_rows, unique_texts
 from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
-from beamfeed.transforms.sources.array.statistics import as_float32
 from beamfeed.transforms.sources.record_block import RecordBlock, Values
 
 Scaler = Callable[[np.ndarray, dict[str, np.ndarray]], dict[str, np.ndarray]]

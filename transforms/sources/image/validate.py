@@ -1,11 +1,13 @@
 """Reads every image of a run once: sets broken ones aside, and keeps of the others what a record holds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import pyarrow as pa
 
 from beamfeed.contract.config.job import Job
+from beamfeed.contract.config.split import SplitName
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.descriptors import Asset, Piece, Report, Unit, Verdict
@@ -71,6 +73,10 @@ class ImageVerdict(Verdict[ImageAsset]):
 
     staged: str = field(default="", kw_only=True)
     size: int = field(default=0, kw_only=True)
+
+    @property
+    def split_rows(self) -> Mapping[SplitName, int]:
+        return {cast(SplitName, self.asset.piece.split): self.asset.rows - self.rejected_rows}
 
 
 def staged_schema(table: pa.Schema) -> pa.Schema:

@@ -13,6 +13,7 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.arrow_file import arrow_schema, divides_arrow, iter_arrow
 from beamfeed.transforms.sources.readers.cells import Unsure
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers
+from beamfeed.transforms.sources.readers.excerpt import choose_parts
 from beamfeed.transforms.sources.readers.expected import (
     BATCH_ROWS,
     Expected,
@@ -26,7 +27,7 @@ from beamfeed.transforms.sources.readers.glimpse import peek, place_of_row
 from beamfeed.transforms.sources.readers.json_documents import divides_json
 from beamfeed.transforms.sources.readers.json_lines import iter_json, look_at_json
 from beamfeed.transforms.sources.readers.parquet import iter_parquet, open_parquet, row_groups
-from beamfeed.transforms.sources.readers.parse import BAD
+from beamfeed.transforms.sources.readers.parse import BAD, told
 from beamfeed.transforms.sources.readers.text import divides_text, find_bad_number, iter_text, look_at_text
 from beamfeed.transforms.sources.readers.time_text import (
     A_ZONE,
@@ -57,6 +58,7 @@ __all__ = [
     "TextOptions",
     "Unsure",
     "batch_rows",
+    "choose_parts",
     "divides",
     "find_bad_number",
     "guess_order",
@@ -73,6 +75,7 @@ __all__ = [
     "read_times",
     "require_columns",
     "row_groups",
+    "told",
 ]
 
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
@@ -160,8 +163,8 @@ def iter_batches(
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:  # fmt: skip
     """Streams the columns `names` of a file, some megabytes at a time, in the file's order.
 
-    A column that the file may lack, and lacks, is one of missing values. With BAD among the names, a row of a CSV that
-    cannot be read is one of missing values too, and that column, string, says why.
+    A column that the file may lack, and lacks, is one of missing values. With BAD among the names, a row of a text that
+    cannot be read is one of missing values too, and that column says why, see `told`.
 
     Args:
       path: the file, local or gs://
@@ -183,7 +186,7 @@ def iter_batches(
         if is_parquet(path):
             found = iter_parquet(path, expected, names, groups, last_rows)
         else:
-            of_file = names if is_csv(path) else [name for name in names if name != BAD]
+            of_file = [name for name in names if name != BAD or format_of(path) in ("csv", "json")]
             found = _ITERATORS[format_of(path)](path, expected, of_file, groups)
         for group, row, batch in found:
             yield group, row, _complete(batch, names)

@@ -10,7 +10,8 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.encoding import BadText
 from beamfeed.transforms.sources.readers.expected import Group, batch_rows
 from beamfeed.transforms.sources.readers.formats import packed_by
-from beamfeed.transforms.sources.readers.quotes import Quotes
+from beamfeed.transforms.sources.readers.parse import BAD, after_line
+from beamfeed.transforms.sources.readers.quotes import Quotes, find_open
 from beamfeed.transforms.sources.readers.zipped import open_member
 
 BLOCK_BYTES = 8 << 20
@@ -100,12 +101,13 @@ def after_lines(data: bytes, lines: int) -> int:
 def _end_of_lines(data: bytes, quotes: Quotes | None, rows: int) -> int:
     """Where the last whole line of the rows from `rows` on ends, outside of quotes; 0 if there is none."""
     end = last = data.rfind(b"\n", rows) + 1
-    # An odd number of quotes: some value goes on in the next line, or a quote is a character.
-    if quotes is not None and end and data.count(quotes.quote.encode(), rows, end) % 2:
-        masked = quotes.pattern.sub(lambda found: b"x" * len(found[0]), data[rows:])
-        end = masked.rfind(b"\n") + 1
-        end += rows if end else 0
-    return end or (last if len(data) > 2 * BLOCK_BYTES else 0)  # a quote that never ends is a character
+    if quotes is not None and end and not quotes.is_sound(data[rows:end] if rows else data[:end]):
+        # Most often the last line ends in a value that goes on: then the lines before that value are sound.
+        earlier = data.rfind(b"\n", rows, max(rows, data.rfind(quotes.quote.encode(), rows, end))) + 1
+        if earlier and quotes.is_sound(data[rows:earlier]):
+            return earlier
+        end = find_open(data, quotes, rows, whole=False).last_line(data, rows)
+    return end or (last if len(data) > 2 * BLOCK_BYTES else 0)  # a value that never ends has an open quote
 
 
 def blocks_at(path: str, groups: Sequence[Group]) -> Iterator[tuple[int, bytes]]:
@@ -120,17 +122,6 @@ def blocks_at(path: str, groups: Sequence[Group]) -> Iterator[tuple[int, bytes]]
             if len(data) != group.size:
                 raise BadInput(path, f"byte {group.place}", "the file is shorter than when it was planned")
             yield group.place, data
-
-
-def lines_before(path: str, place: int) -> int:
-    """How many lines end before a byte of a text."""
-    lines = 0
-    for piece in pieces_of(path):
-        lines += piece[:place].count(b"\n")
-        place -= len(piece)
-        if place <= 0:
-            break
-    return lines
 
 
 def iter_tables(
@@ -150,18 +141,26 @@ def iter_tables(
     Raises:
       BadInput: at the line that cannot be read.
     """
-    starts = None if groups is None else {group.place: group.row for group in groups}
+    planned = None if groups is None else {group.place: group for group in groups}
     rows, lines = 0, 0
     for place, block in blocks:
+        before = (lines if planned is None else planned[place].lines) + (first_line if place == 0 else 0)
         try:
             table = parse(block, place == 0)
         except BadText as bad:
-            before = lines if starts is None else lines_before(path, place)
-            bad = bad.after(before + (first_line if place == 0 else 0))
+            bad = bad.after(before)
             raise BadInput(path, bad.place, bad.reason) from None
-        row = rows if starts is None else starts[place]
-        group = Group(row, table.num_rows, place, len(block))
+        row = rows if planned is None else planned[place].row
+        group = Group(row, table.num_rows, place, len(block), lines if planned is None else planned[place].lines)
         for batch in table.to_batches(max_chunksize=batch_rows(columns)):
-            yield group, row, batch
+            yield group, row, _placed(batch, before)
             row += batch.num_rows
         rows, lines = row, lines + block.count(b"\n")
+
+
+def _placed(batch: pa.RecordBatch, lines: int) -> pa.RecordBatch:
+    """The batch, where so many lines stand before its block."""
+    at = batch.schema.get_field_index(BAD)
+    if at < 0 or batch.column(at).null_count == batch.num_rows:
+        return batch
+    return batch.set_column(at, BAD, after_line(batch.column(at), lines))

@@ -10,8 +10,8 @@ from itertools import chain
 
 from beamfeed.transforms.sources.readers.blocks import after_lines
 from beamfeed.transforms.sources.readers.dialect import Dialect
-from beamfeed.transforms.sources.readers.encoding import BadText
-from beamfeed.transforms.sources.readers.quotes import comment_lines
+from beamfeed.transforms.sources.readers.encoding import BadText, with_marks
+from beamfeed.transforms.sources.readers.quotes import comment_lines, mark_open
 
 
 def to_lines(pieces: Iterable[bytes], dialect: Dialect, *, whole: bool = True) -> Iterator[bytes]:
@@ -44,19 +44,14 @@ def clean(block: bytes, dialect: Dialect, *, first: bool) -> bytes:
       block: whole lines; of a text that is not `by_lines`, as `to_lines` gives them.
       dialect: of the file.
       first: whether the file begins with them.
-
-    Raises:
-      BadText: if they are not of the encoding of the file.
     """
     if first:
         block = block[dialect.bom :] if dialect.by_lines else block
         block = block[after_lines(block, dialect.first_line) :]
     if dialect.by_lines and dialect.encoding not in ("utf-8", "ascii"):
-        try:
-            block = block.decode(dialect.encoding).encode()
-        except UnicodeDecodeError as error:
-            reason = f"is not {dialect.encoding}: byte 0x{block[error.start]:02x}; see source.csv.encoding"
-            raise BadText(reason, block[: error.start].count(b"\n") + 1) from None
+        block = with_marks(block, dialect.encoding)
+    if dialect.quotes is not None:
+        block = mark_open(block, dialect.quotes)
     if dialect.comment is not None and dialect.comment.encode() in block:
         pattern = comment_lines(dialect.comment, dialect.quotes)
         block = pattern.sub(lambda found: b"" if found["comment"] is not None else found[0], block)

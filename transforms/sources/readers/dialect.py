@@ -1,6 +1,7 @@
 """How a text file is written. What finds it out is in sniff.py, what reads by it in parse.py."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from beamfeed.transforms.sources.readers.quotes import Quotes
 
@@ -45,6 +46,7 @@ class Dialect:
       null_words: for missing values.
       padded: white space stands around values.
       proven: values of the file say which `decimal` and `thousands` it has.
+      number_columns: the places of columns that hold numbers or times.
     """
 
     names: tuple[str, ...]
@@ -63,6 +65,7 @@ class Dialect:
     null_words: tuple[str, ...] = NULL_WORDS
     padded: bool = False
     proven: bool = False
+    number_columns: tuple[int, ...] = ()
 
     @property
     def by_lines(self) -> bool:
@@ -74,10 +77,12 @@ class Dialect:
         """Whether Arrow cannot read the numbers, so that they are taken as text first."""
         return self.thousands is not None
 
-    @property
+    @cached_property
     def quotes(self) -> Quotes | None:
         """What may stand around values that hold ends of lines."""
-        return None if self.quote is None else Quotes(self.quote, self.delimiter)
+        if self.quote is None:
+            return None
+        return Quotes(self.quote, self.delimiter, self.escape, self.comment, len(self.names), self.number_columns)
 
     @property
     def numbers(self) -> Numbers:

@@ -1,6 +1,11 @@
 """Which characters the bytes of a text are."""
 
 import codecs
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -9,6 +14,8 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_MARK = "\ufdd0"  # no character: stands for a byte that is none, and two digits say which
+_NOT_WESTERN = bytes((0x81, 0x8D, 0x8F, 0x90, 0x9D, 0xFF))  # in cp1252 nothing, and a letter that hardly any word has
 _TEXT = bytes({9, 10, 11, 12, 13, 27, *range(32, 256)})  # what text is made of, whatever its encoding
 
 
@@ -41,7 +48,8 @@ def find_encoding(start: bytes, given: str = "auto") -> tuple[str, int]:
     """Python's name of the encoding of a text, and how many bytes come before the text.
 
     Text is UTF-8 unless a mark at its beginning, zero bytes (UTF-16), or bytes that are not UTF-8 say otherwise:
-    then it is taken for what Windows writes in the west, cp1252.
+    then it is taken for what Windows writes in the west, cp1252. Where more characters are UTF-8 than are not, or
+    these are none of the west either, some bytes are broken.
 
     Args:
       start: the first bytes; a character may be cut off at their end.
@@ -64,7 +72,7 @@ def find_encoding(start: bytes, given: str = "auto") -> tuple[str, int]:
                 return name, 0
     if binary := start.rstrip(b"\x1a").translate(None, _TEXT):
         raise BadText(f"is not text: byte 0x{binary[0]:02x}", _line(start, start.index(binary[:1])))
-    if is_utf8(start):
+    if is_utf8(start) or _is_broken_utf8(start):
         return "utf-8", 0
     try:
         start.decode("cp1252")
@@ -82,14 +90,59 @@ def is_utf8(data: bytes) -> bool:
     return True
 
 
+def _is_broken_utf8(data: bytes) -> bool:
+    text = codecs.getincrementaldecoder("utf-8")(_ERRORS).decode(data)
+    broken = text.count(_MARK)
+    characters = sum(1 for character in text if character > "\x7f") - broken
+    marks = {bytes.fromhex(part[:2])[0] for part in text.split(_MARK)[1:]}
+    return characters > broken or marks <= set(_NOT_WESTERN)
+
+
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return f"{_MARK}{error.object[error.start]:02x}", error.start + 1
+
+
+_ERRORS = "beamfeed.mark"
+codecs.register_error(_ERRORS, _mark)
+
+
+def with_marks(block: bytes, encoding: str = "utf-8") -> bytes:
+    """A text as UTF-8; for bytes that are none of its encoding stand marks, see `marked`."""
+    try:
+        text = block.decode(encoding)
+        return block if encoding == "utf-8" else text.encode()
+    except UnicodeDecodeError:
+        return block.decode(encoding, _ERRORS).encode()
+
+
+def marked(column: pa.StringArray, encoding: str) -> dict[int, str]:
+    """By their rows the values in which a byte was none of the encoding, and what is wrong with them."""
+    if not (has := pc.fill_null(pc.match_substring(column, _MARK), False)).true_count:
+        return {}
+    rows = np.flatnonzero(has.to_numpy(zero_copy_only=False)).tolist()
+    digits = {row: column[row].as_py().partition(_MARK)[2][:2] for row in rows}
+    return {row: f"is not {encoding.upper()}: byte 0x{digits[row]}; see source.csv.encoding" for row in rows}
+
+
+def check_marks(lines: Sequence[str], encoding: str) -> None:
+    """Raises BadText if a byte of the lines before the rows, which may name the columns, is none of the encoding."""
+    for number, line in enumerate(lines, 1):
+        if _MARK in line:
+            byte = line.partition(_MARK)[2][:2]
+            raise BadText(f"is not {encoding}: byte 0x{byte}; see source.csv.encoding", number)
+
+
 def decode(data: bytes, encoding: str) -> str:
     """The characters of the beginning of a text, without one that is cut off.
 
     Raises:
       BadText: if the bytes are none of this encoding.
     """
+    errors = "strict" if encoding.startswith(("utf-16", "utf-32")) else _ERRORS
     try:
-        return codecs.getincrementaldecoder(encoding)().decode(data)
+        return codecs.getincrementaldecoder(encoding)(errors).decode(data)
     except UnicodeError as error:
         at = getattr(error, "start", 0)
         reason = f"is not {encoding}: byte 0x{data[at]:02x}; see source.csv.encoding"

@@ -25,12 +25,14 @@ class Group:
       rows: how many there are.
       place: where it is: the number of a row group, or the byte that a block starts at.
       size: bytes of a block of text.
+      lines: of the file before that block.
     """
 
     row: int
     rows: int
     place: int
     size: int = 0
+    lines: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class TextOptions:
       numbers: how they are written in the other files, for a file that does not tell.
       texts: names of columns whose values are names, also where these look like numbers in quotes.
       lenient: whether a file may have rows that cannot be read.
+      number_columns: names of columns that the job reads as numbers.
     """
 
     keys: Csv = field(default_factory=Csv)
@@ -52,6 +55,7 @@ class TextOptions:
     numbers: Numbers | None = None
     texts: tuple[str, ...] = ()
     lenient: bool = False
+    number_columns: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
         return hash((self.keys.model_dump_json(), self.wanted, self.features, self.numbers, self.texts))

@@ -14,7 +14,7 @@ from beamfeed.transforms.sources.readers.formats import format_of
 from beamfeed.transforms.sources.readers.json_documents import start_of_lines
 from beamfeed.transforms.sources.readers.json_lines import parse_json
 from beamfeed.transforms.sources.readers.parquet import open_parquet
-from beamfeed.transforms.sources.readers.parse import line_of_row, parse
+from beamfeed.transforms.sources.readers.parse import line_of_row, parse_all
 from beamfeed.transforms.sources.readers.text import find_dialect, naming_the_place, peek_at_text
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
 
@@ -58,7 +58,7 @@ def _some_rows(path: str, names: list[str], text: TextOptions) -> pa.Table:
             start, whole = start_of_lines(path)
             with naming_the_place(path):
                 block = start if whole else start[: start.rfind(b"\n") + 1]
-                return parse_json(block, dict.fromkeys(names, pa.string()))
+                return parse_json(block, dict.fromkeys(names, pa.string())).select(names)
         case "csv":
             return peek_at_text(path, names, text)
 
@@ -81,7 +81,7 @@ def place_of_row(path: str, row: int, expected: Expected) -> str:
         rows = lines = 0
         for place, block in whole_lines(path, pieces, dialect.quotes, dialect.first_line):
             cleaned = clean(block, dialect, first=place == 0)
-            here = parse(cleaned, dialect, {name: pa.string()}).num_rows
+            here = parse_all(cleaned, dialect, {name: pa.string()}).num_rows
             if row < rows + here:
                 before = lines + (dialect.first_line if place == 0 else 0)
                 return f"line {before + line_of_row(cleaned, dialect, row - rows)}"

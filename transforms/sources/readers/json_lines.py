@@ -5,6 +5,7 @@ Other JSON becomes such lines first, see json_documents.py.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -20,16 +21,24 @@ from beamfeed.transforms.sources.readers.blocks import (
     EmptyFile,
     blocks_at,
     iter_tables,
+    read_start,
     whole_lines,
 )
-from beamfeed.transforms.sources.readers.dialect import Dialect
+from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText
 from beamfeed.transforms.sources.readers.expected import Expected, Group, TextOptions, require_columns
-from beamfeed.transforms.sources.readers.json_documents import naming_the_record, pieces_of_lines, start_of_lines
+from beamfeed.transforms.sources.readers.json_documents import (
+    is_document,
+    naming_the_record,
+    pieces_of_lines,
+    start_of_lines,
+)
+from beamfeed.transforms.sources.readers.parse import BAD, MOST_WRONG, of_records, tell, told
 from beamfeed.transforms.sources.readers.text import naming_the_place
-from beamfeed.transforms.sources.readers.values import BadValue, convert
+from beamfeed.transforms.sources.readers.values import BadValue, convert, convert_all
 
 _PLAIN = Dialect(names=())
+_DECODER = json.JSONDecoder()
 _HELD = {"number": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}  # types of what a value may be instead
 
 
@@ -49,7 +58,12 @@ def look_at_json(path: str, text: TextOptions = TextOptions()) -> pa.Schema:
     if not values:
         with naming_the_place(path):
             _read(block, None)
-    return pa.schema([(name, _type_of(found, keeps_text=name in text.texts)) for name, found in values.items()])
+    return pa.schema(
+        [
+            (name, _type_of(found, keeps_text=name in text.texts, is_number=name in text.number_columns))
+            for name, found in values.items()
+        ]
+    )
 
 
 def _objects(block: bytes) -> Iterator[dict[str, Any]]:
@@ -65,26 +79,27 @@ def _is_text(value: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
-def _type_of(values: Sequence[Any], *, keeps_text: bool) -> pa.DataType:
-    """What some values of a column look like."""
-    found = {type(value) for value in values} - {type(None)}
-    if found <= {dict, list}:
-        return pa.list_(pa.null()) if list in found else pa.struct([]) if found else pa.null()
-    if found == {bool}:
-        return pa.bool_()
-    if found == {int}:
-        return pa.int64()
-    if found <= {int, float}:
-        return pa.float64()
-    if found <= {int, float, str} and not keeps_text:  # numbers may stand in quotes
-        if not all(_is_text(value) for value in values if isinstance(value, str)):
-            return pa.string()
-        try:
-            convert(pa.array([None if value is None else str(value) for value in values]), pa.float64(), _PLAIN)
-            return pa.float64()
-        except BadValue:
-            pass
-    return pa.string()
+def _type_of(values: Sequence[Any], *, keeps_text: bool, is_number: bool) -> pa.DataType:
+    """What most values of a column look like; a few may be bad, of a number as the job says nearly half."""
+    types = Counter(type(value) for value in values if value is not None)
+    most = 1 if is_number else MOST_WRONG
+    nested = types[list] + types[dict]
+    if nested >= most * (types.total() - nested):
+        return pa.list_(pa.null()) if types[list] else pa.struct([]) if nested else pa.null()
+    single = Counter({type_: count for type_, count in types.items() if type_ not in (list, dict)})
+    numbers = single[int] + single[float]
+    if keeps_text and single[str]:
+        return pa.string()
+    if not single[str] or single[str] < most * (numbers + single[bool]):
+        if single[bool] > numbers:
+            return pa.bool_()
+        return pa.float64() if single[float] else pa.int64()
+    texts = [value for value in values if isinstance(value, str) and _is_text(value)]  # numbers may stand in quotes
+    _, wrong = convert_all(pa.array(texts, pa.string()), pa.float64(), _PLAIN)
+    lost = len(wrong) + single[str] - len(texts)
+    words = sum(1 for text in texts if text.strip() in NULL_WORDS)
+    there = numbers + single[str] - lost - words
+    return pa.float64() if not single[bool] and (not lost or lost < most * there) else pa.string()
 
 
 def iter_json(
@@ -97,14 +112,21 @@ def iter_json(
     except EmptyFile:
         return
     known = expected.csv_types
-    types = {name: known[name] for name in names}
+    types = {name: known[name] for name in names if name != BAD}
 
     def parse_block(block: bytes, first: bool) -> pa.Table:
-        return parse_json(_without_mark(block) if first else block, types)
+        table = parse_json(_without_mark(block) if first else block, types)
+        if BAD not in names and (wrong := told(table.column(BAD).combine_chunks())):
+            place, reason = next(iter(wrong.values()))
+            line, _, column = place.removeprefix("line ").partition(", column ")
+            raise BadText(reason, int(line), column or None)
+        return table
 
     blocks = whole_lines(path, pieces_of_lines(path), None) if groups is None else blocks_at(path, groups)
+    in_records = BAD in names and is_document(read_start(path)[0])
     with naming_the_record(path):
-        yield from iter_tables(path, blocks, groups, len(names), parse_block)
+        for group, row, batch in iter_tables(path, blocks, groups, len(names), parse_block):
+            yield group, row, of_records(batch) if in_records else batch
 
 
 def _keys_of(path: str, wanted: Sequence[str]) -> list[str]:
@@ -127,61 +149,119 @@ def _late_keys(file: FileStat, wanted: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parse_json(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
-    """Columns of a block of lines; a key that is not there is a missing value.
+    """Columns of a block of lines; a key that is not there is a missing value, and so is a value of another type.
 
-    Numbers may stand in quotes, and names of assets may be numbers, where all of the block are.
+    Numbers may stand in quotes, and names of assets may be numbers.
 
-    Raises:
-      BadText: at the first line that cannot be read; lines are those of the block, from 1.
+    Returns:
+      the columns, and BAD, string: what is wrong with a row, see `parse.told`.
     """
     if not block.strip():
-        return pa.table({name: pa.array([], type_) for name, type_ in types.items()})
+        return pa.table({name: pa.array([], type_) for name, type_ in {**types, BAD: pa.string()}.items()})
     # Arrow reads times without their zones: they stay text, which the rest reads.
     asked = {name: pa.string() if pa.types.is_timestamp(type_) else type_ for name, type_ in types.items()}
-    changed: dict[str, _OtherType] = {}
+    changed: set[str] = set()
     while True:
         try:
             table = _read(block, pa.schema(list(asked.items())))
-            break
+            columns = {name: _cast(table.column(name).combine_chunks(), type_) for name, type_ in types.items()}
         except _OtherType as other:
-            first = changed.setdefault(other.name, other)
-            if first is not other or other.type is None or asked.get(other.name) in (None, other.type):
-                raise BadText(f"{first.name!r} is a {first.what}, and is none in other lines", first.line) from None
+            if other.name in changed or other.type is None or asked.get(other.name) in (None, other.type):
+                return _by_lines(block, types)
+            changed.add(other.name)
             asked[other.name] = other.type
-    columns = {}
-    for name, type_ in types.items():
-        column = table.column(name).combine_chunks()
-        if pa.types.is_string(type_):
-            columns[name] = column.cast(pa.string())
-        elif pa.types.is_string(column.type):
-            columns[name] = _convert(block, name, column, type_)
+        except (pa.ArrowInvalid, BadValue):
+            return _by_lines(block, types)
         else:
-            columns[name] = _cast(block, name, column, type_)
-    return pa.table(columns)
+            return pa.table({**columns, BAD: pa.nulls(table.num_rows, pa.string())})
 
 
-def _cast(block: bytes, name: str, column: pa.Array, type_: pa.DataType) -> pa.Array:
+def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    if pa.types.is_string(type_):
+        return column.cast(pa.string())
+    if pa.types.is_string(column.type):
+        return convert(column, type_, _PLAIN)
     if pa.types.is_boolean(type_) and not pa.types.is_boolean(column.type):
         is_bool = pc.fill_null(pc.is_in(column, value_set=pa.array([0, 1]).cast(column.type)), True)
-        if (row := pc.index(pc.or_(is_bool, pc.is_null(column)), False).as_py()) >= 0:
-            raise BadText(f"{column[row]} is neither true nor false", _line_of_row(block, row), name)
+        if (row := pc.index(is_bool, False).as_py()) >= 0:
+            raise BadValue(row, str(column[row]), "is neither true nor false")
     return column.cast(type_, safe=False)
 
 
-def _convert(block: bytes, name: str, column: pa.StringArray, type_: pa.DataType) -> pa.Array:
+def _by_lines(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """As `parse_json`, each line by itself, of a block in which something is wrong."""
+    wrong: dict[int, tuple[str, str]] = {}
+    lines: dict[int, int] = {}
+    texts: dict[str, list[str | None]] = {name: [] for name in types}
+    row = 0
+    for number, line in enumerate(block.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        objects, reason = _objects_in(line)
+        for found in objects:
+            lines[row] = number
+            if found is None:
+                wrong[row] = "", reason
+            for name, type_ in types.items():
+                try:
+                    texts[name].append(None if found is None else _as_text(found.get(name), type_))
+                except ValueError as error:
+                    wrong.setdefault(row, (name, str(error)))
+                    texts[name].append(None)
+            row += 1
+    columns = {}
+    for name, type_ in types.items():
+        columns[name], bad = convert_all(pa.array(texts[name], pa.string()), type_, _PLAIN)
+        for at, reason in bad.items():
+            wrong.setdefault(at, (name, reason.partition("; source.csv")[0]))
+    return pa.table({**columns, BAD: tell(row, wrong, lines)})
+
+
+def _objects_in(line: bytes) -> tuple[list[dict[str, Any] | None], str]:
+    """The objects in a line, of which there may be several; None, and why, where it holds something else."""
+    found: list[dict[str, Any] | None] = []
     try:
-        return convert(column, type_, _PLAIN)
-    except BadValue as bad:
-        raise BadText(f"{bad.value!r} {bad.reason}", _line_of_row(block, bad.row), name) from None
+        text = line.decode().strip()
+        while text:
+            value, end = _DECODER.raw_decode(text)
+            if not isinstance(value, dict):
+                return [None], "is not a JSON object, such as {...}"
+            found.append(value)
+            text = text[end:].lstrip()
+    except UnicodeDecodeError as error:
+        return [None], f"is not UTF-8: byte 0x{line[error.start]:02x}"
+    except ValueError as error:
+        shown = text if len(text) <= 100 else f"{text[:100]}..."
+        return [None], f"cannot be read as JSON: {str(error).partition(': line')[0]}: {shown}"
+    except RecursionError:
+        return [None], "cannot be read as JSON: it is nested too deep"
+    return found, ""
+
+
+def _as_text(value: Any, type_: pa.DataType) -> str | None:
+    """A value as it could stand in a CSV.
+
+    Raises:
+      ValueError: if it is none of a column.
+    """
+    if value is None:
+        return None
+    if isinstance(value, list | dict):
+        raise ValueError(f"is {'a list' if isinstance(value, list) else 'an object'}, a single value is needed")
+    if isinstance(value, bool):
+        words = ("false", "true") if pa.types.is_string(type_) or pa.types.is_boolean(type_) else ("0", "1")
+        return words[value]
+    if isinstance(value, str) and not _is_text(value):
+        raise ValueError("holds half of a character")
+    return value if isinstance(value, str) else repr(value)
 
 
 class _OtherType(ValueError):
     """A value of another type than was asked for."""
 
-    def __init__(self, name: str, what: str, line: int):
-        super().__init__(name, what, line)
-        self.name, self.what, self.line = name, what, line
-        self.type = _HELD.get(what)
+    def __init__(self, name: str, what: str):
+        super().__init__(name, what)
+        self.name, self.type = name, _HELD.get(what)
 
 
 def _read(block: bytes, schema: pa.Schema | None) -> pa.Table:
@@ -195,10 +275,12 @@ def _read(block: bytes, schema: pa.Schema | None) -> pa.Table:
         )
     except pa.ArrowInvalid as error:
         message = " ".join(str(error).split())
+        if schema is not None:
+            if found := re.search(r"Column\(/(.+)\) changed from \w+ to (\w+)", message):
+                raise _OtherType(found[1], found[2]) from None
+            raise
     row = re.search(r"in row (\d+)", message)
     line = None if row is None else _line_of_row(block, int(row[1]))
-    if line is not None and (found := re.search(r"Column\(/(.+)\) changed from \w+ to (\w+)", message)):
-        raise _OtherType(found[1], found[2], line)
     if line is not None and "changed from object" in message:
         raise BadText("is not a JSON object, such as {...}", line)
     raise BadText(f"cannot be read as JSON: {message[:200]}", line)

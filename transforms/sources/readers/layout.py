@@ -183,7 +183,7 @@ def _first_row(table: Table, keys: Csv, kinds: Sequence[Kind], header: int | Non
     if isinstance(keys.skip_after_header, int):
         return line + 1 + keys.skip_after_header
     for i in range(header + 1, min(header + 2 + _AFTER_NAMES, len(rows))):
-        if len(rows[i][1]) == table.width and _fits(rows[i][1], kinds, keys.null_words)[0]:
+        if _fits(rows[i][1], kinds, keys.null_words)[0]:  # also one of too many values, or of too few, is a row
             return rows[i][0]
     return line + 1
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect
-from beamfeed.transforms.sources.readers.encoding import BadText
+from beamfeed.transforms.sources.readers.encoding import BadText, marked, with_marks
+from beamfeed.transforms.sources.readers.quotes import MARK, told_open
 from beamfeed.transforms.sources.readers.values import BadValue, convert, convert_all
 
 MOST_WRONG = 0.1  # of the values of a column of numbers, at its beginning: those that are no numbers
@@ -59,10 +60,10 @@ def _typed(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> 
 
 
 def parse_all(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> pa.Table:
-    """As `parse`, but a row that cannot be read as a whole is one of missing values.
+    """As `parse`, but a row that cannot be read is one of missing values: as a whole, or where its value is bad.
 
     Returns:
-      the columns, and BAD, string: what is wrong with a row, where something is.
+      the columns, and BAD, string: what is wrong with a row, where something is; see `told`.
 
     Raises:
       BadText: if the block is not text.
@@ -73,24 +74,32 @@ def parse_all(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) 
             return found.append_column(BAD, pa.nulls(found.num_rows, pa.string()))
         except pa.ArrowInvalid:
             pass
-    wrong: dict[int, str] = {}
+    wrong: dict[int, tuple[str, str]] = {}
     ragged: list[int] = []
 
     def skip(row: pa.csv.InvalidRow) -> str:
-        text = row.text if len(row.text) <= 100 else f"{row.text[:100]}..."
-        wrong[row.number - 1] = f"expected {row.expected_columns} columns, got {row.actual_columns}: {text}"
         ragged.append(row.number - 1)
+        if dialect.quotes is not None and row.text.startswith(MARK):
+            wrong[row.number - 1] = "", told_open(row.text, dialect.quotes)
+            return "skip"
+        text = row.text if len(row.text) <= 100 else f"{row.text[:100]}..."
+        wrong[row.number - 1] = "", f"expected {row.expected_columns} columns, got {row.actual_columns}: {text}"
         return "skip"
 
+    block = with_marks(block)
     table = _read_text(block, dialect, [dialect.names.index(name) for name in types], skip) if block.strip() else None
     if table is None:
         return pa.table({name: pa.array([], type_) for name, type_ in {**types, BAD: pa.string()}.items()})
     rows = np.delete(np.arange(table.num_rows + len(ragged)), ragged)  # of the file, by rows of the table
     columns = {}
     for i, (name, type_) in enumerate(types.items()):
-        column, bad = convert_all(table.column(i).combine_chunks(), type_, dialect)
-        for row, reason in bad.items():
-            wrong.setdefault(int(rows[row]), f"{name}: {reason}")
+        text = table.column(i).combine_chunks()
+        bad = marked(text, dialect.encoding)
+        if bad:
+            text = without_rows(text, list(bad))
+        column, no_values = convert_all(text, type_, dialect)
+        for row, reason in {**bad, **no_values}.items():
+            wrong.setdefault(int(rows[row]), (name, reason))
         columns[name] = column
     if ragged:
         take = np.zeros(table.num_rows + len(ragged), np.int64)
@@ -99,19 +108,65 @@ def parse_all(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) 
         there[rows] = True
         place = pa.array(take, mask=~there)
         columns = {name: column.take(place) for name, column in columns.items()}
-    reasons = np.full(table.num_rows + len(ragged), None, object)
-    for row, reason in wrong.items():
-        reasons[row] = reason
-    return pa.table({**columns, BAD: pa.array(reasons, pa.string())})
+    lines = lines_of_rows(block, dialect, sorted(wrong), table.num_rows + len(ragged))
+    return pa.table({**columns, BAD: tell(table.num_rows + len(ragged), wrong, lines)})
 
 
-def infer(block: bytes, dialect: Dialect, *, lenient: bool = False) -> pa.Schema:
+def tell(rows: int, wrong: Mapping[int, tuple[str, str]], lines: Mapping[int, int]) -> pa.StringArray:
+    """The column BAD of a block.
+
+    Args:
+      rows: of the block.
+      wrong: by row the column, or "", and what is wrong.
+      lines: of these rows, in the block, from 1.
+    """
+    reasons = np.full(rows, None, object)
+    for row, (name, reason) in wrong.items():
+        reasons[row] = f"{lines[row]}\0{name}\0{reason}"
+    return pa.array(reasons, pa.string())
+
+
+def after_line(column: pa.StringArray, lines: int) -> pa.StringArray:
+    """A column BAD, or a part of one, where so many lines of the file stand before the block."""
+    parts = (None if value is None else value.split("\0", 1) for value in column.to_pylist())
+    return pa.array([None if part is None else f"{int(part[0]) + lines}\0{part[1]}" for part in parts], pa.string())
+
+
+def of_records(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch with the column BAD whose lines are the records of a JSON document."""
+    at = batch.schema.get_field_index(BAD)
+    return batch.set_column(at, BAD, pc.binary_join_element_wise("record ", batch.column(at), ""))
+
+
+def told(column: pa.Array) -> dict[int, tuple[str, str]]:
+    """What a column BAD says: by row the place in the file, such as `line 17, column x`, and the reason."""
+    if column.null_count == len(column):
+        return {}
+    found = {}
+    for row in np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).tolist():
+        place, name, reason = column[row].as_py().split("\0", 2)
+        place = place if place.startswith("record ") else f"line {place}"
+        found[row] = f"{place}{f', column {name}' if name else ''}", reason
+    return found
+
+
+def without_rows(column: pa.StringArray, rows: list[int]) -> pa.StringArray:
+    """A column of which some rows are null."""
+    keep = np.ones(len(column), bool)
+    keep[rows] = False
+    return pc.if_else(pa.array(keep), column, pa.scalar(None, pa.string()))
+
+
+def infer(
+    block: bytes, dialect: Dialect, *, lenient: bool = False, is_number: Callable[[str], bool] = lambda _: False
+) -> pa.Schema:
     """The names and types of all columns, as some rows suggest them; of no rows, types are null.
 
     Args:
       block: whole lines, as `clean` gives them.
       dialect: of the file.
       lenient: passes over rows that cannot be read.
+      is_number: of which columns the job says that they hold numbers.
 
     Raises:
       BadText: at a line that cannot be read.
@@ -119,19 +174,21 @@ def infer(block: bytes, dialect: Dialect, *, lenient: bool = False) -> pa.Schema
     if not block.strip():
         return pa.schema([(name, pa.null()) for name in dialect.names])
     skip = (lambda _: "skip") if lenient else None
+    block = with_marks(block) if lenient else block
     try:
         table = _read(block, dialect, None, skip)
     except pa.ArrowInvalid:
         table = _read_text(block, dialect, list(range(len(dialect.names))), skip)
     types = []
-    for column in table.columns:
+    for name, column in zip(dialect.names, table.columns, strict=True):
         type_ = column.type
         if pa.types.is_string(type_) or pa.types.is_binary(type_):  # may be numbers that Arrow does not take
             text = column.combine_chunks().cast(pa.string(), safe=False)
             numbers, wrong = convert_all(text, pa.float64(), dialect)
             there = len(numbers) - numbers.null_count
-            if not wrong or (lenient and len(wrong) < there * MOST_WRONG):
-                type_ = pa.float64() if there else pa.null()
+            if not wrong or (lenient and len(wrong) < there * (1 if is_number(name) else MOST_WRONG)):
+                whole = bool(wrong) and len(convert_all(text, pa.int64(), dialect)[1]) == len(wrong)
+                type_ = pa.int64() if whole else pa.float64() if there else pa.null()
         types.append(type_)
     return pa.schema(list(zip(dialect.names, types, strict=True)))
 
@@ -182,6 +239,8 @@ def _read_text(
     if found := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+): ?(.*)", message):
         row, expected, got, text = found.groups()
         line = line_of_row(block, dialect, int(row) - 1)
+        if dialect.quotes is not None and text.startswith(MARK.strip()):
+            raise BadText(told_open(text, dialect.quotes), line)
         text = text if len(text) <= 100 else f"{text[:100]}..."
         raise BadText(f"expected {expected} columns, got {got}: {text}", line)
     if found := re.search(r"column #(\d+): .*invalid UTF8", message):
@@ -196,6 +255,13 @@ def _read_text(
 
 def line_of_row(block: bytes, dialect: Dialect, row: int) -> int:
     """The line of a block, from 1, that one of its rows begins with; empty lines are no rows, as Arrow has it."""
+    return lines_of_rows(block, dialect, [row])[row]
+
+
+def lines_of_rows(block: bytes, dialect: Dialect, rows: Sequence[int], total: int | None = None) -> dict[int, int]:
+    """As `line_of_row`, of several in order; `total` is how many rows the block has."""
+    if total is not None and total == block.count(b"\n") + (not block.endswith(b"\n")):
+        return {row: row + 1 for row in rows}  # each line is one
     reader = csv.reader(
         io.StringIO(block.decode("utf-8", "replace"), newline=""),
         delimiter=dialect.delimiter,
@@ -203,14 +269,20 @@ def line_of_row(block: bytes, dialect: Dialect, row: int) -> int:
         quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
         escapechar=dialect.escape,
     )
-    line = found = 0
+    found: dict[int, int] = {}
+    line = number = 0
+    left = iter(rows)
+    wanted = next(left, None)
     try:
         for cells in reader:
             if cells:
-                if found == row:
-                    return line + 1
-                found += 1
+                if number == wanted:
+                    found[number] = line + 1
+                    wanted = next(left, None)
+                    if wanted is None:
+                        break
+                number += 1
             line = reader.line_num
     except csv.Error:  # such as a value of more than 128 KB
         pass
-    return line + 1
+    return {row: found.get(row, line + 1) for row in rows}

@@ -11,7 +11,7 @@ from itertools import chain
 from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.transforms.sources.readers.cells import Unsure, find_numbers, is_float, kind_of
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers
-from beamfeed.transforms.sources.readers.encoding import BadText, decode, find_encoding
+from beamfeed.transforms.sources.readers.encoding import BadText, check_marks, decode, find_encoding
 from beamfeed.transforms.sources.readers.layout import (
     Layout,
     Table,
@@ -21,7 +21,7 @@ from beamfeed.transforms.sources.readers.layout import (
     may_name,
     names_in,
 )
-from beamfeed.transforms.sources.readers.quotes import Quotes, comment_lines
+from beamfeed.transforms.sources.readers.quotes import Quotes, comment_lines, find_open
 
 DELIMITERS = (",", ";", "\t", "|", " ")
 _FEW, _MANY = 60, 1000  # lines that are looked at: at first, and where those do not tell
@@ -62,6 +62,7 @@ def sniff(
     if not table.rows:
         raise BadText("holds no rows")
     layout = lay_out(table, keys, wanted)
+    check_marks(lines[: layout.first_line], encoding)
     found = _find_numbers(table, layout, text, keys, is_feature, known=numbers is not None)
     written = found or numbers or _given(keys)
     return Dialect(
@@ -81,6 +82,7 @@ def sniff(
         null_words=(*NULL_WORDS, *keys.null_words),
         padded=layout.padded,
         proven=found is not None,
+        number_columns=tuple(i for i, kind in enumerate(layout.kinds) if kind in ("number", "time")),
     )
 
 
@@ -145,8 +147,11 @@ def _split_at(
     number: int,
 ) -> Table:
     width = max((line.count(delimiter) for line in lines[skipped : skipped + 20]), default=0) + 1
+    quotes = Quotes(keys.quote, delimiter, keys.escape, comment) if keys.quote else None
+    if quotes is not None:
+        lines = _without_open_quotes(lines, skipped, quotes)
     lines = lines[: skipped + max(8, min(number, _CELLS // width))]
-    is_comment = _comments(lines, comment, Quotes(keys.quote, delimiter) if keys.quote else None)
+    is_comment = _comments(lines, comment, quotes)
     kept = ["" if i < skipped or is_comment[i] else line for i, line in enumerate(lines)]
     told = [line.lstrip().removeprefix(comment or "").strip() if is_comment[i] and i >= skipped else ""
             for i, line in enumerate(lines)]  # fmt: skip
@@ -158,6 +163,25 @@ def _split_at(
         comment if keys.comment != "auto" or any(is_comment[skipped:]) else None,
         find_width(rows, keys.names, wanted),
     )
+
+
+def _without_open_quotes(lines: Sequence[str], skipped: int, quotes: Quotes) -> Sequence[str]:
+    """The lines, without quotes where one is opened that is never closed: a row stays where it is."""
+    text = "\n".join(lines[skipped:]).encode()
+    if quotes.is_sound(text):
+        return lines
+    kept = list(lines)
+    found = find_open(text, quotes, whole=False)
+    if found.rest is not None:  # an open quote, or the sample ends in a value
+        line = skipped + text.count(b"\n", 0, found.rest)
+        if skipped < line and _MANY < len(lines) < line + _MANY // 5:
+            kept = kept[:line]
+        else:
+            found = find_open(text, quotes)
+    for first, last in found.rows:
+        lines_of_row = slice(skipped + text.count(b"\n", 0, first), skipped + text.count(b"\n", 0, last) + 1)
+        kept[lines_of_row] = [line.replace(quotes.quote, "") for line in kept[lines_of_row]]
+    return kept
 
 
 def _comments(lines: Sequence[str], mark: str | None, quotes: Quotes | None) -> list[bool]:

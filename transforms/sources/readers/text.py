@@ -85,7 +85,12 @@ def look_at_text(path: str, options: TextOptions) -> tuple[pa.Schema, Dialect]:
     start, whole = read_start(path)
     dialect = _sniff(path, start, whole, options)
     with naming_the_place(path, dialect.first_line):
-        return infer(_first_rows(start, whole, dialect), dialect, lenient=options.lenient), dialect
+        return infer(
+            _first_rows(start, whole, dialect),
+            dialect,
+            lenient=options.lenient,
+            is_number=options.number_columns.__contains__,
+        ), dialect
 
 
 def peek_at_text(path: str, names: Sequence[str], options: TextOptions) -> pa.Table:

@@ -6,12 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect
+from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect, Numbers
 from beamfeed.transforms.sources.readers.time_text import A_ZONE, NO_ZONE, BadTime, read_times
 
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
-_NOT_FINITE = r"[+-]?(?:[iI]nf(?:inity)?|INF|[nN]a[nN])"
+_NOT_FINITE = r"[+-]?(?i:inf(?:inity)?|nan)"
 _GROUPS = {" ": "[ \u00a0\u202f\u2009]", "'": "['\u2019]"}
+
+
+NUMBER = rf"^(?:[+-]?(?:\d+\.?\d*|\.\d+){_EXPONENT}|{_NOT_FINITE})$"  # with a point and without groups
 
 
 class BadValue(ValueError):
@@ -71,7 +74,7 @@ def convert(column: pa.StringArray, type_: pa.DataType, dialect: Dialect) -> pa.
         return plain.cast(type_)
     except pa.ArrowInvalid:
         whole = pa.types.is_integer(type_)
-        pattern = r"^[+-]?\d{1,18}$" if whole else rf"^(?:[+-]?(?:\d+\.?\d*|\.\d+){_EXPONENT}|{_NOT_FINITE})$"
+        pattern = r"^[+-]?\d{1,18}$" if whole else NUMBER
         fits = pc.fill_null(pc.match_substring_regex(plain, pattern), True)
         rows = np.flatnonzero(~fits.to_numpy(zero_copy_only=False))
         row = int(rows[0]) if len(rows) else 0
@@ -98,12 +101,10 @@ def _timestamps(text: pa.StringArray, type_: pa.TimestampType) -> pa.Array:
 
 def _plain(text: pa.StringArray, dialect: Dialect) -> pa.StringArray:
     """Numbers with a point and without groups; what is no number of the dialect becomes none at all."""
-    valid = None
     if dialect.thousands is not None:
-        group = _GROUPS.get(dialect.thousands, re.escape(dialect.thousands))
+        group, grouped = group_patterns(dialect.numbers)
         if pc.any(pc.match_substring_regex(text, group)).as_py():
-            pattern = rf"^[+-]?\d{{1,3}}(?:{group}\d{{3}})+(?:{re.escape(dialect.decimal)}\d*)?{_EXPONENT}$"
-            valid = pc.match_substring_regex(text, pattern)
+            valid = pc.match_substring_regex(text, grouped)
             text = pc.if_else(valid, pc.replace_substring_regex(text, group, ""), text)
     if dialect.decimal == ".":
         return text
@@ -111,12 +112,23 @@ def _plain(text: pa.StringArray, dialect: Dialect) -> pa.StringArray:
     return pc.if_else(plain, pc.replace_substring(text, dialect.decimal, "."), "no number")
 
 
+def group_patterns(numbers: Numbers) -> tuple[str, str]:
+    """Patterns of what stands between groups of three digits, and of a number with such groups; "" if there are none.
+
+    Both are of RE2, which TensorFlow has, too.
+    """
+    if numbers.thousands is None:
+        return "", ""
+    group = _GROUPS.get(numbers.thousands, re.escape(numbers.thousands))
+    return group, rf"^[+-]?\d{{1,3}}(?:{group}\d{{3}})+(?:{re.escape(numbers.decimal)}\d*)?{_EXPONENT}$"
+
+
 def _bools(text: pa.StringArray) -> pa.BooleanArray:
     yes = pc.is_in(text, value_set=pa.array(TRUE_WORDS))
     known = pc.or_(pc.is_null(text), pc.or_(yes, pc.is_in(text, value_set=pa.array(FALSE_WORDS))))
     if not pc.all(known).as_py():
-        row = pc.index(known, False).as_py()
-        raise BadValue(row, text[row].as_py(), "is neither true nor false")
+        rows = np.flatnonzero(~known.to_numpy(zero_copy_only=False))
+        raise BadValue(int(rows[0]), text[int(rows[0])].as_py(), "is neither true nor false", rows)
     return pc.if_else(pc.is_null(text), pa.scalar(None, pa.bool_()), yes)
 
 

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.descriptors import Asset, Piece, Unit
-from beamfeed.transforms.sources.readers import BAD, Group, divides, is_parquet, iter_batches, open_parquet, row_groups
+from beamfeed.transforms.sources.readers import (
+    BAD,
+    Group,
+    choose_parts,
+    divides,
+    is_parquet,
+    iter_batches,
+    open_parquet,
+    row_groups,
+)
 from beamfeed.transforms.sources.table.schema import TableSchema
 
 UNIT_BYTES = 64 << 20
@@ -18,10 +27,18 @@ class TableFile(Piece):
     Attributes:
       groups: of rows, where each can be read by itself.
       scratch: a folder for what is made of its rows until they are written.
+      parts: in a look at a large file, rows [start, end) that are read; () where all are.
+      by_bytes: rows of parts are numbered by the byte that their part begins at.
     """
 
     groups: tuple[Group, ...]
     scratch: str
+    parts: tuple[tuple[int, int], ...] = ()
+    by_bytes: bool = False
+
+    def place(self, row: int) -> str:
+        """Where a row is, for people."""
+        return f"a row after byte {row:,}" if self.by_bytes else f"row {row}"
 
 
 class TableAsset(Asset[TableFile]):
@@ -33,31 +50,72 @@ class TableAsset(Asset[TableFile]):
         return self.pieces[0]
 
 
-def scan_file(file: FileStat, name: str, schema: TableSchema, scratch: str) -> TableFile:
+def scan_file(file: FileStat, name: str, schema: TableSchema, scratch: str, most: int | None = None) -> TableFile:
     """Where the rows of a file are.
+
+    Args:
+      file: local or gs://
+      name: of the asset that it is.
+      schema: what it must hold.
+      scratch: a folder for what is made of its rows.
+      most: bytes of it that are to be read, for a look; None reads all.
 
     Raises:
       BadInput: if the file cannot be used at all.
     """
     path = file.path
+    if most is not None and file.size > most and (parts := _scan_parts(file, name, schema, scratch, most)):
+        return parts
     if is_parquet(path):
         with open_parquet(path) as parquet:
             schema.check(path, parquet.schema_arrow)
             groups = row_groups(parquet)
     else:
-        found: dict[int, Group] = {}
-        for group, _, _ in iter_batches(path, schema, [*schema.names[:1], BAD]):
-            found[group.place] = group
-        groups = list(found.values())
+        groups = _groups_of(path, schema, None)
     rows = sum(group.rows for group in groups)
     kept = tuple(groups) if divides(path, schema) else ()
     return TableFile(name, path, rows, file=file, groups=kept, scratch=scratch)
+
+
+def _groups_of(path: str, schema: TableSchema, groups: list[Group] | None) -> list[Group]:
+    """The groups of a text, with their rows."""
+    found: dict[int, Group] = {}
+    for group, _, _ in iter_batches(path, schema, [*schema.names[:1], BAD], groups):
+        found[group.place] = group
+    return list(found.values())
+
+
+def _scan_parts(file: FileStat, name: str, schema: TableSchema, scratch: str, most: int) -> TableFile | None:
+    """Some rows of a large file; None where it can be read only as a whole."""
+    path = file.path
+    chosen = choose_parts(path, file.size, schema, most)
+    if not chosen:
+        return None
+    if is_parquet(path):
+        groups = [group for group, _ in chosen]
+        parts = tuple((group.row, group.row + rows) for group, rows in chosen)
+        with open_parquet(path) as parquet:
+            schema.check(path, parquet.schema_arrow)
+            total = parquet.metadata.num_rows
+        share = sum(end - start for start, end in parts) / total
+    else:
+        groups = _groups_of(path, schema, [group for group, _ in chosen])
+        parts = tuple((group.row, group.row + group.rows) for group in groups)
+        share = sum(group.size for group in groups) / file.size
+    rows = sum(end - start for start, end in parts)
+    return TableFile(
+        name, path, rows, file=file, groups=tuple(groups), scratch=scratch, parts=parts,
+        by_bytes=not is_parquet(path), share=share,
+    )  # fmt: skip
 
 
 def cut_units(asset: TableAsset, columns: int) -> Iterator[Unit[TableAsset]]:
     """Runs of whole groups of about 64 MB; a file that can only be read from its start is one."""
     piece = asset.piece
     if not asset.rows:
+        return
+    if piece.parts:
+        yield from (Unit(asset, index, start, end) for index, (start, end) in enumerate(piece.parts))
         return
     start = index = size = 0
     for group in piece.groups:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -24,7 +25,8 @@ from beamfeed.transforms.sources.columns.sample import (
     most_common,
 )
 from beamfeed.transforms.sources.columns.time_units import TimeUnits, is_text
-from beamfeed.transforms.sources.readers import Look, TextOptions, guess_order, peek
+from beamfeed.transforms.sources.readers import NULL_WORDS, Look, TextOptions, guess_order, is_csv, peek
+from beamfeed.transforms.sources.table.raw import raw_values_of
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 
 
@@ -42,7 +44,9 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
     wanted = _named(job)
     classes = [label.column for label in job.label if label.column and label.classes is not None]
     texts = [name for name in (source.key, split.column, *classes) if name]
-    options = TextOptions(source.csv, tuple(wanted), texts=tuple(texts), lenient=True)
+    options = TextOptions(
+        source.csv, tuple(wanted), texts=tuple(texts), lenient=True, number_columns=_number_columns(job)
+    )
     looks, text = look_at_sample(files, options)
     seen = column_types([look.schema for look in looks.values()], set(wanted).__contains__)
     in_files = frozenset(seen)
@@ -90,7 +94,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
         remarks=tuple(f"source.csv: {line}" for line in described(looks)),
     )
     check_once(looks, schema.columns)
-    return schema
+    return replace(schema, raw=raw_values_of(schema, looks))
 
 
 def _known(types: Sequence[pa.DataType]) -> Sequence[pa.DataType]:
@@ -109,6 +113,17 @@ def _named(job: Job) -> list[str]:
             columns = list(section.of if isinstance(section, Cross) else section.columns)
         found += [column for column in columns if not any(c in column for c in "*?")]
     return list(dict.fromkeys([*found, *(label.column for label in job.label if label.column)]))
+
+
+def _number_columns(job: Job) -> tuple[str, ...]:
+    """The columns that the job names, and reads as numbers."""
+    found = [label.column for label in job.label if label.column and label.classes is None]
+    for name, section in job.features.items():
+        if isinstance(section, Own):
+            found += [column for column in section.columns if reading_of(section, column) == "number"]
+        elif isinstance(section, Feature) and reading_of(section, name) == "number":
+            found.append(section.column or name)
+    return tuple(dict.fromkeys(found))
 
 
 def resolve_features(
@@ -205,7 +220,8 @@ def _time_units(
     if is_text(type_):
         some = [] if of_path is None else [of_path]
         for path in (path for path, look in looks.items() if name in look.schema.names and not some):
-            some = [value for value in peek(path, [name], text) if value.strip()]
+            nothing = (*NULL_WORDS, *text.keys.null_words) if is_csv(path) else ("",)
+            some = [value for value in peek(path, [name], text) if value.strip() not in nothing]
         guess = guess_order(some)
         if guess.how is None:
             told = guess.unsure or next((value for value in some if value), "")

@@ -14,7 +14,7 @@ from beamfeed.transforms.sources.columns.numbers import to_float32
 from beamfeed.transforms.sources.columns.paths import NOTHING, folders_of, key_columns
 from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits, is_text
 from beamfeed.transforms.sources.descriptors import Unit
-from beamfeed.transforms.sources.readers import BAD, iter_batches
+from beamfeed.transforms.sources.readers import BAD, iter_batches, told
 from beamfeed.transforms.sources.table.plan import TableAsset
 from beamfeed.transforms.sources.table.schema import TableSchema
 
@@ -47,6 +47,7 @@ class TableRows:
       folder: string [n], of the partition, where there are some.
       label: string [n], the class of the first label, where splits are stratified by it.
       wrong: by place among the rows, why one cannot be used.
+      places: where such a row is in the file, if the reader says so.
     """
 
     path: str
@@ -58,6 +59,7 @@ class TableRows:
     folder: pa.Array | None = None
     label: pa.Array | None = None
     wrong: dict[int, str] = field(default_factory=dict)
+    places: dict[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.columns.num_rows
@@ -73,7 +75,9 @@ def read_unit(unit: Unit[TableAsset], schema: TableSchema, labels: Sequence[Labe
     groups = [group for group in piece.groups if unit.start <= group.row < unit.end] or None
     row = unit.start
     of_path = key_columns(piece.path)
-    for _, first, batch in iter_batches(piece.path, schema, [*schema.names, BAD], groups):
+    last_rows = unit.end - groups[-1].row if groups else None
+    for _, first, batch in iter_batches(piece.path, schema, [*schema.names, BAD], groups, last_rows):
+        batch = batch.slice(0, unit.end - first) if piece.parts else batch
         yield to_rows(piece.path, first, batch, schema, labels, of_path)
         row += batch.num_rows
     if row != unit.end:
@@ -86,7 +90,8 @@ def to_rows(
     of_path: dict[str, str],
 ) -> TableRows:  # fmt: skip
     """The rows of a batch of a file."""
-    wrong = _told(batch.column(BAD))
+    unread = told(batch.column(BAD))
+    wrong = {row: reason for row, (_, reason) in unread.items()}
 
     def column(name: str) -> pa.Array:
         if name not in schema.of_path:
@@ -100,7 +105,7 @@ def to_rows(
     nothing = schema.null_words(path)
 
     def text(name: str, missing: Sequence[str] = nothing) -> pa.StringArray:
-        return without(to_text(column(name), name, wrong, is_bool=name in schema.booleans), missing)
+        return lowered(without(to_text(column(name), name, wrong), missing), is_bool=name in schema.booleans)
 
     for name in schema.numbers:
         found[name] = pa.array(_numbers(name, column(name), nothing, wrong))
@@ -108,13 +113,14 @@ def to_rows(
         found[name] = text(name, () if name in schema.prose else nothing)
     for name, units in schema.times.items():
         if name in schema.dated:
-            found[name] = pa.array(_seconds(path, column(name), units, wrong, name))
+            found[name] = pa.array(_seconds(path, column(name), units, wrong, name, nothing))
     for label, section in zip(schema.labels, (one for one in labels if one.column), strict=True):
         values = column(label.column)
         if label.classes is not None:
             # What the job lists is no word for nothing.
             missing = [word for word in nothing if word not in {*label.classes, *CLASS_WORDS}]
-            values = without(to_text(values, label.column, wrong, is_bool=label.column in schema.booleans), missing)
+            values = without(to_text(values, label.column, wrong), missing)
+            values = lowered(values, is_bool=label.column in schema.booleans)
         values = read_label(values, label)
         _check_label(values, label, section, wrong)
         found[label_name(label)] = values
@@ -130,21 +136,16 @@ def to_rows(
     split = None if schema.split is None else text(schema.split)
     time = None
     if schema.time is not None:
-        time = _ticks(path, column(schema.time), schema.times[schema.time], wrong, schema.time)
+        time = _ticks(path, column(schema.time), schema.times[schema.time], wrong, schema.time, nothing)
         for at in np.flatnonzero(time == NO_TIME).tolist():
             wrong.setdefault(at, f"{schema.time} is missing")
     folder = None
     if schema.partitions:
         folder = folders_of(schema.partitions, [text(name) for name in schema.partitions])
     first_label = found[label_name(schema.labels[0])] if schema.stratify else None
-    return TableRows(path, first, pa.RecordBatch.from_pydict(found), key, split, time, folder, first_label, wrong)
-
-
-def _told(column: pa.Array) -> dict[int, str]:
-    if column.null_count == len(column):
-        return {}
-    rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).tolist()
-    return {row: column[row].as_py() for row in rows}
+    places = {row: place for row, (place, _) in unread.items()}
+    columns = pa.RecordBatch.from_pydict(found)
+    return TableRows(path, first, columns, key, split, time, folder, first_label, wrong, places)
 
 
 def _numbers(name: str, column: pa.Array, nothing: Sequence[str], wrong: dict[int, str]) -> np.ndarray:
@@ -160,14 +161,13 @@ def _numbers(name: str, column: pa.Array, nothing: Sequence[str], wrong: dict[in
     return values if finite.all() else np.where(finite, values, np.float32(np.nan))
 
 
-def to_text(column: pa.Array, name: str, wrong: dict[int, str], *, is_bool: bool = False) -> pa.StringArray:
+def to_text(column: pa.Array, name: str, wrong: dict[int, str]) -> pa.StringArray:
     """A column of any single values as text, string [n]; null and empty are null. Numbers are as they are written.
 
     Args:
       column: of a batch.
       name: of it, and
       wrong: what is wrong with rows: those whose text is not UTF-8 are told.
-      is_bool: whether it holds true and false, which a text may write with capitals.
     """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -178,8 +178,6 @@ def to_text(column: pa.Array, name: str, wrong: dict[int, str], *, is_bool: bool
     if any(of(column.type) for of in _BYTES):
         column = _utf8(column, name, wrong)
     text = column if pa.types.is_string(column.type) else column.cast(pa.string())
-    if is_bool:
-        text = pc.utf8_lower(text)
     empty = pc.equal(text, "")
     return pc.if_else(empty, pa.scalar(None, pa.string()), text) if pc.any(empty).as_py() else text
 
@@ -207,22 +205,32 @@ def without(texts: pa.StringArray, words: Sequence[str]) -> pa.StringArray:
     return pc.if_else(missing, pa.scalar(None, pa.string()), texts) if pc.any(missing).as_py() else texts
 
 
-def _seconds(path: str, column: pa.Array, units: TimeUnits, wrong: dict[int, str], name: str) -> np.ndarray:
+def lowered(texts: pa.StringArray, *, is_bool: bool) -> pa.StringArray:
+    """The texts; of a column that holds true and false, which a text may write with capitals, in small letters."""
+    return pc.utf8_lower(texts) if is_bool else texts
+
+
+def _seconds(
+    path: str, column: pa.Array, units: TimeUnits, wrong: dict[int, str], name: str, nothing: Sequence[str]
+) -> np.ndarray:
     """int64 [n] seconds since 1970; NO_TIME where one is missing. Of typed columns also far from today: 9999-12-31."""
     if (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)) and units.zone is None:
         seconds = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
         return np.asarray(seconds.fill_null(NO_TIME).to_numpy())
-    ticks = _ticks(path, column, units, wrong, name)
+    ticks = _ticks(path, column, units, wrong, name, nothing)
     return np.where(ticks == NO_TIME, NO_TIME, ticks // 1_000_000_000)
 
 
-def _ticks(path: str, column: pa.Array, units: TimeUnits, wrong: dict[int, str], name: str) -> np.ndarray:
+def _ticks(
+    path: str, column: pa.Array, units: TimeUnits, wrong: dict[int, str], name: str, nothing: Sequence[str]
+) -> np.ndarray:
     """int64 [n] nanoseconds; NO_TIME where one is missing, or cannot be read, which is told in `wrong`."""
     if pa.types.is_null(column.type):
         return np.full(len(column), NO_TIME)
     there = column.is_valid().to_numpy(zero_copy_only=False).copy()
     if pa.types.is_string(column.type):
-        there &= pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(column), ""), False).to_numpy(zero_copy_only=False)
+        words = pa.array(["", *nothing], pa.string())
+        there &= ~pc.is_in(pc.utf8_trim_whitespace(column), value_set=words).to_numpy(zero_copy_only=False)
     found = np.full(len(column), NO_TIME)
     for _ in range(_MOST_BAD_TIMES):
         rows = np.flatnonzero(there)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from beamfeed.contract.config.features import Feature, Pass, Text
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn, in_order
 from beamfeed.transforms.sources.columns.numbers import is_number
@@ -62,6 +63,7 @@ class TableSchema:
       of_path: the columns that paths tell, and files do not have.
       text: how texts are written.
       remarks: what was found out of the files that the user did not say.
+      raw: what becomes of values as the files have them, for those who have rows as text later on.
     """
 
     features: tuple[NamedFeature, ...]
@@ -78,6 +80,7 @@ class TableSchema:
     of_path: frozenset[str] = frozenset()
     text: TextOptions = field(default=TextOptions(), kw_only=True)
     remarks: tuple[str, ...] = field(default=(), kw_only=True)
+    raw: RawValues | None = field(default=None, kw_only=True)
 
     @property
     def columns(self) -> list[str]:

@@ -9,13 +9,15 @@ from beamfeed.contract.config.features import Own, Text
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.descriptors import Unit, Work
-from beamfeed.transforms.sources.overview import Overview
+from beamfeed.transforms.sources.overview import Lacking, Overview
 from beamfeed.transforms.sources.readers import read_schema
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.table.count_files import gather_counts
@@ -25,9 +27,10 @@ from beamfeed.transforms.sources.table.resolve import resolve_schema
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import TimeCuts
 from beamfeed.transforms.sources.table.staged import Run
-from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, numeric_features, to_json
+from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, to_json, value_columns
 from beamfeed.transforms.sources.table.targets import preview_runs, rows_of_record
 from beamfeed.transforms.sources.table.validate import TableReport, TableVerdict, judge, validate_unit
+from beamfeed.transforms.splits import split_of_value
 
 if TYPE_CHECKING:  # Beam is loaded where it is needed
     import apache_beam as beam
@@ -49,9 +52,9 @@ class TableWork(Work[TableAsset]):
 class Table(Source[TableFile, TableAsset, TableReport]):
     """Files of rows that stand for themselves. A file is an asset: what is set aside as a whole."""
 
-    def __init__(self, job: Job, schema: TableSchema):
+    def __init__(self, job: Job, schema: TableSchema, most: int | None = None):
         super().__init__(job)
-        self._schema = schema
+        self._schema, self._most = schema, most
         time = None if schema.time is None else schema.times[schema.time]
         self._cuts = None if time is None else TimeCuts.of(job.split, time)
 
@@ -91,12 +94,21 @@ class Table(Source[TableFile, TableAsset, TableReport]):
         patterns = job.source.patterns
         return storage.below(path, patterns) if len(patterns) == 1 else path
 
+    def excerpt(self, most: int) -> "Table":
+        return Table(self.job, self._schema, most)
+
+    def stratum(self, path: str) -> str:
+        split, schema = self.job.split, self._schema
+        if split.by != "column" or schema.split not in schema.of_path:
+            return ""
+        return split_of_value(key_columns(path).get(schema.split) or "", split) or "none"
+
     @property
     def remarks(self) -> Sequence[str]:
         return self._schema.remarks
 
     def scan(self, file: FileStat, scratch: str) -> Iterable[TableFile]:
-        yield scan_file(file, self.asset_of_path(file.path, self.job), self._schema, scratch)
+        yield scan_file(file, self.asset_of_path(file.path, self.job), self._schema, scratch, self._most)
 
     def plan(self, name: str, pieces: Sequence[TableFile], lost: Sequence[Reject] = ()) -> TableAsset:
         return self.gather(name, pieces, None, lost)
@@ -183,14 +195,16 @@ class Table(Source[TableFile, TableAsset, TableReport]):
         return preview_runs(work.unit.asset.name, work.path, work.runs, self.job.label, schema, fields, rows)
 
     def overview(self, assets: Sequence[TableAsset], statistics: TableStatistics) -> Overview:
-        schema, moments = self._schema, statistics.moments
+        schema, rows = self._schema, statistics.moments.rows
         there = read_schema(assets[0].piece.path, schema.text).names if assets else ()
-        names = [feature.name for feature in numeric_features(schema)]
         return Overview(
             tuple(schema.columns),
             tuple(name for name in there if name not in schema.columns),
-            tuple((name, moments.rows - count) for name, count in zip(names, moments.count, strict=True)),
-            moments.rows,
+            tuple(
+                Lacking(name, count, rows)
+                for name, count in zip(value_columns(schema), statistics.missing, strict=True)
+            ),
+            rows,
         )
 
     def _records(self, statistics: TableStatistics) -> tuple[int, list[Field]]:
@@ -200,6 +214,10 @@ class Table(Source[TableFile, TableAsset, TableReport]):
 
     def fields(self, statistics: TableStatistics) -> list[Field]:
         return record_fields(self._schema.with_classes(statistics), self.job.label, statistics)
+
+    @property
+    def raw_values(self) -> RawValues | None:
+        return self._schema.raw
 
     def stats(self, statistics: TableStatistics) -> dict[str, Any]:
         return to_json(statistics, self._schema, statistics.moments.rows)

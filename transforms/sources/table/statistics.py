@@ -12,7 +12,7 @@ from beamfeed.contract.config.features import MOST_TERMS, Bucket, Categorical, N
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.sources.columns.label_counts import check_classes
-from beamfeed.transforms.sources.table.rows import label_name
+from beamfeed.transforms.sources.table.rows import NO_TIME, label_name
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 from beamfeed.transforms.sources.table.staged import by_bytes
 from beamfeed.transforms.statistics.moments import Moments
@@ -35,6 +35,7 @@ class TableStatistics:
       labels: of each label with classes: auto, its values in training rows, and
       elsewhere: in other rows.
       folders: of the partitions of all rows.
+      missing: of each of `value_columns`, how many training rows have no value.
       parts: files with more of `counts`, see `count_files`.
     """
 
@@ -44,6 +45,7 @@ class TableStatistics:
     labels: tuple[ValueCounts, ...]
     elsewhere: tuple[ValueCounts, ...]
     folders: ValueCounts
+    missing: tuple[int, ...]
     parts: tuple[str, ...] = ()
 
     @classmethod
@@ -58,6 +60,7 @@ class TableStatistics:
             classes,
             classes,
             ValueCounts.zero(MOST_PARTITIONS),
+            (0,) * len(value_columns(schema)),
         )
 
     def __add__(self, other: "TableStatistics") -> "TableStatistics":
@@ -72,8 +75,14 @@ class TableStatistics:
             sums(self.labels, other.labels),
             sums(self.elsewhere, other.elsewhere),
             self.folders + other.folders,
+            tuple(a + b for a, b in zip(self.missing, other.missing, strict=True)),
             self.parts + other.parts,
         )
+
+
+def value_columns(schema: TableSchema) -> list[str]:
+    """The columns that features are made from."""
+    return [*schema.numbers, *schema.texts, *(name for name in schema.times if name in schema.dated)]
 
 
 def numeric_features(schema: TableSchema) -> list[NamedFeature]:
@@ -130,7 +139,20 @@ def add_rows(
         _add_labels(found.labels, training, auto),
         _add_labels(found.elsewhere, elsewhere, auto),
         found.folders,
+        tuple(
+            count + _count_missing(training.column(name))
+            for count, name in zip(found.missing, value_columns(schema), strict=True)
+        ),
     )
+
+
+def _count_missing(column: pa.Array) -> int:
+    """How many values a column lacks, as `TableRows.columns` has it."""
+    if pa.types.is_floating(column.type):
+        return int(np.isnan(column.to_numpy(zero_copy_only=False)).sum())
+    if pa.types.is_integer(column.type):
+        return int((column.to_numpy() == NO_TIME).sum())
+    return int(column.null_count)
 
 
 def _add_labels(found: tuple[ValueCounts, ...], rows: pa.RecordBatch, names: Sequence[str]) -> tuple[ValueCounts, ...]:
@@ -194,9 +216,15 @@ def check_counts(found: TableStatistics, schema: TableSchema) -> None:
 
 def to_json(found: TableStatistics, schema: TableSchema, rows: int) -> dict[str, Any]:
     """For stats.json: of each feature what was counted."""
-    features = found.moments.describe([feature.name for feature in numeric_features(schema)])
+    missing = dict(zip(value_columns(schema), found.missing, strict=True))
+    features: dict[str, dict[str, Any]] = {
+        feature.name: {"count": rows - missing[feature.columns[0]], "missing": missing[feature.columns[0]]}
+        for feature in schema.features
+        if len(feature.columns) == 1
+    }
+    features |= found.moments.describe([feature.name for feature in numeric_features(schema)])
     for counts, feature in zip(found.counts, counted_features(schema), strict=True):
         top = counts.frequent(1, 20)
         known = dict(counts.items())
-        features[feature.name] = {"different": len(counts), "most_frequent": {value: known[value] for value in top}}
+        features[feature.name] |= {"different": len(counts), "most_frequent": {value: known[value] for value in top}}
     return {"rows": rows, "features": features}

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.config.split import SPLITS, Split
+from beamfeed.contract.config.split import SPLITS, Split, SplitName
 from beamfeed.transforms.notes import Note
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.descriptors import Report, Unit, Verdict
@@ -67,6 +67,13 @@ class TableVerdict(Verdict[TableAsset]):
 
     staged: tuple[StagedUnit, ...] = field(default=(), kw_only=True)
 
+    @property
+    def split_rows(self) -> Mapping[SplitName, int]:
+        rows = Counter[SplitName]()
+        for run in (run for staged in self.staged for run in staged.runs):
+            rows[run.split] += run.rows
+        return rows
+
 
 def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: TimeCuts | None) -> TableReport:
     """Checks the rows of a unit, and stages those that can be used; never raises for bad data."""
@@ -88,10 +95,9 @@ def validate_unit(unit: Unit[TableAsset], schema: TableSchema, job: Job, cuts: T
                 usable = _usable(rows, schema, places, left_out)
                 bad = sorted(rows.wrong)  # also in no split: what is wrong is told
                 rejected += len(bad)
-                wrong += [
-                    Reject(asset.name, rows.path, f"row {rows.first + row}", rows.wrong[row], of_row=True)
-                    for row in bad[: MOST_REJECTS - len(wrong)]
-                ]
+                for row in bad[: MOST_REJECTS - len(wrong)]:
+                    place = rows.places.get(row) or asset.piece.place(rows.first + row)
+                    wrong.append(Reject(asset.name, rows.path, place, rows.wrong[row], of_row=True))
                 by_split = [np.flatnonzero(usable & (places == place)) for place in range(len(SPLITS))]
                 for split, chosen in zip(SPLITS, by_split, strict=True):
                     for folder, some in _by_folder(rows.folder, chosen):

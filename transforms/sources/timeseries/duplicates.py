@@ -16,7 +16,8 @@ How = Literal["first", "last", "mean"]
 def merge_duplicates(chunks: Iterator[Chunk], how: How) -> Iterator[Chunk]:
     """Chunks in order of time -> the same with one row of each time; positions count the rows that are left.
 
-    What is no number (labels, the split) is that of the first row, or with `last` of the last one.
+    Rows that are set aside stay, behind the others of their time. What is no number (labels, the split) is that of the
+    first row, or with `last` of the last one.
 
     Args:
       chunks: of one asset, in order of time.
@@ -31,6 +32,8 @@ def merge_duplicates(chunks: Iterator[Chunk], how: How) -> Iterator[Chunk]:
         open_row = int(np.searchsorted(chunk.time, chunk.time[-1]))
         # Of these no more than are needed: a sensor that always sends one time must not fill the memory.
         needed = slice(open_row, open_row + 1) if how == "first" else slice(-1, None) if how == "last" else None
+        if chunk.wrong and max(chunk.wrong) >= open_row:
+            needed = None
         held = chunk.take(needed or slice(open_row, None), 0)
         if open_row:
             done = _merge(chunk.take(slice(0, open_row), 0), how, position)
@@ -55,11 +58,16 @@ def _join(one: Chunk, other: Chunk) -> Chunk:
         pa.concat_arrays(splits) if splits else None,
         tuple(pa.concat_arrays(columns) for columns in zip(*(chunk.labels for chunk in both), strict=True)),
         np.concatenate(parts) if parts else None,
+        {**one.wrong, **{len(one) + row: why for row, why in other.wrong.items()}},
     )
 
 
 def _merge(chunk: Chunk, how: How, position: int) -> Chunk:
-    first = np.flatnonzero(np.diff(chunk.time, prepend=chunk.time[0] - 1))
+    begins = np.diff(chunk.time, prepend=chunk.time[0] - 1) != 0
+    if chunk.wrong:  # each stays by itself, behind the row that is made of the others
+        chunk = chunk.take(np.lexsort((~chunk.right, chunk.time)), 0)
+        begins |= ~chunk.right
+    first = np.flatnonzero(begins)
     last = np.append(first[1:], len(chunk)) - 1
     merged = chunk.take(last if how == "last" else first, position)
     if how == "mean" and len(first) < len(chunk):

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 
 from beamfeed.contract import storage
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.sources.readers import Group, batch_rows, divides, iter_batches, naming_the_file
-from beamfeed.transforms.sources.timeseries.scan import FileSlice, asset_names, read_ticks
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers import BAD, Group, batch_rows, divides, iter_batches, naming_the_file
+from beamfeed.transforms.sources.timeseries.scan import NO_TIME, FileSlice, Wrong, asset_names, read_ticks
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 
 RUN_BYTES = 64 << 20  # of rows that are put in order in memory
@@ -68,16 +69,18 @@ def _look(path: str, schema: SeriesSchema) -> tuple[dict[str, _Seen], bool]:
     owner: dict[int, str] = {}
     pure = True
     with naming_the_file(path):
-        for group, row, batch in iter_batches(path, schema, [schema.asset, *schema.time_columns]):
+        for group, row, batch in iter_batches(path, schema, [schema.asset, *schema.time_columns, BAD]):
             if not batch.num_rows:
                 continue
+            ticks, wrong = read_ticks(path, batch, schema, row)
+            _check_names(path, batch.column(schema.asset), wrong)
             names = asset_names(path, batch.column(schema.asset), schema, row).dictionary_encode()
-            ticks = read_ticks(path, batch, schema, row)
             codes = names.indices.to_numpy()
             order = np.argsort(codes, kind="stable")
             starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
             rows = np.diff(starts, append=len(codes))
-            lows, highs = np.minimum.reduceat(ticks[order], starts), np.maximum.reduceat(ticks[order], starts)
+            lows = np.minimum.reduceat(np.where(ticks == NO_TIME, 2**63 - 1, ticks)[order], starts)
+            highs = np.maximum.reduceat(ticks[order], starts)
             for name, count, low, high in zip(names.dictionary.to_pylist(), rows, lows, highs, strict=True):
                 one = seen.setdefault(name, _Seen())
                 one.rows += int(count)
@@ -85,7 +88,18 @@ def _look(path: str, schema: SeriesSchema) -> tuple[dict[str, _Seen], bool]:
                 one.groups[group.place] = group
                 place = group.place if divides(path, schema) else 0
                 pure &= owner.setdefault(place, name) == name
+    for one in seen.values():
+        if one.last == NO_TIME:  # no row has a time
+            one.first = one.last = 0
     return seen, pure
+
+
+def _check_names(path: str, names: pa.Array, wrong: Wrong) -> None:
+    """Raises BadInput at a row that is so broken that it does not tell its asset: any may lack it."""
+    for at in sorted(wrong) if names.null_count else ():
+        place, reason = wrong[at]
+        if place and not names[at].is_valid:
+            raise BadInput(path, place, f"{reason}; which asset it is of is not known")
 
 
 def _copy_in_order(path: str, schema: SeriesSchema, names: Sequence[str], copy: str) -> dict[str, list[Group]]:
@@ -119,7 +133,7 @@ def _tables(path: str, schema: SeriesSchema) -> Iterator[tuple[pa.Table, bool]]:
     """The rows of a file in tables of about RUN_BYTES, each with whether it is the only one."""
     held: list[pa.RecordBatch] = []
     size, is_only = 0, True
-    for _, row, batch in iter_batches(path, schema, schema.names):
+    for _, row, batch in iter_batches(path, schema, [*schema.names, BAD]):
         plain = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch]
         rows = pa.array(np.arange(row, row + batch.num_rows))
         held.append(pa.RecordBatch.from_arrays([*plain, rows], names=[*batch.schema.names, ROW]))
@@ -159,10 +173,10 @@ def _to_disk(table: pa.Table, stack: ExitStack) -> pa.Table:
 
 
 def iter_copy(copy: str, names: Sequence[str], groups: Sequence[Group]) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
-    """Columns of some rows of a copy, and int64 [n]: which rows of the file they were."""
+    """Columns of some rows of a copy and BAD, and int64 [n]: which rows of the file they were."""
     with storage.open_input(copy) as file:
         schema = pa.ipc.read_schema(file)
         for group in groups:
             message = pa.ipc.read_message(pa.py_buffer(file.read_at(group.size, group.place)))
             batch = pa.ipc.read_record_batch(message, schema)
-            yield batch.select(list(names)), batch.column(ROW).to_numpy()
+            yield batch.select([*names, BAD]), batch.column(ROW).to_numpy()

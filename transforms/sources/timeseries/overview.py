@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.overview import Overview, Times
+from beamfeed.transforms.sources.overview import Lacking, Overview, Times
 from beamfeed.transforms.sources.readers import read_schema
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.read import read_chunks
@@ -32,7 +32,7 @@ def look_over(assets: Sequence[SeriesAsset], statistics: SeriesStatistics, spec:
     return Overview(
         columns,
         tuple(name for name in there if name not in columns),
-        tuple((name, moments.rows - moments.count[i]) for i, name in enumerate(schema.features)),
+        tuple(Lacking(name, moments.rows - moments.count[i], moments.rows) for i, name in enumerate(schema.features)),
         moments.rows,
         look_at_times(assets, spec),
     )
@@ -75,7 +75,8 @@ def _steps(asset: SeriesAsset, spec: PreprocessSpec) -> Iterator[np.ndarray]:
     last: np.ndarray | None = None
     try:
         for chunk in read_chunks(asset, spec.schema):
-            yield np.diff(chunk.time, prepend=chunk.time[:0] if last is None else last)
-            last = chunk.time[-1:]
+            time = chunk.time[chunk.right]
+            yield np.diff(time, prepend=time[:0] if last is None else last)
+            last = time[-1:] if len(time) else last
     except BadInput:  # a reject tells
         return

@@ -1,7 +1,7 @@
 """Reads the rows of an asset, or of a part of it, as NumPy chunks: as the files have them, or put in order."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +11,12 @@ from beamfeed.contract.config.split import SPLITS, Split, SplitName
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn, label_numbers, read_label
 from beamfeed.transforms.sources.columns.numbers import pack
-from beamfeed.transforms.sources.readers import Group, batch_rows, iter_batches
+from beamfeed.transforms.sources.readers import BAD, Group, batch_rows, iter_batches
 from beamfeed.transforms.sources.timeseries.mixed import iter_copy
 from beamfeed.transforms.sources.timeseries.own_steps import made_by_steps
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
 from beamfeed.transforms.sources.timeseries.rows import Rows
-from beamfeed.transforms.sources.timeseries.scan import FileSlice, read_ticks
+from beamfeed.transforms.sources.timeseries.scan import NO_TIME, FileSlice, Wrong, read_ticks
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 
 
@@ -34,6 +34,7 @@ class Chunk:
       split: string [n], with split: {by: column} of the files.
       labels: of each label with a column, see `read_label`.
       part: int64 [n], the number of the slice that each row is of, where that matters.
+      wrong: by row, why it is set aside, see `read_ticks`. It keeps its position, and has no values.
     """
 
     path: str
@@ -45,9 +46,17 @@ class Chunk:
     split: pa.Array | None = None
     labels: tuple[pa.Array, ...] = ()
     part: np.ndarray | None = None
+    wrong: Wrong = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.time)
+
+    @property
+    def right(self) -> np.ndarray:
+        """Bool [n]: the rows that are not set aside."""
+        right = np.ones(len(self), bool)
+        right[list(self.wrong)] = False
+        return right
 
     def row(self, at: int) -> int:
         """The file's row of the row `at` of the chunk."""
@@ -55,7 +64,8 @@ class Chunk:
 
     def take(self, rows: slice | np.ndarray, position: int) -> "Chunk":
         """Some of the rows, the first of them at `position` of the asset."""
-        picked = pa.array(np.arange(len(self))[rows])
+        order = np.arange(len(self))[rows]
+        picked = pa.array(order)
         return Chunk(
             self.path,
             np.asarray(self.file_row + np.arange(len(self)) if isinstance(self.file_row, int) else self.file_row)[rows],
@@ -66,7 +76,13 @@ class Chunk:
             None if self.split is None else self.split.take(picked),
             tuple(column.take(picked) for column in self.labels),
             None if self.part is None else self.part[rows],
+            taken(self.wrong, order),
         )
+
+
+def taken(wrong: Wrong, rows: np.ndarray) -> Wrong:
+    """What is wrong with some of the rows, in their new order."""
+    return {new: wrong[old] for new, old in enumerate(rows.tolist()) if old in wrong} if wrong else {}
 
 
 def read_chunks(asset: SeriesAsset, schema: SeriesSchema, start: int = 0, end: int | None = None) -> Iterator[Chunk]:
@@ -87,9 +103,21 @@ def read_chunks(asset: SeriesAsset, schema: SeriesSchema, start: int = 0, end: i
     for piece in asset.pieces:
         low, high = max(start - offset, 0), min(end - offset, piece.rows)
         if low < high:
+            before = NO_TIME
             for chunk in _read_slice(piece, schema, low, high, offset):
+                if chunk.wrong:
+                    chunk = replace(chunk, time=_filled(chunk.time, before))
+                before = int(chunk.time[-1])
                 yield replace(chunk, part=np.full(len(chunk), piece.number)) if with_part else chunk
         offset += piece.rows
+
+
+def _filled(time: np.ndarray, before: int) -> np.ndarray:
+    """Times, those that are not known as in the row before; `before` is that of the row before the first."""
+    there = time != NO_TIME
+    place = np.maximum.accumulate(np.where(there, np.arange(len(time)), -1))
+    first = time[there.argmax()] if before == NO_TIME else before
+    return np.where(place < 0, first, time[place])
 
 
 def _read_slice(piece: FileSlice, schema: SeriesSchema, low: int, high: int, offset: int) -> Iterator[Chunk]:
@@ -123,16 +151,15 @@ def _batches(
         for batch, rows in iter_copy(piece.copy, schema.names, groups or piece.groups):
             yield rows, batch
         return
-    for _, file_row, batch in iter_batches(piece.path, schema, schema.names, groups, last_rows):
+    for _, file_row, batch in iter_batches(piece.path, schema, [*schema.names, BAD], groups, last_rows):
         yield file_row, batch
 
 
 def _chunk(path: str, file_row: int | np.ndarray, position: int, batch: pa.RecordBatch, schema: SeriesSchema) -> Chunk:
     first = file_row if isinstance(file_row, int) else int(file_row[0])
+    time, wrong = read_ticks(path, batch, schema, file_row)
     if schema.time is None:  # counted among the asset's rows, and not among those of the file
         time = schema.time_units.rows(position, batch.num_rows)
-    else:
-        time = read_ticks(path, batch, schema, file_row)
     split = None
     if schema.split is not None:
         split = batch.column(schema.split)
@@ -140,14 +167,18 @@ def _chunk(path: str, file_row: int | np.ndarray, position: int, batch: pa.Recor
             split = split.dictionary_decode()
         split = split.cast(pa.string())
     if schema.inputs is not None:
-        batch = made_by_steps(batch, schema, f"rows {first:,} to {first + batch.num_rows - 1:,} of {path}")
+        batch = made_by_steps(
+            batch.select(schema.names), schema, f"rows {first:,} to {first + batch.num_rows - 1:,} of {path}"
+        )
     try:
         packed = pack(batch, schema.features)
         labels = tuple(read_label(batch.column(one.column), one) for one in schema.labels)
     except pa.ArrowException as error:  # such as a number that no float32 can hold
         raise BadInput(path, f"row {first}", f"cannot be read as numbers: {error}") from None
+    if wrong:
+        packed[list(wrong)] = np.nan
     outside = clear_outside(packed, schema.ranges)
-    return Chunk(path, file_row, position, time, packed, outside, split, labels)
+    return Chunk(path, file_row, position, time, packed, outside, split, labels, wrong=wrong)
 
 
 def clear_outside(values: np.ndarray, ranges: Sequence[tuple[int, float, float]]) -> np.ndarray:
@@ -178,7 +209,9 @@ def read_sorted(asset: SeriesAsset, schema: SeriesSchema) -> Iterator[Chunk]:
     file_row, part = np.empty(rows, np.int64), None
     outside = np.zeros(features, np.int64)
     splits, labels = [], []
+    wrong: Wrong = {}
     for chunk in read_chunks(asset, schema):
+        wrong |= {chunk.position + row: why for row, why in chunk.wrong.items()}
         here = slice(chunk.position, chunk.position + len(chunk))
         time[here], values[here] = chunk.time, chunk.values
         file_row[here] = np.arange(len(chunk)) + chunk.file_row if isinstance(chunk.file_row, int) else chunk.file_row
@@ -205,6 +238,7 @@ def read_sorted(asset: SeriesAsset, schema: SeriesSchema) -> Iterator[Chunk]:
             None if split is None else split.take(pa.array(picked)),
             tuple(column.take(pa.array(picked)) for column in told),
             None if part is None else part[picked],
+            taken(wrong, picked),
         )
 
 
@@ -235,6 +269,8 @@ def to_rows(
     last_kept, last_part = False, None
     for chunk in chunks:
         keep = in_split(chunk, asset, name, split)
+        if chunk.wrong:
+            keep = keep & chunk.right
         gap = np.zeros(len(chunk), bool)
         gap[0] = last_time is None
         if max_gap is not None:

@@ -53,7 +53,10 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     wanted = dict.fromkeys([*keys, *named, *(label.column for label in job.label if label.column)])
     classes = [label.column for label in job.label if label.column and label.classes is not None]
     texts = tuple(name for name in (asset_column, split_column, *classes) if name)
-    options = TextOptions(source.csv, tuple(wanted), tuple(source.features), texts=texts)
+    numbers = [*source.time.columns, *named, *(one.column for one in job.label if one.column and one.classes is None)]
+    options = TextOptions(
+        source.csv, tuple(wanted), tuple(source.features), texts=texts, lenient=True, number_columns=tuple(numbers)
+    )
     looks, text = look_at_sample(files, options)
     rare = source.features if source.missing_columns == "missing" else named
     seen = column_types([look.schema for look in looks.values()], lambda name: bool(match_features(rare, [name], ())))

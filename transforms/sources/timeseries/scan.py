@@ -19,6 +19,7 @@ from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.time_units import BadTime
 from beamfeed.transforms.sources.descriptors import Piece
 from beamfeed.transforms.sources.readers import (
+    BAD,
     Group,
     divides,
     is_parquet,
@@ -26,7 +27,9 @@ from beamfeed.transforms.sources.readers import (
     naming_the_file,
     open_parquet,
     place_of_row,
+    read_times,
     row_groups,
+    told,
 )
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, path_columns
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
@@ -86,22 +89,60 @@ def scan_file(
     return [FileSlice(name, path, rows, first, last, tuple(kept), split_value=split_value, file=file)]
 
 
-def read_ticks(path: str, batch: pa.RecordBatch, schema: SeriesSchema, row: int | np.ndarray) -> np.ndarray:
-    """Ticks of a batch; a bad time becomes BadInput.
+NO_TIME = np.iinfo(np.int64).min  # of a row that does not tell its own
+_MOST_BAD_TIMES = 1000  # of a batch, before its file is given up
+_OTHER_ORDER = {"dmy": "mdy", "mdy": "dmy"}
+Wrong = dict[int, tuple[str, str]]  # by row of a batch: where it is in the file, "" where that is not known, and why
+
+
+def read_ticks(
+    path: str, batch: pa.RecordBatch, schema: SeriesSchema, row: int | np.ndarray
+) -> tuple[np.ndarray, Wrong]:
+    """int64 [n] ticks of a batch, NO_TIME where a row has none, and what is wrong with rows.
 
     Args:
       path: of its file.
-      batch: that holds the columns of time.
+      batch: that holds the columns of time, and BAD.
       schema: what the file must hold. Where rows count, they are numbered as in the file.
       row: of the file that the batch starts with; or int64 [n], of each.
+
+    Raises:
+      BadInput: at a time that makes the others doubtful.
     """
+    wrong: Wrong = told(batch.column(BAD))
     if schema.time is None:
-        return schema.time_units.rows(row if isinstance(row, int) else int(row[0]), batch.num_rows)
+        return schema.time_units.rows(row if isinstance(row, int) else int(row[0]), batch.num_rows), wrong
+    columns = [batch.column(name) for name in schema.time_columns]
+    there = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
+    for at in np.flatnonzero(~there).tolist():
+        wrong.setdefault(at, ("", "the time is missing"))
+    ticks = np.full(batch.num_rows, NO_TIME)
+    for _ in range(_MOST_BAD_TIMES):
+        rows = np.flatnonzero(there)
+        some = columns if len(rows) == len(ticks) else [column.take(pa.array(rows)) for column in columns]
+        try:
+            if len(rows):
+                ticks[rows] = schema.time_units.ticks(*some)
+            return ticks, wrong
+        except BadTime as bad:
+            at = int(rows[bad.row])
+            if _is_doubtful(bad, schema):
+                place = place_of_row(path, row + at if isinstance(row, int) else int(row[at]), schema)
+                raise BadInput(path, place, bad.what) from None
+            there[at] = False
+            wrong.setdefault(at, ("", bad.what))
+    raise BadInput(path, f"column {schema.time}", f"more than {_MOST_BAD_TIMES} values are no times: {wrong[at][1]}")
+
+
+def _is_doubtful(bad: BadTime, schema: SeriesSchema) -> bool:
+    """Whether a bad time says that the others may have been read wrongly: by another zone, or with day for month."""
+    if bad.value is None:
+        return "where clocks are put forward" in bad.reason
     try:
-        return schema.time_units.ticks(*(batch.column(name) for name in schema.time_columns))
-    except BadTime as bad:
-        at = row + bad.row if isinstance(row, int) else int(row[bad.row])
-        raise BadInput(path, place_of_row(path, at, schema), bad.what) from None
+        read_times(pa.array([bad.value]), _OTHER_ORDER[schema.time_units.text or ""])
+    except (BadTime, KeyError):
+        return False
+    return True
 
 
 def _parquet_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[int, int]]:
@@ -142,12 +183,18 @@ def _read_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[int,
     found: dict[int, Group] = {}
     lows, highs = [], []
     with naming_the_file(path):
-        for group, row, batch in iter_batches(path, schema, schema.time_columns or schema.names[:1]):
+        first_wrong: tuple[str, str] | None = None
+        for group, row, batch in iter_batches(path, schema, [*(schema.time_columns or schema.names[:1]), BAD]):
             found[group.place] = group
-            if batch.num_rows:
-                ticks = read_ticks(path, batch, schema, row)
+            ticks, wrong = read_ticks(path, batch, schema, row)
+            if wrong and first_wrong is None:
+                at = min(wrong)
+                first_wrong = wrong[at][0] or place_of_row(path, row + at, schema), wrong[at][1]
+            if (ticks := ticks[ticks != NO_TIME]).size:
                 lows.append(int(ticks.min()))
                 highs.append(int(ticks.max()))
+        if first_wrong is not None and not lows:
+            raise BadInput(path, first_wrong[0], f"{first_wrong[1]}; no row has a time")
     return list(found.values()), (min(lows, default=0), max(highs, default=0))
 
 

@@ -17,7 +17,7 @@ from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Unit
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
-from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems
+from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems, path_columns
 from beamfeed.transforms.sources.timeseries.classes import SeenClasses, check_most, find_unseen, set_aside
 from beamfeed.transforms.sources.timeseries.overview import look_over
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, gather, split_by_path
@@ -55,6 +55,12 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
     def asset_of_path(cls, path: str, job: Job) -> str | None:
         assert isinstance(job.source, TimeseriesSource)
         return asset_of_path(path, job.source.asset)
+
+    def stratum(self, path: str) -> str:
+        column = self.job.split.column
+        if self.job.split.by != "column" or column is None or self._spec.schema.split is not None:
+            return super().stratum(path)
+        return split_of_value(path_columns(path, self._spec.source.asset).get(column) or "", self.job.split) or "none"
 
     @property
     def remarks(self) -> Sequence[str]:

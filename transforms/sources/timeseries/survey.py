@@ -5,10 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
+from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.sources.readers import place_of_row
 from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, add_names, see_classes
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, Span
 from beamfeed.transforms.sources.timeseries.read import Chunk, in_split
@@ -18,6 +21,8 @@ from beamfeed.transforms.splits import split_of_value, wanted_splits
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample, add_samples
 
+MOST_REJECTS = 1000  # rows of a unit that are told one by one; all are counted
+_PLACES = 20  # rows of which the line is looked up where the reader does not tell it
 _UNLISTED = 20  # values of split.column that are kept for a note
 
 
@@ -76,6 +81,10 @@ class Found:
       unlisted: rows by their value of split.column, where that is in no list.
       listed: values of split.column that are.
       seen: the classes that labels name.
+      unlabelled: by the column of a label, rows of any split in which it is missing.
+      timed: whether a row is not set aside, so that the times are those of such rows.
+      wrong: rows that are set aside: the first ones; and
+      rejected: how many there are.
     """
 
     moments: Moments
@@ -91,6 +100,10 @@ class Found:
     spans: dict[SplitName, Span] = field(default_factory=dict)
     unlisted: Counter[str] = field(default_factory=Counter)
     listed: set[str] = field(default_factory=set)
+    unlabelled: Counter[str] = field(default_factory=Counter)
+    timed: bool = False
+    wrong: list[Reject] = field(default_factory=list)
+    rejected: int = 0
 
     @property
     def statistics(self) -> SeriesStatistics:
@@ -115,7 +128,9 @@ class Survey:
             yield chunk
 
     def _add(self, chunk: Chunk) -> None:
-        self._check_order(chunk)
+        right = chunk.right
+        self._check_order(chunk if not chunk.wrong else chunk.take(right, chunk.position))
+        self._set_aside(chunk)
         self.found.rows += len(chunk)
         self.found.outside += chunk.outside
         asset, split = self._asset, self._job.split
@@ -123,6 +138,7 @@ class Survey:
             rows = {asset.split: np.ones(len(chunk), bool)}
         else:
             rows = {name: in_split(chunk, asset, name, split) for name in wanted_splits(split)}
+        rows = {name: mask & right for name, mask in rows.items()} if chunk.wrong else rows
         for name, mask in rows.items():
             self._add_span(name, mask, chunk.position)
         # An asset's own scale needs its own rows, also where it is there to test with.
@@ -135,8 +151,20 @@ class Survey:
             train = rows.get("train", nothing)
             used = np.logical_or.reduce([rows.get(name, nothing) for name in SPLITS])
             self.found.seen += see_classes(chunk, self._schema.labels, train, used)
+            for column, label in zip(chunk.labels, self._schema.labels, strict=True):
+                missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+                self.found.unlabelled[label.column] += int((missing & used).sum())
         if chunk.split is not None:
-            self._add_values(chunk)
+            self._add_values(chunk.split.filter(pa.array(right)))
+
+    def _set_aside(self, chunk: Chunk) -> None:
+        self.found.rejected += len(chunk.wrong)
+        for row in sorted(chunk.wrong)[: MOST_REJECTS - len(self.found.wrong)]:
+            place, reason = chunk.wrong[row]
+            if not place:
+                few = len(self.found.wrong) < _PLACES
+                place = place_of_row(chunk.path, chunk.row(row), self._schema) if few else f"row {chunk.row(row)}"
+            self.found.wrong.append(Reject(self._asset.name, chunk.path, place, reason, of_row=True))
 
     def _add_values_of(self, chunk: Chunk, rows: np.ndarray) -> None:
         values = chunk.values if rows.all() else chunk.values[rows]
@@ -155,9 +183,9 @@ class Survey:
             Span(start, end, rows) if before is None else Span(before.start, end, before.rows + rows)
         )
 
-    def _add_values(self, chunk: Chunk) -> None:
+    def _add_values(self, values: pa.Array) -> None:
         unlisted = self.found.unlisted
-        for one in pc.value_counts(chunk.split).to_pylist():
+        for one in pc.value_counts(values).to_pylist():
             value = one["values"]
             if value is not None and split_of_value(value, self._job.split) is not None:
                 self.found.listed.add(value)
@@ -166,9 +194,12 @@ class Survey:
             unlisted[name if name in unlisted or len(unlisted) < _UNLISTED else "others"] += one["counts"]
 
     def _check_order(self, chunk: Chunk) -> None:
-        if not self.found.rows:
+        if not len(chunk):
+            return
+        if not self.found.timed:
             self.found.first_time = int(chunk.time[0])
-        step = np.diff(chunk.time, prepend=self.found.last_time if self.found.rows else self.found.first_time - 1)
+        step = np.diff(chunk.time, prepend=self.found.last_time if self.found.timed else self.found.first_time - 1)
+        self.found.timed = True
         self.found.last_time = int(chunk.time[-1])
         lowest = int(step.min())
         if lowest > 0:

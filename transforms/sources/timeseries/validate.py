@@ -113,6 +113,10 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
 
     if broken := [report.reject for report in ordered if report.reject is not None]:
         return reject(*broken)
+    wrong = tuple(row for found in founds for row in found.wrong)
+    count = sum(found.rejected for found in founds)
+    if wrong and count == asset.rows:
+        return reject(replace(wrong[0], of_row=False, reason=f"no row can be used: {wrong[0].reason}"))
     decrease, repeat = _disorder(asset, ordered)
     merges = spec.job.prepare.duplicates != "reject"
     if decrease is not None:
@@ -147,13 +151,21 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
         windows = frozenset().union(*(report.windows for report in ordered))
         looked = ordered[0].looked if len(ordered) == 1 else frozenset[SplitName]()
         facts = [report.facts for report in ordered]
+        for number in reversed(range(len(facts) - 1)):
+            if not founds[number].timed:  # all its rows are set aside
+                facts[number] = replace(facts[number], first_time=facts[number + 1].first_time)
     windows |= _look_again(asset, facts, windows | looked, spec)
     notes = [*_notes(asset, founds, merged, spec)]
     values = frozenset().union(*(found.listed | set(found.unlisted) for found in founds))
     if not any(fact.spans for fact in facts):  # all rows have values in no list of split
-        return replace(reject(), left_out=True, notes=tuple(notes), split_values=values)
+        return replace(
+            reject(), left_out=True, notes=tuple(notes), split_values=values, row_rejects=wrong, rejected_rows=count
+        )
     if not windows:
-        return replace(reject(Reject(asset.name, asset.files, "file", why_empty(spec))), split_values=values)
+        reason = why_empty(spec)
+        if count:
+            reason += f"; {count} rows were set aside, such as {wrong[0].file}: {wrong[0].place}: {wrong[0].reason}"
+        return replace(reject(Reject(asset.name, asset.files, "file", reason)), split_values=values)
     wanted = wanted_splits(spec.job.split) if asset.split is None else [asset.split]
     by_column = spec.job.split.by == "column"  # there a split that an asset has no rows of is nothing to speak of
     rows_of = {name for fact in facts for name in fact.spans} if by_column else set(wanted)
@@ -165,8 +177,9 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
     sample = founds[0].sample if len(founds) == 1 else statistics.sample  # a sum has nothing settled
     statistics = replace(statistics, sample=settle(sample, asset, len(spec.schema.features), spec.job))
     return SeriesVerdict(
-        asset, statistics, notes=tuple(notes), split_values=values, seen=seen, splits=windows, units=tuple(facts)
-    )
+        asset, statistics, notes=tuple(notes), split_values=values, seen=seen, splits=windows, units=tuple(facts),
+        row_rejects=wrong, rejected_rows=count,
+    )  # fmt: skip
 
 
 def why_empty(spec: PreprocessSpec) -> str:
@@ -205,6 +218,11 @@ def _notes(asset: SeriesAsset, founds: Sequence[Found], merged: int, spec: Prepr
             yield Note(what, asset.name, int(outside[place]))
     if asset.apart and len(asset.pieces) > 1:
         yield Note("no window goes from one file to the next, as a file that was set aside may lie between", asset.name)
+    none = sum(found.rows - sum(span.rows for span in found.spans.values()) for found in founds)
+    if none and spec.job.split.by in ("rows", "time"):
+        yield Note("rows in no split, left out", asset.name, none)
+    for label, count in sum((found.unlabelled for found in founds), Counter[str]()).items():
+        yield Note(f"rows without a value of the label {label}", asset.name, count)
     if asset.empty:
         yield Note("files without rows", asset.name, asset.empty)
     unlisted = sum((found.unlisted for found in founds), Counter(dict(asset.left_out)))
@@ -217,6 +235,7 @@ def _disorder(
 ) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
     """The file and row of the first decrease and of the first repeat, inside units and from one to the next."""
     found = []
+    ordered = [report for report in ordered if report.found.timed]
     for i, report in enumerate(ordered):
         if i and report.found.first_time <= (before := ordered[i - 1].found.last_time):
             found.append((report.found.first_time < before, *_place_of(asset, report.facts.start)))

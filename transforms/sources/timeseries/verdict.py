@@ -1,5 +1,6 @@
 """What becomes of an asset, and the work that follows from it."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -35,6 +36,13 @@ class SeriesVerdict(Verdict[SeriesAsset]):
     seen: SeenClasses = field(kw_only=True)
     splits: frozenset[SplitName] = field(default=frozenset(), kw_only=True)
     units: tuple[UnitFacts, ...] = field(default=(), kw_only=True)
+
+    @property
+    def split_rows(self) -> Mapping[SplitName, int]:
+        rows = Counter[SplitName]()
+        for unit in self.units:
+            rows.update({name: span.rows for name, span in unit.spans.items()})
+        return rows
 
     @property
     def trains(self) -> bool:

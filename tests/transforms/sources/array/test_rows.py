@@ -70,6 +70,23 @@ def test_rows_are_set_aside_for_nan_and_for_classes_that_are_not_listed(schema):
     assert rows_seen == 500
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f8", "c16", "i8", "u8"])
+def test_what_float32_cannot_hold_counts_as_infinite_in_every_role(schema, dtype):
+    values = np.arange(20).astype(dtype)
+    values[3] = {"f": np.finfo, "c": np.finfo, "i": np.iinfo, "u": np.iinfo}[np.dtype(dtype).kind](dtype).max
+    told = {} if dtype == "c16" else {"outputs": {"y": "x.npy"}, "weights": {"w": "x.npy"}}
+    scales = {"plain": "none"} if dtype == "c16" else {"plain": "none", "mean": "standard", "ends": "minmax"}
+    inputs = {name: {"files": "x.npy", "scale": scale} for name, scale in scales.items()}
+    beyond = dtype in ("f8", ">f8", "c16")
+    for section in ({"inputs": inputs}, {"inputs": {"k": "k.npy"}, **told}):
+        found = schema(arrays={"x": values, "k": np.arange(20)}, **section)
+        (rows,) = iter_rows(whole(found), found, Split(by="rows", train=1.0, eval=0.0, test=0.0), 1, list(scales))
+        assert rows.usable.tolist() == [row != 3 or not (beyond and section != {"inputs": {"k": "k.npy"}})
+                                        for row in range(20)]  # fmt: skip
+        counted = statistics_of(rows, found)
+        assert all(np.isfinite([*one.low, *one.high]).all() and one.rows == one.count[0] for one in counted.moments)
+
+
 def test_statistics_add_up_whatever_the_parts_are(schema):
     rng = np.random.default_rng(1)
     x, image, y = rng.normal(5, 3, (300, 4)), rng.integers(0, 255, (300, 5, 2), "u1"), rng.integers(0, 3, 300)

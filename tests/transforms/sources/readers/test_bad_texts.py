@@ -100,7 +100,7 @@ def test_bad_times(tmp_path, case):
 @pytest.mark.parametrize(
     ("lines", "place", "reason"),
     [
-        ('{"t": 1, "x0": 2}\n\n{"t": 2, "x0": "abc"}\n', "line 3", "'x0' is a string, and is none"),
+        ('{"t": 1, "x0": 2}\n\n{"t": 2, "x0": "abc"}\n', "line 3, column x0", "'abc' is not a number"),
         ('{"t": 1, "x0": "2"}\n\n{"t": 2, "x0": "abc"}\n', "line 3, column x0", "'abc' is not a number"),
         ('{"t": 1, "x0": 2}\n{"t": 2, x0: 2}\n', "line 2", "cannot be read as JSON: "),
         ('{"t": 1, "x0": 2}\n[1, 2]\n', "line 2", "is not a JSON object"),
@@ -133,7 +133,9 @@ def test_a_value_far_behind_in_a_large_file_has_its_line(tmp_path, monkeypatch):
     path.write_text("# a\nt,x0\n" + "\n".join(rows) + "\n")
     with pytest.raises(BadInput, match="line 1237, column x0: '12x4' is not a number"):
         read_file(path, "t", schema)
-    with pytest.raises(UserError, match=r"column 'x0' is string \(line 1237 of .*good.csv: '12x4' is not a number"):
+    assert schema_of(path, "t", features=["x0"]) == schema
+    path.write_text("# a\nt,x0\n1,a\n2,b\n3,4\n")
+    with pytest.raises(UserError, match=r"column 'x0' is string \(line 3 of .*good.csv: 'a' is not a number"):
         schema_of(path, "t", features=["x0"])
     rows[1234] = "1234,4\n,4"
     path.write_text("# a\nt,x0\n" + "\n".join(rows) + "\n")
@@ -150,7 +152,7 @@ def test_lines_at_the_end_that_are_no_rows(tmp_path, monkeypatch, last):
     path = tmp_path / "a.csv"
     path.write_text("t,x0\n" + "".join(f"{i},{i}\n" for i in range(500)) + "the end, my friend, of\n" * last + "\n \n")
     assert read_file(path, "t", features=["x0"], csv={"skip_last": last}).ticks.tolist() == list(range(500))
-    with pytest.raises(UserError, match="line 502: expected 2 columns, got 3: the end, my friend"):
+    with pytest.raises(BadInput, match="line 502: expected 2 columns, got 3: the end, my friend"):
         read_file(path, "t", features=["x0"], csv={"skip_last": last - 1})
 
 

@@ -34,10 +34,9 @@ def test_keys_that_nobody_asks_for_do_not_matter(tmp_path, text):
     np.testing.assert_array_equal(values[:, 0], np.arange(20) + 0.5)
 
 
-def test_half_a_character_is_a_reject(tmp_path):
+def test_half_a_character_that_nobody_asks_for_does_not_matter(tmp_path):
     (tmp_path / "a.jsonl").write_text(lines([{**row, "note": "\ud800", "\udfff": 1} for row in GOOD]))
-    with pytest.raises(BadInput, match="line 1: cannot be read as JSON"):
-        read_file(tmp_path / "a.jsonl", "t", features=["x0"])
+    assert len(read_file(tmp_path / "a.jsonl", "t", features=["x0"]).ticks) == 20
 
 
 def test_a_key_that_comes_late_is_there(tmp_path):
@@ -60,7 +59,7 @@ def test_numbers_are_no_bools(tmp_path):
     values = read_file(tmp_path / "b.jsonl", "t", schema).values
     np.testing.assert_array_equal(values[:, 0], [1, 0, np.nan, 1, 0, np.nan])
     (tmp_path / "b.jsonl").write_text(lines([{"t": i, "x0": i} for i in range(6)]))
-    with pytest.raises(BadInput, match="line 3, column x0: 2 is neither true nor false"):
+    with pytest.raises(BadInput, match="line 3, column x0: '2' is neither true nor false"):
         read_file(tmp_path / "b.jsonl", "t", schema)
 
 

@@ -1,0 +1,178 @@
+"""Public files that Beamfeed was not made with: does the first job file understand them, and run as it is?
+
+    python benchmarks/public_data.py FOLDER [--only NAME ...] [--docs docs]
+
+FOLDER holds clones of the repositories that `DATASETS` names, as FOLDER/owner/repository. For each data set this
+runs `beamfeed init` and then `beamfeed run` on the file that init wrote, untouched, and compares kind, time, asset and
+label with what a person finds in the file. With --docs the table replaces the one of docs/init.md. It takes some ten
+minutes; ends with 1 where fewer than nine of ten tables, or of ten series, are right.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+MARKS = re.compile(r"(<!-- public: begin.*?-->\n).*?(<!-- public: end -->)", re.DOTALL)
+BEAMFEED = [sys.executable, "-m", "beamfeed.launcher.cli"]
+SECONDS = 900  # that a run may take
+SHARE_RIGHT = 0.9
+
+
+@dataclass(frozen=True)
+class PublicData:
+    """A file and what a person finds in it.
+
+    Attributes:
+      place: owner/repository/path.
+      time: the column that orders the rows of a series.
+      asset: the column that names assets; None where a file is one.
+      label: what a model is to tell; None where a series has no column for it.
+    """
+
+    place: str
+    kind: str
+    time: str | None = None
+    asset: str | None = None
+    label: str | None = None
+
+    @property
+    def name(self) -> str:
+        return Path(self.place).stem
+
+    @property
+    def parts(self) -> tuple[str | None, ...]:
+        return self.kind, self.time, self.asset, self.label
+
+
+_R_BOOK = "stedy/Machine-Learning-with-R-datasets"
+DATASETS = (
+    PublicData("IBM/telco-customer-churn-on-icp4d/data/Telco-Customer-Churn.csv", "table", label="Churn"),
+    PublicData("IBM/employee-attrition-aif360/data/emp_attrition.csv", "table", label="Attrition"),
+    PublicData("kb22/Heart-Disease-Prediction/dataset.csv", "table", label="target"),
+    PublicData(f"{_R_BOOK}/credit.csv", "table", label="default"),
+    PublicData(f"{_R_BOOK}/wisc_bc_data.csv", "table", label="diagnosis"),
+    PublicData(f"{_R_BOOK}/whitewines.csv", "table", label="quality"),
+    PublicData(f"{_R_BOOK}/insurance.csv", "table", label="charges"),
+    PublicData("selva86/datasets/Churn_Modelling.csv", "table", label="Exited"),
+    PublicData("selva86/datasets/bank_marketing_test.csv", "table", label="y"),
+    PublicData("selva86/datasets/Vehicle.csv", "table", label="Class"),
+    PublicData("panambY/Hourly_Energy_Consumption/data/PJME_hourly.csv", "timeseries", time="Datetime"),
+    PublicData("facebook/prophet/examples/example_wp_log_peyton_manning.csv", "timeseries", time="ds"),
+    PublicData("facebook/prophet/examples/example_yosemite_temps.csv", "timeseries", time="ds"),
+    PublicData("plotly/datasets/finance-charts-apple.csv", "timeseries", time="Date"),
+    PublicData("plotly/datasets/dash-stock-ticker-demo.csv", "timeseries", time="Date", asset="Stock"),
+    PublicData("datasets/natural-gas/data/daily.csv", "timeseries", time="Date"),
+    PublicData("datasets/finance-vix/data/vix-daily.csv", "timeseries", time="DATE"),
+    PublicData("unit8co/darts/datasets/taxi_new_york_passengers.csv", "timeseries", time="time"),
+    PublicData("unit8co/darts/datasets/us_gasoline.csv", "timeseries", time="Week"),
+    PublicData("selva86/datasets/MarketArrivals.csv", "timeseries", time="date", asset="market"),
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of a data set: what init took for its parts, and what the run came to.
+
+    Attributes:
+      parts: kind, time, asset, label, as in `PublicData`.
+      failure: the last line of the command that failed; empty where the run made a model.
+      test: the metric of the test split, and the guess beside it that is nearest to the model.
+    """
+
+    parts: tuple[str | None, ...]
+    failure: str = ""
+    test: str = ""
+
+
+def parts_of(job: dict) -> tuple[str | None, ...]:
+    """Kind, time, asset and label of a job file, as columns."""
+    source = job["source"]
+    asset = source.get("asset") or {}
+    label = job.get("label") or {}
+    time = (source.get("time") or {}) if source["kind"] == "timeseries" else {}
+    return source["kind"], time.get("column"), asset.get("column"), label.get("column")
+
+
+def try_out(dataset: PublicData, folder: Path, work: Path) -> Trial:
+    """Writes the job file of a data set and runs it, in the folder `work`."""
+    job_file = work / "job.yaml"
+    init = [*BEAMFEED, "init", str(folder / dataset.place), "--out", str(job_file)]
+    asked = subprocess.run(init, cwd=work, capture_output=True, text=True, timeout=SECONDS)
+    if asked.returncode or not job_file.is_file():
+        return Trial((None,) * 4, f"init: {last_line(asked.stderr)}")
+    parts = parts_of(yaml.safe_load(job_file.read_text()))
+    run = [*BEAMFEED, "run", str(job_file), "--json", "-q"]
+    done = subprocess.run(run, cwd=work, capture_output=True, text=True, timeout=SECONDS)
+    if done.returncode:
+        return Trial(parts, f"run: {last_line(done.stderr)}")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    training = next(event for event in events if event["event"] == "summary")["training"]
+    if training is None:
+        return Trial(parts, "run: the job trains no model")
+    return Trial(parts, test=beside(json.loads((work / training["path"] / "review.json").read_text())))
+
+
+def last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["ended without a word"])[-1]
+
+
+def beside(review: dict) -> str:
+    """The metric of the test split, or else of eval, beside its best guess: `accuracy 0.81 (always '1': 0.50)`."""
+    split = review["splits"].get("test") or review["splits"]["eval"]
+    values = split["model"]
+    metric = next((name for name in values if name != "loss"), "loss")
+    guesses = {name: numbers[metric] for name, numbers in split["guesses"].items() if metric in numbers}
+    if not guesses:
+        return f"{metric} {values[metric]:.3g}"
+    nearest = min(guesses, key=lambda name: abs(guesses[name] - values[metric]))
+    return f"{metric} {values[metric]:.3g} ({nearest}: {guesses[nearest]:.3g})"
+
+
+def row_of(dataset: PublicData, trial: Trial) -> str:
+    found = dict(zip(("kind", "time", "asset", "label"), trial.parts, strict=True))
+    known = dict(zip(found, dataset.parts, strict=True))
+    wrong = [f"{part} {found[part]}, not {known[part]}" for part in found if found[part] != known[part]]
+    cells = [dataset.place, known["time"] or "", known["asset"] or "", known["label"] or ""]
+    return f"| {' | '.join(cells)} | {'; '.join(wrong) or 'right'} | {trial.failure or trial.test} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="of the clones")
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="the stems of some files")
+    parser.add_argument("--docs", type=Path, help="the folder of init.md")
+    arguments = parser.parse_args()
+    rows: dict[str, list[str]] = {"table": [], "timeseries": []}
+    right = {"table": 0, "timeseries": 0}
+    for dataset in DATASETS:
+        if arguments.only and dataset.name not in arguments.only:
+            continue
+        with tempfile.TemporaryDirectory() as work:
+            trial = try_out(dataset, arguments.folder.resolve(), Path(work))
+        rows[dataset.kind].append(row_of(dataset, trial))
+        right[dataset.kind] += trial.parts == dataset.parts and not trial.failure
+        print(rows[dataset.kind][-1], flush=True)
+    head = "| file | time | asset | label | what init took | what the untouched job came to on its test split |"
+    lines = [head, f"|{' --- |' * 6}"]
+    lines += [row for kind in rows for row in rows[kind]]
+    counts = [
+        f"{right[kind]} of {len(rows[kind])} {word}" for kind, word in (("table", "tables"), ("timeseries", "series"))
+    ]
+    lines = [f"{' and '.join(counts)} are right in all four and run untouched to a model.", "", *lines]
+    print("\n".join(lines))
+    if arguments.docs and not arguments.only:
+        page = arguments.docs / "init.md"
+        table = "\n".join(lines).replace("\\", "/")
+        page.write_text(MARKS.sub(lambda marks: f"{marks[1]}{table}\n{marks[2]}", page.read_text()))
+    return int(any(right[kind] < SHARE_RIGHT * len(rows[kind]) for kind in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

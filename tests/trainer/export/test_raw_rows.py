@@ -1,0 +1,213 @@
+"""Rows as the files have them go through the SavedModel, which predicts what it does of prepared ones."""
+
+import csv
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+import yaml
+
+from beamfeed.contract import storage
+from beamfeed.contract.config.features import key_columns
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.load import load_as
+from beamfeed.contract.dataset.manifest import read_manifest
+from beamfeed.contract.dataset.raw_values import read_raw_values
+from beamfeed.pipelines.preprocess import main
+from beamfeed.trainer import models
+from beamfeed.trainer.export.saved_model import save_serving
+from beamfeed.trainer.tasks.objective import Objective
+from beamfeed.transforms.sources.readers import BAD, iter_batches
+from beamfeed.transforms.sources.table.resolve import resolve_schema
+from beamfeed.transforms.sources.table.rows import to_rows
+from beamfeed.transforms.sources.table.write import load_transformer
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Served:
+    """A job that was preprocessed, and the SavedModel of a model that was not trained: its weights are large."""
+
+    def __init__(self, job_file: Path, folder: Path, *overrides: str):
+        argv = ["--job", str(job_file)]
+        workdir = f"train.workdir={folder / 'model'}"
+        for override in (f"output.path={folder / 'data'}", workdir, *overrides):
+            argv += ["--set", override]
+        assert main(argv) == 0
+        self.job = load_as(TrainingJob, str(job_file), argv[3::2])
+        self.manifest = read_manifest(self.job.output.path)
+        self.layout = self.manifest.data_layout(self.job.output.path)
+        objective = Objective.of(self.job.train, self.manifest)
+        model = models.build(self.job.train.model.bare, objective.signature, 0)
+        model.set_weights([3 * weight for weight in model.get_weights()])
+        save_serving(
+            model, objective, self.manifest, self.layout.transform_fn, self.job.prepare.missing, str(folder / "served"),
+            (), key_columns(self.job.features), read_raw_values(self.layout.raw_values),
+        )  # fmt: skip
+        self.model = tf.saved_model.load(str(folder / "served"))
+        self.inputs = list(objective.signature.inputs)
+        told = {name: value.numpy() for name, value in self.model.signatures["columns"]().items()}
+        self.arguments = {
+            column.decode(): argument.decode()
+            for column, argument in zip(told["columns"], told["arguments"], strict=True)
+        }
+
+    def prepared(self, path: Path) -> tuple[np.ndarray, set[int]]:
+        """Predictions of the rows of a file as preprocessing makes them, and the rows that it sets aside."""
+        schema = resolve_schema(self.job, storage.match(str(path), (path.suffix,)))
+        transformer = load_transformer(self.layout.transform_fn)
+        found, wrong = [], set()
+        for _, first, batch in iter_batches(str(path), schema, [*schema.names, BAD]):
+            rows = to_rows(str(path), first, batch, schema, self.job.label, {})
+            wrong |= {first + row for row in rows.wrong}
+            fields = transformer(rows.columns)
+            given = {name: tf.constant(fields[name]) for name in self.inputs}
+            found.append(self.model.signatures["preprocessed"](**given)["probabilities"].numpy())
+        return np.concatenate(found), wrong
+
+    def predict(self, columns: dict[str, list[str]]) -> dict[str, np.ndarray]:
+        """Of rows of text."""
+        given = {argument: tf.constant(columns[name]) for name, argument in self.arguments.items()}
+        return {name: one.numpy() for name, one in self.model.signatures["rows_of_text"](**given).items()}
+
+
+def cells_of(path: Path, names: list[str] | None = None, **options: object) -> dict[str, list[str]]:
+    """The columns of a CSV as Python reads them."""
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.reader(file, **options) if row]
+    names = names or [name.strip() for name in rows.pop(0)]
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+
+
+FEATURES = {
+    "Größe": {"type": "numeric", "indicator": True}, "income": {"type": "numeric", "scale": "log"},
+    "band": {"type": "bucket", "column": "income", "buckets": 4}, "kind": "categorical",
+    "code": {"type": "categorical", "hash": 7}, "both": {"type": "cross", "of": ["kind", "code"], "hash": 11},
+    "born": {"type": "date", "parts": ["day", "month", "weekday"]}, "member": "numeric",
+    "row": "pass",
+}  # fmt: skip
+TRAIN = {"model": {"name": "tabular", "units": [5]}, "task": {"name": "classify", "target": "y"}, "workdir": "-"}
+
+
+def write_odd_csv(path: Path, rows: int = 300) -> None:
+    """Numbers with decimal commas and groups, dates with the day first, white space, and words for nothing."""
+    rng = np.random.default_rng(4)
+    nothing = ["?", "NA", "", "-", "fehlt", "#NV"]
+
+    def some(value: str, share: float = 0.15) -> str:
+        text = str(rng.choice(nothing)) if rng.random() < share else value
+        return f" {text}{rng.choice(['', ' ', chr(160)])}"
+
+    lines = ["row; Größe; income; kind; code; born; member; y"]
+    for row in range(rows):
+        income = f"{int(rng.integers(1, 9))}.{int(rng.integers(0, 999)):03d},{int(rng.integers(0, 99)):02d}"
+        born = f"{rng.integers(1, 29):02d}.{rng.integers(1, 13)}.{rng.integers(1930, 2024)}"
+        size = f"{rng.normal(170, 10):.1f}".replace(".", ",") if row % 50 != 7 else "1,7m"  # set aside
+        kind = some(str(rng.choice(["Büro", "Feld", "Heim"])))
+        lines.append(
+            f"{row};{some(size, 0.15 * (row % 50 != 7))};{some(income)};{kind}"
+            f";{some(str(rng.choice(['7', '7,0', '07', '1,5'])))};{some(born)};{rng.choice(['True', 'false', 'NA'])}"
+            f"; {rng.choice(['ja', 'nein'])}"
+        )
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def job_of(folder: Path, files: str, **csv: object) -> Path:
+    job = {
+        "name": "odd", "source": {"kind": "table", "files": str(folder / files), "csv": csv}, "features": FEATURES,
+        "label": {"name": "y", "column": "y", "classes": ["ja", "nein"]},
+        "split": {"by": "row", "train": 0.8, "eval": 0.1, "test": 0.1}, "output": {"path": "-"}, "train": TRAIN,
+        "limits": {"max_rejected_fraction": 0.2}, "launch": {"preprocess": {"workers": 1}},
+    }  # fmt: skip
+    path = folder / "job.yaml"
+    path.write_text(yaml.safe_dump(job, sort_keys=False))
+    return path
+
+
+def test_rows_of_an_odd_csv_are_predicted_as_their_prepared_ones(tmp_path):
+    path = tmp_path / "odd.csv"
+    write_odd_csv(path)
+    served = Served(job_of(tmp_path, "odd.csv", null_words=["fehlt"]), tmp_path)
+    expected, wrong = served.prepared(path)
+    cells = cells_of(path, delimiter=";")
+    found = served.predict(cells)
+    assert {row for row, reason in enumerate(found["reason"]) if reason} == wrong == set(range(7, 300, 50))
+    assert found["reason"][7].decode() == "Größe: '1,7m' is not a number"
+    assert np.isnan(found["probabilities"][sorted(wrong)]).all()
+    assert set(found["class"][sorted(wrong)]) == {b""}
+    right = [row for row in range(300) if row not in wrong]
+    np.testing.assert_allclose(found["probabilities"][right], expected[right], atol=1e-6)
+    assert len(np.unique(expected[right, 0].round(4))) > 100  # predictions hang on what was read
+    numbers = {"serving_default", "examples", "preprocessed", "columns", "rows_of_text"}
+    assert set(served.model.signatures) == numbers
+    # Numbers and times as such, texts as the file has them.
+    typed = served.model.signatures["serving_default"]
+    given = {
+        "Gr_e": [170.5, np.nan], "income": [1234.5, 99.0], "kind": [" Büro ", " ?"], "code": ["7", "fehlt"],
+        "born": np.array([0, np.iinfo("i8").min]), "member": [1.0, np.nan],
+    }  # fmt: skip
+    kinds = {name: spec.dtype for name, spec in typed.structured_input_signature[1].items()}
+    one = typed(**{name: tf.constant(values, kinds[name]) for name, values in given.items()})["probabilities"]
+    text = {"Größe": ["170,5", "NA"], "income": ["1.234,50", "99"], "kind": ["Büro", ""], "code": [" 7", "-"],
+            "born": ["1.1.1970", "?"], "member": ["TRUE", ""]}  # fmt: skip
+    np.testing.assert_allclose(one, served.predict(text)["probabilities"], atol=1e-6)
+
+
+def test_rows_of_parquet_are_predicted_as_their_prepared_ones(tmp_path):
+    rng = np.random.default_rng(5)
+    rows = 300
+    table = pa.table({
+        "row": pa.array(range(rows)), "Größe": pa.array(rng.normal(170, 10, rows), mask=rng.random(rows) < 0.1),
+        "income": pa.array(np.exp(rng.normal(9, 2, rows)), pa.float32()).cast(pa.float64()).cast(pa.decimal128(30, 2)),
+        "kind": pa.array(rng.choice(["Büro", " ?", "NA", ""], rows)).dictionary_encode(),
+        "code": pa.array(rng.choice([7.0, 0.5, 1e16, -0.0, 12.25], rows), mask=rng.random(rows) < 0.1),
+        "born": pa.array(rng.integers(-10**9, 10**9, rows), pa.timestamp("s")).cast(pa.timestamp("us", "UTC")),
+        "member": pa.array(rng.random(rows) < 0.5, mask=rng.random(rows) < 0.1),
+        "y": pa.array(rng.choice(["ja", "nein"], rows)),
+    })  # fmt: skip
+    pq.write_table(table, tmp_path / "odd.parquet")
+    served = Served(job_of(tmp_path, "odd.parquet"), tmp_path)
+    expected, wrong = served.prepared(tmp_path / "odd.parquet")
+    assert not wrong
+    cells = {name: table[name].cast(pa.string()).fill_null("").to_pylist() for name in table.column_names}
+    found = served.predict(cells)
+    assert set(found["reason"]) == {b""}
+    np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
+    assert len(np.unique(expected[:, 0].round(4))) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["census", "sms", "fraud"])
+def test_the_files_of_an_example_are_predicted_as_their_prepared_rows(tmp_path, root, data, name):
+    job = root / "examples" / f"{name}.yaml"
+    if name == "fraud":
+        path = tmp_path / "day.parquet"
+        shutil.copy(next((data / "fraud").glob("date=2018-07-25/*.parquet")), path)
+        served = Served(job, tmp_path, f"source.files={path}", "split={by: row, train: 0.8, eval: 0.1, test: 0.1}")
+        table = pq.read_table(path)
+        cells = {one: table[one].cast(pa.string()).fill_null("").to_pylist() for one in table.column_names}
+    else:
+        path = data / {"census": "census/adult.csv", "sms": "sms/sms.tsv"}[name]
+        served = Served(job, tmp_path, f"source.files={path}")
+        keys = served.job.source.csv
+        cells = cells_of(path, keys.names, **({"delimiter": "\t", "quoting": csv.QUOTE_NONE} if name == "sms" else {}))
+    expected, wrong = served.prepared(path)
+    found = served.predict(cells)
+    assert {row for row, reason in enumerate(found["reason"]) if reason} == wrong == set()
+    assert len(expected) == len(cells[next(iter(served.arguments))]) > 5000
+    differ = np.abs(found["probabilities"] - expected).max(1) > 1e-5
+    assert differ.sum() == 0
+    assert len(np.unique(expected[:, 0].round(4))) > 100
+    if name == "census":  # numbers as such, texts with the white space and the question marks of the file
+        assert len(expected) == 32_561
+        typed = served.model.signatures["serving_default"]
+        kinds = {one: spec.dtype for one, spec in typed.structured_input_signature[1].items()}
+        given = {
+            argument: tf.constant(cells[one] if kinds[argument] == tf.string else np.array(cells[one], "f4"))
+            for one, argument in served.arguments.items()
+        }
+        np.testing.assert_allclose(typed(**given)["probabilities"], expected, atol=1e-5)

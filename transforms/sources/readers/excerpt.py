@@ -1,0 +1,71 @@
+"""Parts of a large file, spread over it, for a look at what it holds."""
+
+from typing import Any
+
+import numpy as np
+
+from beamfeed.contract import storage
+from beamfeed.transforms.sources.readers.expected import Expected, Group
+from beamfeed.transforms.sources.readers.formats import format_of, packed_by
+from beamfeed.transforms.sources.readers.parquet import open_parquet, row_groups
+from beamfeed.transforms.sources.readers.text import divides_text, find_dialect
+
+PARTS = 8  # of a file
+_END = 4 << 20  # bytes at the end of a text, where lines may stand that are no rows
+
+
+def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tuple[Group, int]] | None:
+    """Groups of a file, each with how many of its first rows are to be read; None where it can be read only as a whole.
+
+    The rows of a text are not counted before they are read: a group has -1 of them, and its first row is the byte that
+    it starts at.
+
+    Args:
+      path: of the file.
+      size: of it, in bytes.
+      expected: what it must hold.
+      most: how many bytes are to be read.
+    """
+    if format_of(path) == "parquet":
+        with open_parquet(path) as file:
+            groups = row_groups(file)
+        rows = max(1, sum(group.rows for group in groups) * most // max(1, size))
+        chosen = [groups[place] for place in _spread(len(groups), PARTS)]
+        return [(group, min(group.rows, -(-rows // len(chosen)))) for group in chosen]
+    quote, end = None, size
+    if format_of(path) == "csv":
+        if not divides_text(path, expected.text):
+            return None
+        dialect = find_dialect(path, expected.text)
+        quote = dialect.quote
+        end -= _END if dialect.skip_last else 0
+    elif format_of(path) != "json" or packed_by(path) is not None:
+        return None
+    part = most // PARTS
+    if end < most:
+        return None
+    with storage.open_input(path) as file:
+        found = [_whole_lines(file, int(place), part) for place in np.linspace(0, end - part, PARTS)]
+        if any(group is None or (quote and _splits_values(data, quote)) for group, data in found):
+            return None
+    return [(group, -1) for group, _ in found if group is not None]
+
+
+def _spread(count: int, most: int) -> list[int]:
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist() if count else []
+
+
+def _whole_lines(file: Any, place: int, size: int) -> tuple[Group | None, bytes]:
+    """The lines that begin and end in some bytes of a file; None where there is no whole one."""
+    data = file.read_at(size, place)
+    start = data.find(b"\n") + 1 if place else 0
+    end = data.rfind(b"\n") + 1
+    if (place and not start) or end <= start:
+        return None, b""
+    return Group(place + start, -1, place + start, end - start), data[start:end]
+
+
+def _splits_values(lines: bytes, quote: str) -> bool:
+    """Whether a value in quotes may go on from one line to the next, so that they cannot be cut between lines."""
+    mark = quote.encode()
+    return mark in lines and any(line.count(mark) % 2 for line in lines.split(b"\n"))
