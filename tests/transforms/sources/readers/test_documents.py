@@ -122,7 +122,7 @@ def test_a_zip_file_that_is_not_read_says_why(tmp_path):
     (tmp_path / "text.zip").write_text("t,x0\n1,2\n")
     for path, told in (
         (two, r"is a zip file with 2 files \(a.csv, b.csv\), one is read; unpack it"),
-        (none, "is a zip file with no file|cannot be read"),
+        (none, "is a zip file with no file"),
         (packed, "is a zip file with a.parquet, which is packed already"),
         (damaged, "cannot be unpacked|cannot be read"),
         (tmp_path / "text.zip", "cannot be unpacked: File is not a zip file"),
