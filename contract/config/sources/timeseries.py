@@ -53,6 +53,9 @@ class AssetFrom(Section):
 FORMAT_LETTERS = frozenset("YymdeHIMSfpbBhjzaATRFD%")
 
 
+MOST_TIMES = 6  # columns: year, month, day, hour, minute, second
+
+
 class TimeColumn(Section):
     """What orders the rows of an asset."""
 
@@ -60,7 +63,8 @@ class TimeColumn(Section):
 
     column: str | list[str] | None = Field(
         default=None,
-        description="The column that orders the rows of an asset, or two: [DATE, TIME].",
+        description="The column that orders the rows of an asset; two, [DATE, TIME]; or columns of numbers that are its "
+        "parts: [year, month, day, hour], up to the second.",
     )
     from_: Literal["row"] | None = Field(
         default=None, alias="from", description="row: rows count as they stand in the files, in order of the paths."
@@ -80,16 +84,18 @@ class TimeColumn(Section):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns: none with `from: row`, and two where date and time have one each."""
+        """The names of the columns: none with `from: row`, several where times are split into them."""
         if self.column is None:
             return ()
         return (self.column,) if isinstance(self.column, str) else tuple(self.column)
 
     @field_validator("column")
     @classmethod
-    def _one_or_two(cls, value: str | list[str] | None) -> str | list[str] | None:
-        if isinstance(value, list) and (len(value) != 2 or value[0] == value[1]):
-            raise ValueError(f"{value!r} is not allowed, it must be a name, or two: [DATE, TIME]")
+    def _one_or_more(cls, value: str | list[str] | None) -> str | list[str] | None:
+        if isinstance(value, list) and not 2 <= len(value) == len(set(value)) <= MOST_TIMES:
+            raise ValueError(
+                f"{value!r} is not allowed, it must be a name, two: [DATE, TIME], or parts: [year, month, day, hour]"
+            )
         return value
 
     @field_validator("format")

@@ -60,7 +60,7 @@ def test_time_columns():
         ("source.time={}", "source.time: give either 'column: <name>' or 'from: row'"),
         ("source.time={column: t, from: row}", "source.time: give either 'column: <name>' or 'from: row'"),
         ("source.time={from: row, zone: UTC}", "source.time: zone does not go with 'from: row', which is no time"),
-        ("source.time.column=[a]", "source.time.column: ['a'] is not allowed, it must be a name, or two"),
+        ("source.time.column=[a]", "source.time.column: ['a'] is not allowed, it must be a name, two: [DATE, TIME]"),
         ("source.time.column=[a, a]", "source.time.column: ['a', 'a'] is not allowed"),
         ("source.time.format=day", "source.time.format: 'day' holds no %"),
         ("source.time.format='%Q'", "source.time.format: '%Q' holds %Q, which is not known"),

@@ -5,6 +5,7 @@ with a unit. For integers without a unit, and for numbers of rows, it is 1, for
 floats without a unit 1e-9.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
@@ -16,12 +17,21 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.duration import NANOSECONDS, parse_duration
 from beamfeed.contract.dataset.fields import Time
 from beamfeed.contract.errors import UserError
+from beamfeed.transforms.sources.columns.numbers import is_number
 from beamfeed.transforms.sources.readers import A_ZONE, FIRST_YEAR, LAST_YEAR, NO_ZONE, BadTime, pattern_of, read_times
 
-__all__ = ["BadTime", "TimeUnits", "check_format", "check_zone", "is_text"]
+__all__ = ["PARTS", "BadTime", "TimeUnits", "check_format", "check_zone", "is_text"]
 
 FLOAT_TICKS = 1_000_000_000
 _LIMIT = 2**62  # differences of two times must fit an int64 too
+
+
+# How times are written that stand in several columns of numbers, and what each of these may hold.
+PARTS = "parts"
+_PARTS = {
+    "year": (FIRST_YEAR + 1, LAST_YEAR - 1), "month": (1, 12), "day": (1, 31), "hour": (0, 23), "minute": (0, 59),
+    "second": (0, 59),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,13 +84,17 @@ class TimeUnits:
             return "duration"
         return "decimal" if self.kind == "float" else "number"
 
-    def fault(self, type_: pa.DataType, clock: pa.DataType | None = None) -> str | None:
-        """What keeps a column of this type from being read in these units; None if it can be.
+    def fault(self, type_: pa.DataType, *more: pa.DataType) -> str | None:
+        """What keeps columns of these types from being read in these units; None if they can be.
 
         Args:
           type_: of the column.
-          clock: of the column of times of the day, where there is one.
+          more: of the column of times of the day, or of month, day, hour and so on, where there are such.
         """
+        if self.text == PARTS:
+            wrong = [part for part in (type_, *more) if not is_number(part)]
+            return f"is split into columns of which one is {wrong[0]}, not a number" if wrong else None
+        clock = more[0] if more else None
         if clock is not None and not (pa.types.is_time(clock) or is_text(clock)):
             return f"has times of the day in a column that is {clock}"
         if clock is not None and pa.types.is_integer(type_):
@@ -95,18 +109,20 @@ class TimeUnits:
         fits = other is not None and (other.kind == self.kind or (self.kind, other.kind) == ("float", "integer"))
         return None if fits else f"is {type_}"
 
-    def ticks(self, column: pa.Array, clock: pa.Array | None = None) -> np.ndarray:
-        """int64 [n] ticks of a column of n times, or of one of dates and one of times of the day.
+    def ticks(self, column: pa.Array, *more: pa.Array) -> np.ndarray:
+        """int64 [n] ticks of a column of n times, of one of dates and one of times of the day, or of years, months ...
 
         Raises:
           BadTime: if a time is missing, out of range, or cannot be read.
         """
-        for one in (column, clock):
-            if one is not None and one.null_count:
+        for one in (column, *more):
+            if one.null_count:
                 row = pc.index(one.is_null(), True).as_py()
                 raise BadTime(row, "the time is missing")
+        if self.text == PARTS:
+            return self._in_utc(_of_parts((column, *more)), aware=False)
         if self.kind == "timestamp":
-            return _checked(self._nanoseconds(column) if clock is None else self._joined(column, clock))
+            return _checked(self._joined(column, *more) if more else self._nanoseconds(column))
         if self.kind == "integer":
             try:
                 values = column.cast(pa.int64()).to_numpy()
@@ -284,6 +300,33 @@ def _since_1970(column: pa.Array, unit: str) -> np.ndarray:
         when = str(values[bad.row].astype(f"datetime64[{unit}]")).replace("T", " ")
         reason = f"the time {when} is out of range: times are from {FIRST_YEAR} to {LAST_YEAR}"
         raise BadTime(bad.row, reason) from None
+
+
+def _of_parts(columns: Sequence[pa.Array]) -> np.ndarray:
+    """int64 [n] nanoseconds since 1970 of columns of years, months, days, hours, minutes, seconds: the first of these.
+
+    Raises:
+      BadTime: for a number that is none of a calendar or a clock.
+    """
+    first = {"month": 1, "day": 1}
+    parts = {}
+    for (name, (low, high)), column in zip(_PARTS.items(), columns, strict=False):
+        numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        bad = ~((numbers >= low) & (numbers <= high) & (numbers == np.floor(numbers)))
+        if bad.any():
+            row = int(bad.argmax())
+            raise BadTime(row, f"the {name} {numbers[row]:g} is none: it is a whole number from {low} to {high}")
+        parts[name] = numbers.astype(np.int64)
+    rows = len(columns[0])
+    year, month, day, hour, minute, second = (parts.get(name, np.full(rows, first.get(name, 0))) for name in _PARTS)
+    begins = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    days = begins.astype("datetime64[D]") + (day - 1)
+    bad = days.astype("datetime64[M]") != begins
+    if bad.any():
+        row = int(bad.argmax())
+        raise BadTime(row, f"there is no day {day[row]} in the month {begins[row]}")
+    seconds = days.astype("datetime64[s]").astype(np.int64) + (hour * 60 + minute) * 60 + second
+    return seconds * 1_000_000_000
 
 
 def _scaled(values: np.ndarray, factor: int) -> np.ndarray:

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import IO, Any
 
+import pyarrow as pa
+
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
 
@@ -42,11 +44,27 @@ def open_member(path: str, source: Any) -> Iterator[IO[bytes]]:
 @contextmanager
 def _open_zip(path: str, source: Any) -> Iterator[zipfile.ZipFile]:
     try:
-        archive = zipfile.ZipFile(source)
+        archive = zipfile.ZipFile(_Seekable(source))  # type: ignore[arg-type]
     except zipfile.BadZipFile as error:
         raise BadInput(path, "file", f"cannot be unpacked: {error}") from None
     with archive:
         yield archive
+
+
+class _Seekable:
+    """A file of Arrow that says of a place before its beginning what zipfile waits for."""
+
+    def __init__(self, source: Any):
+        self._source = source
+
+    def seek(self, place: int, whence: int = 0) -> int:
+        try:
+            return self._source.seek(place, whence)
+        except pa.ArrowInvalid as error:
+            raise OSError(str(error)) from None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
 
 
 def _only(path: str, archive: zipfile.ZipFile) -> zipfile.ZipInfo:

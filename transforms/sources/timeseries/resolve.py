@@ -76,7 +76,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
         features=(),
         asset=asset_column,
         split=split_column,
-        clock=source.time.columns[1] if len(source.time.columns) > 1 else None,
+        more_times=source.time.columns[1:],
         lacking=source.missing_columns == "missing",
         text=text,
     )

@@ -161,7 +161,7 @@ def _parquet_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[i
 def _span_of_footer(
     path: str, file: pq.ParquetFile, schema: SeriesSchema, groups: Iterable[Group]
 ) -> tuple[int, int] | None:
-    if schema.clock is not None:
+    if schema.more_times:
         return None
     metadata, type_ = file.metadata, file.schema_arrow.field(schema.time).type
     leaf = file.schema_arrow.names.index(schema.time) if metadata.num_columns == len(file.schema_arrow) else None

@@ -7,7 +7,7 @@ import pyarrow as pa
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn
 from beamfeed.transforms.sources.columns.numbers import is_name, is_number
-from beamfeed.transforms.sources.columns.time_units import TimeUnits
+from beamfeed.transforms.sources.columns.time_units import PARTS, TimeUnits
 from beamfeed.transforms.sources.own_steps import OwnSteps
 from beamfeed.transforms.sources.readers import TextOptions, require_columns
 
@@ -63,7 +63,7 @@ class SeriesSchema:
       booleans: features that a CSV writes as true and false.
       labels: the columns that labels come from.
       ranges: of features, by their place: the lowest and highest value.
-      clock: the column of times of the day, where `time` holds dates alone.
+      more_times: columns that times are read from beside `time`: of the time of the day, or month, day, hour and so on.
       lacking: whether a file may lack columns of features, whose values are missing then.
       text: how texts are written.
       inputs: where the user's own steps make `features` and `labels`, from what.
@@ -79,7 +79,7 @@ class SeriesSchema:
     booleans: frozenset[str] = frozenset()
     labels: tuple[LabelColumn, ...] = ()
     ranges: tuple[tuple[int, float, float], ...] = ()
-    clock: str | None = field(default=None, kw_only=True)
+    more_times: tuple[str, ...] = field(default=(), kw_only=True)
     lacking: bool = field(default=False, kw_only=True)
     text: TextOptions = field(default=TextOptions(), kw_only=True)
     inputs: Inputs | None = field(default=None, kw_only=True)
@@ -88,7 +88,7 @@ class SeriesSchema:
     @property
     def time_columns(self) -> list[str]:
         """The columns that times are read from."""
-        return [name for name in (self.time, self.clock) if name is not None]
+        return [] if self.time is None else [self.time, *self.more_times]
 
     @property
     def names(self) -> list[str]:
@@ -133,7 +133,9 @@ class SeriesSchema:
         units = self.time_units
         if units.kind != "timestamp":
             return self.time_type
-        if self.clock is not None or units.text != "ymd" or units.aware is None:
+        if units.text == PARTS:
+            return pa.float64()
+        if self.more_times or units.text != "ymd" or units.aware is None:
             return pa.string()
         return pa.timestamp("ns", "UTC" if units.aware else None)
 
@@ -141,8 +143,8 @@ class SeriesSchema:
         """Raises BadInput if a column is missing or of the wrong type."""
         require_columns(path, self.names, schema.names, self.optional)
         if self.time is not None:
-            clock = None if self.clock is None else schema.field(self.clock).type
-            if fault := self.time_units.fault(schema.field(self.time).type, clock):
+            types = [schema.field(name).type for name in self.time_columns]
+            if fault := self.time_units.fault(*types):
                 told = "" if "zone" in fault else f", the other files have {self.time_type} for the time"
                 raise BadInput(path, f"column {self.time}", fault + told)
         for key in filter(None, (self.asset, self.split)):

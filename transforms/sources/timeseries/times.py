@@ -9,7 +9,8 @@ import pyarrow as pa
 from beamfeed.contract.config.sources.timeseries import TimeColumn
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.time_units import TimeUnits, check_format, check_zone, is_text
+from beamfeed.transforms.sources.columns.numbers import is_number
+from beamfeed.transforms.sources.columns.time_units import PARTS, TimeUnits, check_format, check_zone, is_text
 from beamfeed.transforms.sources.readers import BadTime, Look, TextOptions, guess_order, peek, read_times
 
 _ORDERS = {"dmy": "day.month.year", "mdy": "month/day/year"}
@@ -50,8 +51,10 @@ def resolve_time(
         return Times(pa.int64(), TimeUnits("row", time.unit))
     names = list(time.columns)
     first = types[names[0]]
-    if len(names) == 2 and time.unit is not None:
-        raise UserError("source.time.unit: does not go with two columns")
+    if len(names) > 1 and time.unit is not None:
+        raise UserError("source.time.unit: does not go with several columns")
+    if len(names) > 2 or (len(names) == 2 and time.format is None and all(map(_is_whole, map(types.get, names)))):
+        return _of_parts(time, types)
     how = time.format
     remarks: tuple[str, ...] = ()
     needs_text = is_text(first) or (len(names) == 2 and (is_text(types[names[1]]) or not _is_clock(types[names[1]])))
@@ -71,6 +74,24 @@ def resolve_time(
     if needs_text and units.zone is None:
         units = replace(units, aware=_are_aware(values, units.text))
     return Times(first, units, remarks)
+
+
+def _is_whole(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_))
+
+
+def _of_parts(time: TimeColumn, types: Mapping[str, pa.DataType]) -> Times:
+    """Times whose year, month, day and so on have a column each."""
+    if time.format is not None:
+        raise UserError("source.time.format: does not go with columns of numbers, which are year, month, day and so on")
+    for name in time.columns:
+        if not is_number(types[name]):
+            raise UserError(
+                f"source.time.column: {name!r} is {types[name]}; of {len(time.columns)} columns each holds numbers: "
+                "year, month, day, hour, minute, second"
+            )
+    units = TimeUnits("timestamp", text=PARTS, zone=time.zone, aware=None if time.zone else False)
+    return Times(types[time.columns[0]], units)
 
 
 def _is_clock(type_: pa.DataType) -> bool:

@@ -1,9 +1,11 @@
+import datetime
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits, check_format, check_zone
+from beamfeed.transforms.sources.columns.time_units import PARTS, BadTime, TimeUnits, check_format, check_zone
 
 
 @pytest.mark.parametrize(
@@ -161,3 +163,42 @@ def test_a_zone_or_a_format_that_cannot_be():
         check_zone("Nowhere/Else")
     with pytest.raises(UserError, match=r"source.time.format: '%H:%M' gives no date"):
         check_format("%H:%M")
+
+
+def test_times_whose_parts_have_a_column_each():
+    moments = [
+        datetime.datetime(1999, 12, 31, 23, 59, 58),
+        datetime.datetime(2024, 2, 29),
+        datetime.datetime(1900, 1, 1),
+    ]
+    units = TimeUnits("timestamp", text=PARTS, aware=False)
+    names = ("year", "month", "day", "hour", "minute", "second")
+    for count in range(2, 7):
+        columns = [pa.array([getattr(moment, name) for moment in moments]) for name in names[:count]]
+        least = [1, 1, 1, 0, 0, 0]
+        expected = [datetime.datetime(*moment.timetuple()[:count], *least[count:6]) for moment in moments]
+        ticks = units.ticks(*columns)
+        assert ticks.tolist() == [
+            round((one - datetime.datetime(1970, 1, 1)).total_seconds()) * 10**9 for one in expected
+        ]
+    berlin = TimeUnits("timestamp", text=PARTS, zone="Europe/Berlin")
+    assert berlin.ticks(*(pa.array([part]) for part in (2024, 7, 1, 2))) == [1719792000 * 10**9]
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ((2023, 2, 29), "there is no day 29 in the month 2023-02"),
+        ((2023, 13, 1), "the month 13 is none: it is a whole number from 1 to 12"),
+        ((2023, 1, 1, 24), "the hour 24 is none: it is a whole number from 0 to 23"),
+        ((2023, 1, 1.5), "the day 1.5 is none"),
+        ((23, 1, 1), "the year 23 is none"),
+        ((float("nan"), 1, 1), "the year nan is none"),
+    ],
+)
+def test_parts_that_are_none(parts, told):
+    columns = [pa.array([good, part], pa.float64()) for good, part in zip((2024, 1, 1, 1), parts, strict=False)]
+    with pytest.raises(BadTime) as caught:
+        TimeUnits("timestamp", text=PARTS, aware=False).ticks(*columns)
+    assert caught.value.row == 1
+    assert told in caught.value.what

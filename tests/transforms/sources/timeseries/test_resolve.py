@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
@@ -60,6 +61,23 @@ def test_parquet_with_date_and_time_in_two_columns(tmp_path):
     ):  # fmt: skip
         ahead = 9 * 3600 * 10**9 if "zone" in time else 0
         assert read_file(path, {"column": ["d", "c"], **time}).ticks.tolist() == (WHENS - ahead).tolist()
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_year_month_day_and_hour_in_columns_of_their_own(tmp_path, suffix):
+    whens = START + np.arange(5) * 3600 * 10**9
+    moments = pd.to_datetime(whens)
+    columns = {name: getattr(moments, name).to_numpy() for name in ("year", "month", "day", "hour")}
+    table = pa.table({**columns, "x0": [0.0, 1, 2, 3, 4]})
+    path = tmp_path / f"a.{suffix}"
+    pq.write_table(table, path, row_group_size=2) if suffix == "parquet" else pa.csv.write_csv(table, path)
+    assert read_file(path, {"column": list(columns)}).ticks.tolist() == whens.tolist()
+    zone = read_file(path, {"column": list(columns), "zone": "Asia/Tokyo"}).ticks
+    assert zone.tolist() == (whens - 9 * 3600 * 10**9).tolist()
+    days = read_file(path, {"column": ["year", "month"]}).ticks
+    assert set(days.tolist()) == {round(pd.Timestamp("2024-01-01").timestamp()) * 10**9}
+    with pytest.raises(UserError, match=r"source.time.format: does not go with columns of numbers"):
+        schema_of(path, {"column": list(columns), "format": "%Y %m %d %H"})
 
 
 def test_times_of_one_zone(tmp_path):
