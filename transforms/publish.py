@@ -84,7 +84,9 @@ class Publish(beam.DoFn):
             shards[one[0].split].append(one)
         fields = self._source.fields(statistics)
         every = sorted({*rejects, *(reject for reject, _ in empty)}, key=str)
-        outcome = Outcome(fleet, every, sum(rows for _, rows in empty), [*self._source.notes_of(statistics), *sorted(notes)])
+        outcome = Outcome(
+            fleet, every, sum(rows for _, rows in empty), [*self._source.notes_of(statistics), *sorted(notes)]
+        )
         told = {name: [(info, written.tally.targets) for written, info, _ in found] for name, found in shards.items()}
         splits = describe_splits(fields, assets, told)
         check_limits(outcome.final, outcome.rejects, self._source.job.limits, self._layout.rejects)

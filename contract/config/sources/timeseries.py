@@ -63,8 +63,8 @@ class TimeColumn(Section):
 
     column: str | list[str] | None = Field(
         default=None,
-        description="The column that orders the rows of an asset; two, [DATE, TIME]; or columns of numbers that are its "
-        "parts: [year, month, day, hour], up to the second.",
+        description="The column that orders the rows of an asset; two, [DATE, TIME]; or columns of numbers: "
+        "[year, month, day, hour], up to the second.",
     )
     from_: Literal["row"] | None = Field(
         default=None, alias="from", description="row: rows count as they stand in the files, in order of the paths."

@@ -108,7 +108,10 @@ def test_the_floor_is_of_what_assets_usually_have_not_of_how_far_apart_they_are(
     divisors = np.array([[0.04, 3], [0.5, 0], [7.9, 0], [20, 0], [2e7, 0]], "f4")
     own = [Scaling(np.zeros(2, "f4"), one) for one in divisors]
     fleet = Scaling(np.zeros(2, "f4"), np.array([9e6, 5], "f4")).with_usual(sum(one.sizes for one in own))
-    assert fleet.usual.tolist() == [6, 3]  # the medians of what is not constant, 7.9 and 3, lie from 4 to 8, and from 2 to 4
+    assert fleet.usual.tolist() == [
+        6,
+        3,
+    ]  # the medians of what is not constant, 7.9 and 3, lie from 4 to 8, and from 2 to 4
     scaled = np.array([one.at_least(fleet, 0.05).divisor for one in own])
     np.testing.assert_allclose(scaled[:, 0], [0.3, 0.5, 7.9, 20, 2e7])
     assert scaled[:, 1].tolist() == [3, 5, 5, 5, 5]  # a constant one gets the fleet's

@@ -44,7 +44,7 @@ def open_member(path: str, source: Any) -> Iterator[IO[bytes]]:
 @contextmanager
 def _open_zip(path: str, source: Any) -> Iterator[zipfile.ZipFile]:
     try:
-        archive = zipfile.ZipFile(_Seekable(source))  # type: ignore[arg-type]
+        archive = zipfile.ZipFile(_Seekable(source))
     except zipfile.BadZipFile as error:
         raise BadInput(path, "file", f"cannot be unpacked: {error}") from None
     with archive:

@@ -33,7 +33,7 @@ from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics
 from beamfeed.transforms.sources.timeseries.validate import SeriesReport, judge, validate_unit, why_empty
 from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, divide
 from beamfeed.transforms.splits import split_of_value
-from beamfeed.transforms.statistics.scaling import Scaling
+from beamfeed.transforms.statistics.scaling import SIZES, Scaling
 
 if TYPE_CHECKING:  # Beam and TensorFlow are loaded where they are needed
     import apache_beam as beam
@@ -216,15 +216,20 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
             return statistics
         own = [(verdict, self._own_scaling(verdict.statistics)) for verdict in verdicts if verdict.accepted]
         fleet = scaling_of(statistics.moments, statistics.sample, scale.how)
-        fleet = fleet.with_usual(sum((scaling.sizes for verdict, scaling in own if verdict.trains), np.int64(0)))
-        counts = sum((scaling.count_under(fleet, scale.floor) for _, scaling in own), np.int64(0))
+        features = len(self._spec.schema.features)
+        sizes, counts = np.zeros((features, SIZES), np.int64), np.zeros((3, features), np.int64)
+        for scaling in (scaling for verdict, scaling in own if verdict.trains):
+            sizes += scaling.sizes
+        fleet = fleet.with_usual(sizes)
+        for _, scaling in own:
+            counts += scaling.count_under(fleet, scale.floor)
         return replace(statistics, under_floor=_as_tuples(counts))
 
     def notes_of(self, statistics: SeriesStatistics) -> list[str]:
         floor = self.job.prepare.scale.floor
         return [
-            f"{name}: the own scale of {lifted:,} of {assets:,} assets is under prepare.scale.floor ({floor:g} times the "
-            "usual one), so they become flat; floor: 0 takes each as it is"
+            f"{name}: the own scale of {lifted:,} of {assets:,} assets is under prepare.scale.floor ({floor:g} times "
+            "the usual one), so they become flat; floor: 0 takes each as it is"
             for name, lifted, assets in zip(self._spec.schema.features, *statistics.under_floor[1:], strict=False)
             if lifted > MANY_FLAT * assets
         ]
