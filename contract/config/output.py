@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from beamfeed.contract.config.section import FilePath, Fraction, Section
+from beamfeed.contract.config.section import FolderPath, Fraction, Section
 
 OUTPUT_KEYS = ("partition_by", "rows_per_record")  # that not every kind of source knows
 
@@ -14,7 +14,7 @@ class Output(Section):
 
     example: ClassVar[str] = "{path: out/data}"
 
-    path: FilePath = Field(min_length=1, description="The folder of the dataset, local or gs://")
+    path: FolderPath = Field(min_length=1, description="The folder of the dataset, local or gs://")
     records: Literal["segments", "windows"] = Field(
         default="segments",
         description="segments: a record is a run of rows that the trainer frames into windows (smaller, faster). "

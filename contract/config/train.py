@@ -7,7 +7,7 @@ from pydantic import Field, field_validator, model_validator
 from beamfeed.contract.config.duration import checked_duration
 from beamfeed.contract.config.inputs import InputSection
 from beamfeed.contract.config.model import Linear, Model
-from beamfeed.contract.config.section import Duration, FieldName, FilePath, Fraction, Section, class_name
+from beamfeed.contract.config.section import Duration, FieldName, FilePath, FolderPath, Fraction, Section, class_name
 from beamfeed.contract.config.task import Reconstruct, Task
 
 
@@ -220,7 +220,7 @@ class Train(Section):
         "model what a weighted sum reaches.",
     )
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(default=7, description="Seed of the initial weights.")
-    workdir: FilePath = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")
+    workdir: FolderPath = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")
 
     renamed: ClassVar[dict[str, str]] = {"watchdog": "worker_timeout"}
 

@@ -1,8 +1,10 @@
 """Writes what a training run leaves behind: the Keras model, a SavedModel, the review, and the result last."""
 
+import math
 import sys
 
 import keras
+import tensorflow as tf
 
 from beamfeed.contract.config.columns import resolve_ranges
 from beamfeed.contract.config.features import key_columns
@@ -17,11 +19,13 @@ from beamfeed.contract.dataset.result import TrainResult, read_result, write_res
 from beamfeed.trainer import models
 from beamfeed.trainer.export.fresh import FreshProcess, check_answers
 from beamfeed.trainer.export.sample import sample_calls
-from beamfeed.trainer.export.saved_model import save_serving
+from beamfeed.trainer.export.saved_model import Exported, Serving, save_serving
 from beamfeed.trainer.loop.train import Outcome
 from beamfeed.trainer.loop.writers import WRITERS
 from beamfeed.trainer.review.look_back import look_back
+from beamfeed.trainer.review.scores import LastValue
 from beamfeed.trainer.tasks.objective import Objective
+from beamfeed.trainer.tasks.regress import Regress
 
 
 def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
@@ -62,7 +66,7 @@ def _export(job: TrainingJob, manifest: Manifest, outcome: Outcome, stranger: Fr
     calls = sample_calls(job, manifest, objective, trained, module)
     stranger.ask(names.saved_model, calls)
     try:
-        review(job, manifest, objective, model, outcome)
+        review(job, manifest, objective, model, outcome, last_value(job, manifest, objective, module))
     except Exception as error:  # the model is exported: a week's training is worth more than its review
         told = (str(error).splitlines() or [""])[0]
         what = "the model is exported, but its review could not be written"
@@ -71,14 +75,32 @@ def _export(job: TrainingJob, manifest: Manifest, outcome: Outcome, stranger: Fr
     write_result(job.train.workdir, outcome.result)
 
 
-def review(job: TrainingJob, manifest: Manifest, objective: Objective, model: keras.Model, outcome: Outcome) -> None:
+def review(
+    job: TrainingJob, manifest: Manifest, objective: Objective, model: keras.Model, outcome: Outcome,
+    last: LastValue | None,
+) -> None:  # fmt: skip
     """Writes how good the model is, and shows its report where the metrics went."""
     floor = find_floor(job.train, manifest)
-    png = look_back(job, manifest, objective, model, outcome.result, outcome.epochs, floor)
+    png = look_back(job, manifest, objective, model, outcome.result, outcome.epochs, floor, last)
     for name in job.train.writers:
         writer = WRITERS[name](RunLayout(job.train.workdir), job, outcome.result.steps)
         writer.pictures(outcome.result.steps, {"report": png})
         writer.close(finished=True)
+
+
+def last_value(job: TrainingJob, manifest: Manifest, objective: Objective, module: Exported) -> LastValue | None:
+    """The guess that costs a forecast nothing: what the target's own column holds in the last row of a window.
+
+    None where nothing is forecast, the column is no feature, or each asset has a scale of its own.
+    """
+    targets = {task.goal.target for task in objective.tasks.values() if isinstance(task, Regress)}
+    label = next((one for one in job.label if {one.name} == targets and one.at == "horizon"), None)
+    if label is None or label.column not in manifest.features:
+        return None
+    if not isinstance(module, Serving) or module.transform is None or module.per_asset:
+        return None
+    place, most = manifest.features.index(label.column), label.cap or math.inf
+    return lambda windows: tf.minimum(module.restore(windows, None)[:, -1, place, None], most)
 
 
 def find_floor(train: Train, manifest: Manifest) -> TrainResult | None:

@@ -62,14 +62,14 @@ def _raw_windows(
       JobFailed: if the graph does not make the dataset's windows of them again.
     """
     asset = tf.constant(names.tolist(), tf.string) if module.per_asset else None
-    raw, rounding = module.raw_windows(windows, asset)
+    raw, most = module.restore(windows, asset), PREPARED_OFF + module.rounding(asset)
     prepared = module.prepare_windows(raw, asset)
-    off = np.abs(prepared - windows).max(axis=(1, 2)) / (PREPARED_OFF + rounding)
+    off = np.abs(prepared - windows).max(axis=(1, 2)) / most
     row = int(np.argmax(off))
     if not off[row] <= 1:
         raise JobFailed(
             f"the SavedModel does not prepare values as the dataset was prepared: {places[row]} differs by "
-            f"{off[row] * (PREPARED_OFF + rounding):.3g} deviations; do not serve it"
+            f"{off[row] * most:.3g} deviations; do not serve it"
         )
     inputs = {"windows": raw} if asset is None else {"windows": raw, "asset": asset}
     return Call("serving_default", inputs, served(objective, model, prepared), places)

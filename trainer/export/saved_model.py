@@ -112,7 +112,7 @@ class Serving(tf.Module):
 
     def run_windows(self, windows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
         """Raw windows, float32 `[batch, length, features]`, and strings `[batch]` where each asset has its scale."""
-        return self._run([self.prepare_windows(windows, asset)], lambda found: self._restore(found, asset))
+        return self._run([self.prepare_windows(windows, asset)], lambda found: self.restore(found, asset))
 
     def prepare_windows(self, windows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
         """Raw windows, float32 `[batch, length, features]`, as the dataset has them."""
@@ -121,12 +121,10 @@ class Serving(tf.Module):
         preprocessed = self._preprocess(tf.reshape(windows, [-1, self._features]), names)
         return tf.reshape(preprocessed, [batch, length, self._features])
 
-    def raw_windows(self, windows: tf.Tensor, asset: tf.Tensor | None) -> tuple[tf.Tensor, float]:
-        """Windows of the dataset in raw units, and by how much, at most, rounding changes them on the way and back."""
+    def rounding(self, asset: tf.Tensor | None) -> float:
+        """By how much, at most, float32 changes a preprocessed value that is restored and preprocessed again."""
         at_zero = self._scale(tf.zeros([1 if asset is None else tf.size(asset), self._features]), asset, clip=False)
-        return self._restore(windows, asset), 4 * float(np.finfo(np.float32).eps) * float(
-            tf.reduce_max(tf.abs(at_zero))
-        )
+        return 4 * float(np.finfo(np.float32).eps) * float(tf.reduce_max(tf.abs(at_zero)))
 
     def run_rows(self, rows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
         """One series of raw rows, float32 `[rows, features]`, framed into windows as the dataset's were.
@@ -139,7 +137,7 @@ class Serving(tf.Module):
         count = count_windows(tf.shape(rows, tf.int64)[0], length, stride)
         start = first_row(tf.range(count), stride)
         windows = tf.gather(preprocessed, start[:, None] + tf.range(length, dtype=tf.int64))
-        return {**self._run([windows], lambda found: self._restore(found, names)), "start": start}
+        return {**self._run([windows], lambda found: self.restore(found, names)), "start": start}
 
     def _run(self, inputs: Sequence[tf.Tensor], restore: Restore | None) -> Outputs:
         """`restore` is given where windows came in raw units."""
@@ -159,7 +157,7 @@ class Serving(tf.Module):
             return scaled
         return tf.where(tf.math.is_nan(scaled), self._constant, scaled)
 
-    def _restore(self, preprocessed: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
+    def restore(self, preprocessed: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
         """Windows `[batch, length, features]` in raw units.
 
         Before it clips, the graph is a straight line for each feature: it is turned round

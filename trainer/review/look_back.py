@@ -25,7 +25,7 @@ from beamfeed.trainer.review.columns import Columns, drift
 from beamfeed.trainer.review.inputs_seen import images_of, training_inputs
 from beamfeed.trainer.review.reading import Fields, Keys, numbers_of, read_windows, some_of
 from beamfeed.trainer.review.report import Chosen, draw_report
-from beamfeed.trainer.review.scores import Guessed, Scorer, Scores
+from beamfeed.trainer.review.scores import Guessed, LastValue, Scorer, Scores
 from beamfeed.trainer.tasks.objective import Objective
 
 MOST, LEAST = 16_384, 4096  # windows of a split that are looked at
@@ -44,6 +44,7 @@ def look_back(
     result: TrainResult,
     epochs: Sequence[dict[str, Any]],
     floor: TrainResult | None = None,
+    last: LastValue | None = None,
 ) -> bytes:
     """Writes review.json, assets.csv where there are assets, and report.png.
 
@@ -55,6 +56,7 @@ def look_back(
       result: of the run.
       epochs: the lines of metrics.jsonl.
       floor: what a linear model reached on the same.
+      last: of a forecast, the guess that nothing changes.
 
     Returns:
       The picture, a PNG.
@@ -79,7 +81,7 @@ def look_back(
     guesses, skipped = make_guesses(objective, targets, latent_size(model, objective))
     for some in train_windows() if train.is_empty else ():
         train.add(some)
-    scorer = Scorer(model, objective, guesses, keys, manifest)
+    scorer = Scorer(model, objective, guesses, keys, manifest, last)
     shown: SplitName = "eval" if windows_in(manifest, "eval") else "train"
     scores = {
         split: scorer(read_windows(job, manifest, split, fields, batch, most, preparation), keeps=split == shown)

@@ -1,6 +1,6 @@
 """The losses and metrics of a model, and of what costs nothing, on the same windows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from beamfeed.trainer.tasks.base import Guess, Sample
 from beamfeed.trainer.tasks.objective import LOSS, Examples, Objective
 
 Guessed = Mapping[str, Mapping[str, Guess]]  # by the name of the guess, then by output
+LastValue = Callable[[tf.Tensor], tf.Tensor]  # inputs `[batch, length, features]` -> the one output, `[batch, 1]`
+LAST = "the last value"
 
 
 @dataclass(frozen=True)
@@ -53,14 +55,18 @@ class Scorer:
       guesses: what costs nothing.
       keys: of the dataset.
       manifest: of the same.
+      last: of a forecast, a guess more, from the windows.
 
     Attributes:
       images: the names of the inputs that are images.
     """
 
-    def __init__(self, model: keras.Model, objective: Objective, guesses: Guessed, keys: Keys, manifest: Manifest):
+    def __init__(
+        self, model: keras.Model, objective: Objective, guesses: Guessed, keys: Keys, manifest: Manifest,
+        last: LastValue | None = None,
+    ):  # fmt: skip
         self._model, self._objective, self._guesses, self._keys = model, objective, guesses, keys
-        self._manifest = manifest
+        self._manifest, self._last = manifest, last
         self._drawn = [name for name, task in objective.tasks.items() if not task.shows_windows]
         self.images = images_of(objective)
         self._shows = bool(self.images) or len(self._drawn) < len(objective.tasks)
@@ -70,7 +76,7 @@ class Scorer:
         """Scores batches as `read_windows` gives them, at least one; `keeps` the windows that may be shown."""
         losses, assets, kept, columns = [], [], [], Columns(self._manifest)
         pairs: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in self._drawn}
-        total = {name: self._objective.zero() for name in ("", *self._guesses)}
+        total = {name: self._objective.zero() for name in ("", *self._guesses, *([LAST] if self._last else ()))}
         for fields, present in batches:
             loss, found, drawn = self._measure(
                 {name: values for name, values in fields.items() if name not in self._keys.names}, present
@@ -120,6 +126,8 @@ class Scorer:
         outputs = {"": of_model}
         for name, guesses in self._guesses.items():
             outputs[name] = {output: guess(examples.wanted[output]) for output, guess in guesses.items()}
+        if self._last is not None:
+            outputs[LAST] = dict.fromkeys(of_model, self._last(examples.x))
         found = {name: _sums(self._objective, examples, one) for name, one in outputs.items()}
         drawn = {name: (examples.wanted[name], tf.cast(of_model[name], tf.float32)) for name in self._drawn}
         return self._objective.losses(examples, of_model)[LOSS], found, drawn
