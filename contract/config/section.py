@@ -43,16 +43,16 @@ Duration = Annotated[str | int | float, Told("a duration, such as 5s, 250ms or 1
 FilePath = Annotated[str, AfterValidator(os.path.expanduser)]  # `~` is the home folder of the user
 
 
-def _is_no_pattern(path: str) -> str:
-    """The path of a folder that is written to; TensorFlow finds the files of a checkpoint by patterns of names."""
+def _is_no_glob(path: str) -> str:
+    """The path of a folder that is written to; TensorFlow finds the files of a checkpoint by globs."""
     if odd := next((letter for letter in path if letter in "*?[]\\"), None):
         raise ValueError(
-            f"{path!r} holds {odd!r}, which TensorFlow takes for a pattern of names; choose another folder"
+            f"{path!r} holds {odd!r}, which TensorFlow takes for a glob; choose another folder"
         )
     return path
 
 
-FolderPath = Annotated[FilePath, AfterValidator(_is_no_pattern)]
+FolderPath = Annotated[FilePath, AfterValidator(_is_no_glob)]
 
 
 class Section(BaseModel):
