@@ -1,5 +1,6 @@
 """Metadata of the one wheel that laptops, Dataflow workers and trainers install."""
 
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -66,7 +67,13 @@ GPU = ["tensorflow[and-cuda]>=2.21,<2.22"]
 SLOW = ["importlib-resources>=6,<8", "mlflow>=3.1,<4", "scikit-learn>=1.5,<2", "tensorflow-datasets>=4.9.9,<5", *ZARR]
 
 HERE = Path(__file__).parent
-URL = "https://github.com/beamfeed/beamfeed"
+
+
+def description() -> str:
+    """The README as a package's page shows it: without the pictures and links of files that only a clone has."""
+    text = re.sub(r"^!\[[^]]*\]\([^)]*\)\n\n", "", (HERE / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return re.sub(r"\[([^]]*)\]\((?!https?://)[^)]*\)", r"\1", text)
+
 
 # The folders stand at the top level; the import name is beamfeed. In the checkout, links in beamfeed/ point to them.
 FOLDERS = ("contract", "launcher", "pipelines", "trainer", "transforms")
@@ -80,15 +87,9 @@ setup(
     name="beamfeed",
     version="0.1.0",
     description="From a bucket of raw asset files to a trained TensorFlow model: Beam pipelines, TFRecords, trainer.",
-    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description=description(),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
-    url=URL,
-    project_urls={
-        "Documentation": f"{URL}/tree/main/docs",
-        "Changes": f"{URL}/blob/main/CHANGELOG.md",
-        "Issues": f"{URL}/issues",
-    },
     keywords=["apache beam", "dataflow", "etl", "machine learning", "tensorflow", "tfrecord", "time series"],
     classifiers=[
         "Development Status :: 3 - Alpha",

@@ -9,8 +9,9 @@ read costs less than to hold or to shuffle the data.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import apache_beam as beam
@@ -22,8 +23,10 @@ from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.decide import ChooseNames, DecideFleet
 from beamfeed.transforms.fleet import Fleet
+from beamfeed.transforms.gather import Gather, GatherByName
+from beamfeed.transforms.packing import Packed, by_name, pack_small
 from beamfeed.transforms.publish import Publish
-from beamfeed.transforms.records.shard_plan import ShardPlan, Sized, plan_shards
+from beamfeed.transforms.records.shard_plan import ShardPlan, Sized, bucket_of_work, plan_gathered
 from beamfeed.transforms.records.tfrecord import WriteToTFRecord, Written
 from beamfeed.transforms.records.verify import VerifyShard
 from beamfeed.transforms.rejects import Reject
@@ -39,10 +42,13 @@ from beamfeed.transforms.sources.checking import (
     ScanFile,
     ValidateUnit,
 )
-from beamfeed.transforms.sources.descriptors import Asset
+from beamfeed.transforms.sources.descriptors import Asset, Unit, Verdict
 from beamfeed.transforms.statistics.sums import CountRows
 from beamfeed.transforms.statistics.transform_fn import WriteTransformFn
 from beamfeed.transforms.sum_up import SumUp
+
+SMALL_BYTES = 1 << 20  # of files that are scanned, and of units that are checked, in one element
+MOST_FILES, LEAST_RUNS = 256, 64  # in one element, and elements for all workers to share
 
 
 @dataclass(frozen=True)
@@ -87,11 +93,11 @@ class PreprocessPipeline:
             beam.pvalue.AsList(rejects),
             *_values(job, planned[VALUES], judged[VALUES]),
         )
-        works = accepted | "Works" >> beam.FlatMap(source.works)
+        works = accepted | "Works" >> beam.FlatMap(self._works) | "GatherWorks" >> Gather()
         written = (
             once
             # The fleet is there as a barrier: nothing is written before it is decided on.
-            | "PlanShards" >> beam.FlatMap(self._plan_shards, beam.pvalue.AsIter(works), beam.pvalue.AsSingleton(fleet))
+            | "PlanShards" >> beam.FlatMap(self._plan_shards, beam.pvalue.AsList(works), beam.pvalue.AsSingleton(fleet))
             | "SpreadShards" >> beam.Reshuffle()
             | "WriteToTFRecord" >> WriteToTFRecord(self.layout, source, graph, statistics, progress)
         )
@@ -104,11 +110,15 @@ class PreprocessPipeline:
         )
         with_windows = (
             {
-                "assets": accepted | "AcceptedByName" >> beam.Map(lambda verdict: (verdict.asset.name, verdict.asset)),
-                "splits": written | "SplitsByAsset" >> beam.FlatMap(_splits_by_asset),
+                "empty": accepted
+                | "WhyEmpty" >> beam.Map(lambda verdict: _why_empty(verdict.asset, source))
+                | "GatherEmpty" >> GatherByName(),
+                "splits": written
+                | "SplitsByAsset" >> beam.FlatMap(_splits_by_asset)
+                | "GatherSplits" >> GatherByName(),
             }
             | "JoinWindows" >> beam.CoGroupByKey()
-            | "SplitsOfAsset" >> beam.ParDo(SplitsOfAsset(source)).with_outputs(REJECTS, main="splits")
+            | "SplitsOfAsset" >> beam.ParDo(SplitsOfAsset()).with_outputs(REJECTS, main="splits")
         )
         _ = once | "PublishManifest" >> beam.ParDo(
             Publish(source, self.fingerprint, self.layout),
@@ -122,18 +132,20 @@ class PreprocessPipeline:
             beam.pvalue.AsList(transform_written),
         )
 
-    def _plan_shards(self, _: None, works: Any, fleet: Fleet) -> Iterator[ShardPlan]:
+    def _works(self, verdict: Verdict) -> Iterator[tuple[int, Sized]]:
+        for work, size in self.source.works(verdict):
+            yield bucket_of_work(work, self.source.job.split.seed), (work, size)
+
+    def _plan_shards(self, _: None, works: list[tuple[int, Packed]], fleet: Fleet) -> Iterator[ShardPlan]:
         job = self.source.job
-        found: list[Sized] = list(works)
-        units = [work.unit for work, _ in found]
-        self.progress.total("write", sum(unit.is_last for unit in units), sum(unit.rows for unit in units))
-        shards = list(plan_shards(found, job.output.shards, job.split.seed))
+        shards = list(plan_gathered(works, job.output.shards, job.split.seed))
+        self.progress.total("write", sum(shard.assets for shard in shards), sum(shard.rows for shard in shards))
         self.progress.total("verify", len(shards))
         yield from shards
 
 
 def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
-    """PCollections 'assets' of (asset's name, Asset), 'rejects', 'lost', 'notes' and 'values'.
+    """PCollections 'assets' of (bucket, Packed of Asset), 'rejects', 'lost', 'notes' and 'values'.
 
     No PTransform, so that a runner shows each step by its own name.
     """
@@ -143,19 +155,15 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline) -> dict[str, 
         | "Listing" >> beam.Create([layout.listing])
         | "ReadListing" >> beam.FlatMap(read_listing)
         | "SpreadFiles" >> beam.Reshuffle()
-        | "ScanFile"
-        >> beam.ParDo(ScanFile(source, layout.scratch, progress)).with_outputs(REJECTS, LOST, main="pieces")
+        | "ScanFile" >> beam.ParDo(ScanFile(source, layout.scratch, progress)).with_outputs(LOST, main="pieces")
     )
-    found = {
-        "pieces": scanned["pieces"],
-        "rejects": scanned[REJECTS],
-    } | "JoinPieces" >> beam.CoGroupByKey()
+    gathered = scanned["pieces"] | "JoinPieces" >> GatherByName()
     kept = (
-        found
-        | "Names" >> beam.Keys()
+        gathered
+        | "Names" >> beam.FlatMapTuple(lambda _, named: {name for name, _ in named})
         | "ChooseNames" >> beam.CombineGlobally(ChooseNames(source.job)).without_defaults()
     )
-    planned = found | "PlanAsset" >> beam.ParDo(
+    planned = gathered | "PlanAsset" >> beam.ParDo(
         PlanAsset(source), beam.pvalue.AsSingleton(kept, default_value=None), beam.pvalue.AsList(scanned[LOST])
     ).with_outputs(REJECTS, NOTES, VALUES, main="assets")
     return {
@@ -168,31 +176,38 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline) -> dict[str, 
 
 
 def _check_assets(job: PreprocessPipeline, assets: beam.PCollection) -> beam.PCollection:
-    """PCollection of (asset's name, Asset) -> PCollection of Verdict."""
+    """PCollection of (bucket, Packed of Asset) -> PCollection of Verdict."""
     source, progress = job.source, job.progress
     total = (
         assets
-        | "CountRows"
-        >> beam.CombineGlobally(
-            CountRows(lambda found: found[1].rows, lambda found: source.counted(found[1]))
-        ).without_defaults()
+        | "EachAsset" >> beam.FlatMapTuple(lambda _, some: some)
+        | "CountRows" >> beam.CombineGlobally(CountRows(lambda asset: asset.rows, source.counted)).without_defaults()
         | "Total" >> beam.Map(_tell_total, progress)
     )
-    assets = assets | "InFleet" >> beam.Map(
-        lambda found, total: (found[0], source.in_fleet(found[1], total[2])), beam.pvalue.AsSingleton(total)
-    )
+    assets = assets | "InFleet" >> beam.Map(_in_fleet, beam.pvalue.AsSingleton(total), source)
     reports = (
         assets
-        | "Units" >> beam.FlatMapTuple(lambda _, asset: source.units(asset))
+        | "Units" >> beam.FlatMapTuple(lambda _, some: pack_small(_units(source, some), source.size, SMALL_BYTES))
         | "SpreadUnits" >> beam.Reshuffle()
         | "ValidateUnit" >> beam.ParDo(ValidateUnit(source, progress))
+        | "GatherReports" >> GatherByName()
     )
     judged = (
-        {"asset": assets, "reports": reports}
+        {"assets": assets, "reports": reports}
         | "JoinReports" >> beam.CoGroupByKey()
         | "Judge" >> beam.ParDo(Judge(source))
     )
     return source.review(judged)
+
+
+def _in_fleet(gathered: tuple[int, Packed], total: tuple[int, ...], source: Source) -> tuple[int, Packed]:
+    bucket, assets = gathered
+    return bucket, Packed(source.in_fleet(asset, total[2]) for asset in assets)
+
+
+def _units(source: Source, assets: Iterable[Asset]) -> Iterator[Unit]:
+    for asset in assets:
+        yield from source.units(asset)
 
 
 def _tell_total(total: tuple[int, ...], progress: Progress) -> tuple[int, ...]:
@@ -212,32 +227,41 @@ def _splits_by_asset(written: Written) -> Iterator[tuple[str, str]]:
             yield asset, written.split
 
 
-class SplitsOfAsset(beam.DoFn):
-    """(asset's name, the asset and the splits that shards hold of it) -> each of these splits once.
+def _why_empty(asset: Asset, source: Source) -> tuple[str, tuple[Reject, int]]:
+    """What is told of an asset that no shard holds anything of: (Reject, the asset's rows)."""
+    return asset.name, (Reject(asset.name, asset.files, "file", source.why_empty(asset)), asset.rows)
 
-    Tagged 'rejects', where there is none -> (Reject, the asset's rows).
+
+class SplitsOfAsset(beam.DoFn):
+    """(bucket, what `_why_empty` says of its assets, and the splits that shards hold of them) -> each asset's splits.
+
+    Each of them once. Tagged 'rejects', where an asset has none -> (Reject, the asset's rows).
     """
 
-    def __init__(self, source: Source):
-        self._source = source
-
-    def process(self, found: tuple[str, dict[str, Any]]) -> Iterator[Any]:
-        name, parts = found
-        splits = set(parts["splits"])
-        yield from sorted(splits)
-        asset: Asset
-        for asset in () if splits else parts["assets"]:
-            reject = Reject(name, asset.files, "file", self._source.why_empty(asset))
-            yield beam.pvalue.TaggedOutput(REJECTS, (reject, asset.rows))
+    def process(self, gathered: tuple[int, dict[str, Iterable[Packed]]]) -> Iterator[Any]:
+        _, parts = gathered
+        splits = by_name(chain.from_iterable(parts["splits"]))
+        for name, empty in chain.from_iterable(parts["empty"]):
+            yield from sorted(set(splits.get(name, ())))
+            if name not in splits:
+                yield beam.pvalue.TaggedOutput(REJECTS, empty)
 
 
 def write_listing(layout: DataLayout, files: Sequence[FileStat]) -> None:
-    """The files to read, kept out of the job's graph, which must stay small."""
-    lines = (json.dumps([stat.path, stat.size, stat.mtime]) + "\n" for stat in files)
-    storage.write_text(layout.listing, "".join(lines))
+    """The files to read, kept out of the job's graph, which must stay small; a line for each run of small ones."""
+    most = max(1, min(MOST_FILES, len(files) // LEAST_RUNS))
+    runs: list[list[list[Any]]] = [[]]
+    size = 0
+    for stat in files:
+        size += stat.size
+        if runs[-1] and (len(runs[-1]) == most or size > SMALL_BYTES):
+            runs.append([])
+            size = stat.size
+        runs[-1].append([stat.path, stat.size, stat.mtime])
+    storage.write_text(layout.listing, "".join(json.dumps(run) + "\n" for run in runs))
 
 
-def read_listing(path: str) -> Iterator[FileStat]:
-    """The files that `write_listing` wrote."""
+def read_listing(path: str) -> Iterator[tuple[FileStat, ...]]:
+    """The runs of files that `write_listing` wrote."""
     for line in storage.read_text(path).splitlines():
-        yield FileStat(*json.loads(line))
+        yield tuple(FileStat(*stat) for stat in json.loads(line))

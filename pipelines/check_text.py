@@ -112,7 +112,7 @@ def _input(checked: Checked) -> list[str]:
         rejected = f", {of_assets}{counts.rejected_assets:,} of them set aside" if counts.rejected_assets else ""
         lines += [
             _pair("assets", f"{of_assets}{counts.assets:,}{rejected}"),
-            _pair("images" if manifest.noun == "image" else "rows", _rows(checked.rows, sign)),
+            _pair("rows" if manifest.noun == "window" else f"{manifest.noun}s", _rows(checked.rows, sign)),
         ]
     if overview.columns:
         lines.append(_pair("columns", f"{len(overview.columns)}: {_some(overview.columns)}"))

@@ -27,6 +27,9 @@ def read_rows(path: Path, features: dict, **source: object) -> tuple[list[tuple]
     for unit in cut_units(TableAsset(path.name, (piece,), None), len(schema.columns)):
         for found in read_unit(unit, schema, job.label):
             assert found.first == len(rows)
-            wrong |= {found.first + row: (found.place(row), reason) for row, reason in found.wrong.items()}
+            wrong |= {
+                found.first + row: (found.places.get(row, f"row {found.first + row}"), reason)
+                for row, reason in found.wrong.items()
+            }
             rows += zip(*(column.to_pylist() for column in found.columns.columns), strict=True)
     return rows, wrong

@@ -21,7 +21,7 @@ from beamfeed.contract.storage.patterns import Reading, escaped_glob, is_hidden,
 GS = "gs://"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileStat:
     """A file of a listing; what it was when it was listed."""
 

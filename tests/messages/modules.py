@@ -73,7 +73,9 @@ MODULES = {
     "a folder of something else": preprocess(
         ["output.path", "holds something else", "m0.csv"], "output.path={folder}/fleet"
     ),
-    "a header with a name twice": preprocess(["x0", "twice"], "source.files={folder}/twice"),
+    "a header with a name twice": preprocess(
+        ["x0", "twice"], "source.files={folder}/twice", "output.path={folder}/twice-data"
+    ),
     "steps of no module": preprocess(["prepare.steps", "nowhere"], "prepare.steps=['nowhere:step']"),
     "no job to train": Case(TRAIN, [], ["--job", "required"]),
     "a mistyped option of training": Case(

@@ -1,6 +1,7 @@
 """The wheel, as the image and a laptop install it: it must need nothing of the checkout."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -32,6 +33,15 @@ def test_the_wheel_installs_one_name_and_every_module_once(root, built):
     ours = [name for name in names if name.startswith("beamfeed/")]
     expected = ["beamfeed/py.typed", *("beamfeed/" + file.removeprefix("beamfeed/") for _, file in modules(root))]
     assert sorted(ours) == sorted(expected)
+
+
+def test_the_packages_page_links_to_nothing_that_only_a_clone_has(built):
+    with zipfile.ZipFile(built.wheel) as wheel:
+        page = wheel.read("beamfeed-0.1.0.dist-info/METADATA").decode()
+    assert "# Beamfeed" in page
+    assert "[tutorial](" not in page.lower()
+    assert not re.findall(r"\]\((?!https?://)[^)]*\)", page)
+    assert not re.findall(r"^(?:Project-URL|Home-page):", page, re.MULTILINE)
 
 
 def test_the_sdist_builds_the_same_wheel(built, tmp_path):

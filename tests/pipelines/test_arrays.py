@@ -218,7 +218,7 @@ def test_check_reads_a_part_of_large_arrays(tmp_path, monkeypatch):
     found = job_check.check_job(load_job(pile.job_file(), []))
     assert not found.problems
     assert not found.exact
-    assert 0 < found.share < 0.5
+    assert 0 < found.look.share < 0.5
     assert found.manifest.counts.rows_read == pytest.approx(20_000, rel=0.01)
     whole = job_check.check_job(load_job(pile.job_file(), []), full=True)
     assert whole.exact

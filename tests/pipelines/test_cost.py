@@ -1,15 +1,19 @@
 """What preprocessing costs: rows that are decoded, and what descriptors weigh."""
 
 import pickle
+from collections import Counter
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pytest
 from apache_beam.pipeline import PipelineVisitor
+from apache_beam.runners.worker import bundle_processor
 from fleets import make_table, split_of
 
+from beamfeed.pipelines import build
 from beamfeed.pipelines.build import PreprocessPipeline
+from beamfeed.transforms import packing
 from beamfeed.transforms.records import shard_plan
 from beamfeed.transforms.sources.readers import Group, expected, iter_batches, parquet
 from beamfeed.transforms.sources.timeseries import plan
@@ -87,6 +91,34 @@ def test_units_and_works_of_an_asset_of_many_files_hold_their_own_files_alone():
     assert sum(len(pickle.dumps(unit)) for unit in units) < 3 * len(pickle.dumps(asset))
 
 
+def test_many_small_files_are_few_elements(new_fleet, monkeypatch):
+    """Of all that is handed on between steps: an element for each file would be what the job's memory grows with."""
+    handed_on = Counter()
+    process = bundle_processor.DataOutputOperation.process
+
+    def count(self, element):
+        handed_on[self.name_context.step_name] += 1
+        return process(self, element)
+
+    monkeypatch.setattr(bundle_processor.DataOutputOperation, "process", count)
+    for module in (packing, shard_plan):
+        monkeypatch.setattr(module, "BUCKETS", 4)
+    monkeypatch.setattr(build, "LEAST_RUNS", 2)
+    totals = []
+    for files in (40, 160):
+        fleet = new_fleet(str(files))
+        for i in range(files):
+            fleet.write(f"m{i:03d}.csv", make_table(20, seed=i))
+        fleet.job["output"]["shards"] = 2
+        handed_on.clear()
+        assert fleet.preprocess() == 0
+        assert fleet.manifest.counts.files == files
+        assert not fleet.rejects()
+        totals.append(handed_on.total())
+    few, many = totals
+    assert many < few + 40, handed_on
+
+
 class Anything:
     """What is expected of a file of which nothing is."""
 
@@ -148,10 +180,10 @@ class Collections(PipelineVisitor):
 @pytest.mark.slow
 def test_no_element_is_of_the_fleets_size(new_fleet, monkeypatch):
     """The heaviest element of each step, of 10 assets and of 50."""
-    build = PreprocessPipeline.build
+    build_whole = PreprocessPipeline.build
 
     def build_and_weigh(self, pipeline):
-        build(self, pipeline)
+        build_whole(self, pipeline)
         collections = Collections()
         pipeline.visit(collections)
         for number, (step, found) in enumerate(collections.found):

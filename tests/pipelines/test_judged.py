@@ -1,5 +1,6 @@
 """What is published is what was judged: nothing is lost, moved or mixed without a word. Whole runs on small fleets."""
 
+import gzip
 import json
 
 import numpy as np
@@ -7,9 +8,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fleets import Fleet, make_table, split_of
+from fleets import Fleet, files_of, make_table, split_of
 
+from beamfeed.pipelines import build
 from beamfeed.transforms import decide as decide_module
+from beamfeed.transforms.sources.timeseries.small import SmallCopies
 
 
 def stats(fleet: Fleet) -> dict:
@@ -102,6 +105,71 @@ def test_a_split_that_stays_empty_is_refused_with_a_seed_that_fills_it(fleet, ca
     seed = told.partition("split.seed=")[2].partition(" ")[0]
     assert fleet.preprocess(f"split.seed={seed}") == 0
     assert all(info.assets for info in fleet.manifest.splits.values())
+
+
+def write_odd_files(fleet):
+    """Small files that are read together: alike, of other types and formats, and broken ones between them."""
+    for i in range(12):
+        fleet.write(f"m{i:02d}.csv", make_table(30 + i, seed=i))
+    for name, file_type in (("float", pa.float64()), ("same", pa.float32())):
+        table = make_table(30, seed=40)
+        for column in ("x0", "x1", "x2"):
+            table = table.set_column(table.schema.get_field_index(column), column, table[column].cast(file_type))
+        fleet.write(f"{name}.parquet", table)
+        fleet.write(f"{name}-groups.parquet", make_table(40, seed=41), row_group_size=16)
+    words = make_table(30, seed=42)
+    fleet.write("words.parquet", words.set_column(1, "x0", words["x0"].dictionary_encode()))
+    (fleet.files / "empty.csv").write_text("")
+    (fleet.files / "no-rows.csv").write_text("t,x0,x1,x2\n")
+    (fleet.files / "number.csv").write_text("t,x0,x1,x2\n" + "".join(f"{i},1,2,3\n" for i in range(20)) + "20,1,x,3\n")
+    (fleet.files / "ragged.csv").write_text("t,x0,x1,x2\n" + "".join(f"{i},1,2,3\n" for i in range(20)) + "20,1\n")
+    (fleet.files / "semicolon.csv").write_text("t;x0;x1;x2\n" + "".join(f"{i};{i},5;2;3,25\n" for i in range(20)))
+    fleet.write("short.csv", make_table(3))
+    fleet.write("twice.csv", make_table(60, t=np.r_[0:30, 29:59]))
+    fleet.write("unsorted.csv", make_table(60, t=np.r_[30:60, 0:30]))
+    packed = fleet.files / "packed.csv.gz"
+    packed.write_bytes(gzip.compress((fleet.files / "m03.csv").read_bytes()))
+
+
+def test_small_files_that_are_read_together_give_what_they_give_alone(fleet, monkeypatch):
+    write_odd_files(fleet)
+    fleet.job["limits"]["max_rejected_fraction"] = 0.9
+    assert fleet.preprocess(f"output.path={fleet.folder}/alone") == 0
+    copied = []
+    original = SmallCopies.copied
+    monkeypatch.setattr(SmallCopies, "copied", lambda self, piece: copied.append(original(self, piece)) or copied[-1])
+    monkeypatch.setattr(build, "LEAST_RUNS", 1)
+    monkeypatch.setattr(build, "MOST_FILES", 9)
+    assert fleet.preprocess() == 0
+    assert files_of(fleet.folder / "alone") == files_of(fleet.output)
+    assert {reject["asset"] for reject in fleet.rejects()} == {
+        "empty", "no-rows", "number", "ragged", "short"
+    }  # fmt: skip
+    names = {piece.asset for piece in copied if piece.copy is not None}
+    assert names >= {"m07", "m11", "unsorted", "twice", "number", "ragged"}  # rows that are set aside, too
+    assert not names & {"words", "packed", "same-groups"}
+    assert not list(fleet.output.rglob("small-*"))
+
+
+@pytest.mark.parametrize("how", ["other values", "removed"])
+def test_a_small_file_that_changes_after_it_was_copied_ends_the_job(fleet, monkeypatch, capfd, how):
+    for i in range(6):
+        fleet.write(f"m{i}.csv", make_table(40, seed=i))
+    decide = decide_module.DecideFleet.process
+
+    def change(self, *args):
+        path = fleet.files / "m1.csv"
+        path.unlink()
+        if how != "removed":
+            fleet.write("m1.csv", make_table(41, seed=99))
+        return decide(self, *args)
+
+    monkeypatch.setattr(build, "LEAST_RUNS", 2)
+    monkeypatch.setattr(decide_module.DecideFleet, "process", change)
+    assert fleet.preprocess() == 1
+    what = "was removed while the job ran" if how == "removed" else "m1.csv changed while the job ran"
+    assert what in capfd.readouterr().err
+    assert not (fleet.output / "manifest.json").exists()
 
 
 @pytest.mark.parametrize("how", ["rewritten", "other values", "removed"])

@@ -473,5 +473,5 @@ def test_a_csv_value_that_no_other_file_has_is_told_with_its_line(fleet):
     del fleet.job["train"]
     assert fleet.preprocess() == 0
     (reject,) = fleet.rejects()
-    assert (reject["asset"], reject["place"]) == ("odd", "row 11")
-    assert reject["reason"] == "state is 'x', which is not in label.classes (0, 1)"
+    assert (reject["asset"], reject["place"]) == ("odd", "line 13, column state")
+    assert reject["reason"].startswith("'x' is not a whole number")

@@ -28,6 +28,9 @@ MISSING: dict[tf.DType, Any] = {tf.float32: math.nan, tf.string: "", tf.int64: n
 class ColumnServing(tf.Module):
     """The exported module. Its functions are the signatures; docs/serving.md describes them.
 
+    Attributes:
+      arguments: of the signature `preprocessed`, by the names of the model's inputs.
+
     Args:
       model: of the objective's signature.
       objective: what was learned, and so what the functions return.
@@ -48,6 +51,7 @@ class ColumnServing(tf.Module):
         (self._columns,), _ = self.transform.transform_fn.structured_input_signature
         self._unused = unused & self._columns.keys()
         self._raw = None if raw is None else RawText(raw)
+        self.arguments = argument_names(list(objective.signature.inputs))
         self._arguments = argument_names(sorted(name for name in self._columns if name not in self._unused))
         told = {
             "columns": tf.constant(list(self._arguments), tf.string),
@@ -63,7 +67,7 @@ class ColumnServing(tf.Module):
             for name, argument in self._arguments.items()
         }
         fields = self._objective.signature.inputs
-        of_field = argument_names(list(fields))
+        of_field = self.arguments
         inputs = {
             argument: tf.TensorSpec([None, *fields[name].shape], fields[name].dtype, name=argument)
             for name, argument in of_field.items()

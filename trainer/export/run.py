@@ -15,6 +15,8 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.raw_values import read_raw_values
 from beamfeed.contract.dataset.result import TrainResult, read_result, write_result
 from beamfeed.trainer import models
+from beamfeed.trainer.export.fresh import FreshProcess, check_answers
+from beamfeed.trainer.export.sample import sample_calls
 from beamfeed.trainer.export.saved_model import save_serving
 from beamfeed.trainer.loop.train import Outcome
 from beamfeed.trainer.loop.writers import WRITERS
@@ -26,13 +28,22 @@ def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
     """Writes the model with the best weights, a review of it, and then the result.
 
     The model is made anew, outside of every strategy: what is saved knows
-    nothing of the machines that trained it.
+    nothing of the machines that trained it. So the SavedModel is compared with the
+    model that was trained, in a process of its own.
 
     Args:
       job: the job.
       manifest: the dataset's manifest.
       outcome: of the training run.
+
+    Raises:
+      JobFailed: if the SavedModel gives something else than the model.
     """
+    with FreshProcess() as stranger:
+        _export(job, manifest, outcome, stranger)
+
+
+def _export(job: TrainingJob, manifest: Manifest, outcome: Outcome, stranger: FreshProcess) -> None:
     names = RunLayout(job.train.workdir)
     objective = Objective.of(job.train, manifest)
     objective.settle(outcome.result.metrics)
@@ -43,15 +54,20 @@ def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
     ranges = resolve_ranges(job.prepare.range, manifest.features)
     unused = key_columns(job.features)
     raw = read_raw_values(layout.raw_values)
-    save_serving(
+    module = save_serving(
         model, objective, manifest, layout.transform_fn, job.prepare.missing, names.saved_model, ranges, unused, raw
     )
+    # With fewer bits, the model that was trained gives other numbers than the same weights in float32.
+    trained = model if outcome.model is None or job.train.devices.precision != "float32" else outcome.model
+    calls = sample_calls(job, manifest, objective, trained, module)
+    stranger.ask(names.saved_model, calls)
     try:
         review(job, manifest, objective, model, outcome)
     except Exception as error:  # the model is exported: a week's training is worth more than its review
         told = (str(error).splitlines() or [""])[0]
         what = "the model is exported, but its review could not be written"
         print(f"train: {what}: {type(error).__name__}: {told}", file=sys.stderr)  # also where little is told
+    check_answers(names.saved_model, calls, stranger.answers(names.saved_model), objective.constants())
     write_result(job.train.workdir, outcome.result)
 
 

@@ -33,6 +33,10 @@ Outputs = dict[str, tf.Tensor]
 class Serving(tf.Module):
     """The exported module. Its functions are the signatures; docs/serving.md describes them.
 
+    Attributes:
+      arguments: of the signature `preprocessed`, by the names of the model's inputs.
+      per_asset: whether each asset has a scale of its own.
+
     Args:
       model: of the objective's signature.
       objective: what was learned, and so what the functions return.
@@ -55,6 +59,8 @@ class Serving(tf.Module):
         self.model = model
         self._objective = objective
         self._with_latent = with_latent(model)
+        series = objective.signature.series is not None
+        self.arguments = {name: "windows" if series else name for name in objective.signature.inputs}
         self._frame = manifest.windows
         self._features = len(manifest.features)
         # Saved with the module: whoever loads it can ask for the order of the columns, for windows and for classes.
@@ -73,20 +79,19 @@ class Serving(tf.Module):
             self._limits = np.repeat(np.array([[-np.inf], [np.inf]], np.float32), self._features, axis=1)
             for place, *limits in ranges:
                 self._limits[:, place] = limits
-        self._per_asset = False
+        self.per_asset = False
         self.transform: Any = None
         if tf.saved_model.contains_saved_model(transform):  # a dataset of another tool may have none
             self.transform = load_transform(transform)
             (inputs,), _ = self.transform.transform_fn.structured_input_signature
-            self._per_asset = ASSET in inputs
+            self.per_asset = ASSET in inputs
 
     def signatures(self) -> dict[str, Callable[..., Outputs]]:
         """The functions to save, by the names of their signatures."""
         inputs = self._objective.signature.inputs
         series = self._objective.signature.series is not None
         specs = [
-            tf.TensorSpec([None, *one.shape], one.dtype, name="windows" if series else name)
-            for name, one in inputs.items()
+            tf.TensorSpec([None, *one.shape], one.dtype, name=self.arguments[name]) for name, one in inputs.items()
         ]
         found = {
             "preprocessed": _function(self.run_preprocessed, *specs),
@@ -95,8 +100,8 @@ class Serving(tf.Module):
         if self.transform is not None and series:
             (windows,) = specs
             rows = tf.TensorSpec([None, self._features], tf.float32, name="rows")
-            assets = [tf.TensorSpec([None], tf.string, name=ASSET)] if self._per_asset else []
-            asset = [tf.TensorSpec([], tf.string, name=ASSET)] if self._per_asset else []
+            assets = [tf.TensorSpec([None], tf.string, name=ASSET)] if self.per_asset else []
+            asset = [tf.TensorSpec([], tf.string, name=ASSET)] if self.per_asset else []
             found["serving_default"] = _function(self.run_windows, windows, *assets)
             found["rows"] = _function(self.run_rows, rows, *asset)
         return found
@@ -107,11 +112,21 @@ class Serving(tf.Module):
 
     def run_windows(self, windows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
         """Raw windows, float32 `[batch, length, features]`, and strings `[batch]` where each asset has its scale."""
+        return self._run([self.prepare_windows(windows, asset)], lambda found: self._restore(found, asset))
+
+    def prepare_windows(self, windows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
+        """Raw windows, float32 `[batch, length, features]`, as the dataset has them."""
         batch, length = tf.shape(windows)[0], self._frame.length
         names = None if asset is None else tf.repeat(asset, length)
         preprocessed = self._preprocess(tf.reshape(windows, [-1, self._features]), names)
-        windows = tf.reshape(preprocessed, [batch, length, self._features])
-        return self._run([windows], lambda found: self._restore(found, asset))
+        return tf.reshape(preprocessed, [batch, length, self._features])
+
+    def raw_windows(self, windows: tf.Tensor, asset: tf.Tensor | None) -> tuple[tf.Tensor, float]:
+        """Windows of the dataset in raw units, and by how much, at most, rounding changes them on the way and back."""
+        at_zero = self._scale(tf.zeros([1 if asset is None else tf.size(asset), self._features]), asset, clip=False)
+        return self._restore(windows, asset), 4 * float(np.finfo(np.float32).eps) * float(
+            tf.reduce_max(tf.abs(at_zero))
+        )
 
     def run_rows(self, rows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
         """One series of raw rows, float32 `[rows, features]`, framed into windows as the dataset's were.
@@ -176,14 +191,14 @@ def constant_of(missing: Missing) -> float | None:
 def save_serving(
     model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str,
     ranges: Sequence[tuple[int, float, float]] = (), unused: Set[str] = frozenset(), raw: RawValues | None = None,
-) -> None:  # fmt: skip
-    """Writes a SavedModel, for which loading takes TensorFlow alone.
+) -> "Exported":  # fmt: skip
+    """Writes a SavedModel, for which loading takes TensorFlow alone, and returns the module that it holds.
 
     Its signatures are those of `Serving`; of `ArrayServing` where the dataset is of arrays, of which fields may be
     decoded, too; of `StoredServing` where fields of another one are decoded, or single rows have no transform graph, as
     in datasets of others; of `ColumnServing` where it is of columns.
     """
-    module: Serving | ColumnServing | StoredServing
+    module: Exported
     if takes_arrays(manifest, transform):
         module = ArrayServing(model, objective, transform)
     elif objective.preparation is not None or _takes_what_is_stored(manifest, transform):
@@ -193,6 +208,10 @@ def save_serving(
     else:
         module = Serving(model, objective, manifest, transform, missing, ranges)
     tf.saved_model.save(module, folder, signatures=module.signatures())
+    return module
+
+
+Exported = Serving | ColumnServing | StoredServing
 
 
 def _takes_what_is_stored(manifest: Manifest, transform: str) -> bool:

@@ -19,6 +19,9 @@ Outputs = dict[str, tf.Tensor]
 class StoredServing(tf.Module):
     """The exported module. Its functions are the signatures; docs/image_training.md describes them.
 
+    Attributes:
+      arguments: of the signature `preprocessed`, by the names of the model's inputs.
+
     Args:
       model: of the objective's signature.
       objective: what was learned, and how fields are decoded, if they are.
@@ -29,6 +32,7 @@ class StoredServing(tf.Module):
         self.model = model
         self._objective = objective
         self._with_latent = with_latent(model)
+        self.arguments = {name: name for name in objective.signature.inputs}
         told = {"inputs": tf.constant(list(objective.signature.inputs), tf.string), **objective.constants()}
         self.told = tf.function(lambda: {name: tf.identity(one) for name, one in told.items()}, input_signature=[])
 

@@ -90,7 +90,7 @@ def make_train_steps(
         gradients = tape.gradient(target, model.trainable_variables, unconnected_gradients="zero")
         return means, outputs, gradients
 
-    # Not a graph of its own elsewhere: layers that look at the whole batch exchange in it, which takes the outermost one.
+    # No graph of its own without XLA: layers that look at the whole batch exchange in it, which takes the outermost.
     differentiate_step = tf.function(differentiate, jit_compile=True) if xla else differentiate
 
     def sums_of(fields: Fields) -> tuple[Sums, list[tf.Tensor]]:

@@ -3,6 +3,7 @@
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
+import keras
 import numpy as np
 
 from beamfeed.contract.config.job import TrainingJob
@@ -33,11 +34,13 @@ class Outcome:
       result: for complete.json.
       weights: the best ones, as `model.get_weights()` returns them.
       epochs: the lines of metrics.jsonl.
+      model: the model itself, with these weights.
     """
 
     result: TrainResult
     weights: list[np.ndarray]
     epochs: list[Epoch]
+    model: keras.Model | None = None
 
 
 def train_and_evaluate(
@@ -120,4 +123,4 @@ def train_and_evaluate(
             **describe_run(state, train, metrics.epochs, training.watched.name, training.evaluate("test")),
         )
         training.together("telling of the end", lambda: metrics.end(result))
-        return Outcome(result, training.model.get_weights(), metrics.epochs)
+        return Outcome(result, training.model.get_weights(), metrics.epochs, training.model)

@@ -17,7 +17,7 @@ def with_latent(model: keras.Model) -> Callable[[Any], tuple[Any, Any]]:
     """A function of a batch of inputs -> (latent, given): what the encoder makes of it, and what the model gives.
 
     The model itself gives the second, whatever it does with its parts. `latent` is None where there is no encoder. In
-    a functional model the encoder is run once for both, at its place in the model; elsewhere it is called with the input.
+    a functional model the encoder is run once for both, at its place in the model; else it is called with the input.
     """
     encoder = find_encoder(model)
     if encoder is None:
@@ -46,7 +46,7 @@ def sees_input(model: keras.Model, x: Any) -> bool:
 
 
 def _both_outputs(model: keras.Model, encoder: keras.Layer) -> keras.Model | None:
-    """A model of the same layers that gives (latent, given); None unless the encoder is one step of a functional model."""
+    """A model of the same layers for (latent, given); None unless the encoder is one step of a functional model."""
     levels = getattr(model, "_nodes_by_depth", {}) if type(model).__module__.startswith("keras.") else {}
     steps = [node for level in levels.values() for node in level if node.operation is encoder]
     if len(steps) != 1 or len(steps[0].outputs) != 1:

@@ -1,6 +1,6 @@
-"""What a model of the user's own would do in training beside its `call`: refused in one line, before anything is trained.
+"""What a model of the user's own would do in training beside its `call`: refused in a line, before anything is trained.
 
-The trainer has a loop of its own and calls the model alone. What Keras's `fit` would call beside it would be passed over
+The trainer has a loop of its own and calls the model alone. What Keras's `fit` would call beside it would be ignored
 without a word, and numbers that Keras does not know of are in no checkpoint.
 """
 
@@ -76,7 +76,9 @@ def check_training(model: keras.Model, key: str, name: str, signature: Signature
     check_function(lambda x: model(x, training=True), signature.noise(2), known, f"{key}: {name}", SEED)
 
 
-def check_function(function: Callable[[Any], Any], x: Any, known: Callable[[], Iterable[Any]], what: str, instead: str) -> None:
+def check_function(
+    function: Callable[[Any], Any], x: Any, known: Callable[[], Iterable[Any]], what: str, instead: str
+) -> None:
     """Refuses what a checkpoint does not hold: random numbers without a seed of the model's, and strange variables.
 
     Args:
@@ -111,7 +113,9 @@ def _check_graph(graph: Any, known: Iterable[Any], what: str, instead: str) -> N
         if keeps or GENERATOR.match(node.op):
             raise UserError(f"{what} draws random numbers that no checkpoint holds ({node.op}): {instead}")
         if node.op in PYTHON:
-            raise UserError(f"{what} calls Python from its graph ({node.op}), which no SavedModel holds; use keras.ops or tf")
+            raise UserError(
+                f"{what} calls Python from its graph ({node.op}), which no SavedModel holds; use keras.ops or tf"
+            )
     kept = {id(copy) for variable in known for copy in _copies(variable.value)}
     changed = {id(op.inputs[0]) for op in graph.get_operations() if op.type.startswith("Assign")}
     changed = {id(outer) for outer, inner in graph.captures if id(inner) in changed}
@@ -123,7 +127,7 @@ def _check_graph(graph: Any, known: Iterable[Any], what: str, instead: str) -> N
             raise UserError(f"{what} draws random numbers without a seed, which no checkpoint holds: {instead}")
         if variable.trainable or id(variable.handle) in changed:
             raise UserError(
-                f"{what} uses the variable {label!r}, which Keras does not know: it would be neither trained nor saved; "
+                f"{what} uses the variable {label!r}, which Keras does not know: neither trained nor saved; "
                 "make it with self.add_weight"
             )
 

@@ -1,12 +1,14 @@
 """Deals units out to shards: each shard is one file and one item of work."""
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Literal
 
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fingerprint import SHARD_MULTIPLE
+from beamfeed.transforms.packing import BUCKETS, Packed
 from beamfeed.transforms.sources.descriptors import Work
 from beamfeed.transforms.splits import seeded_hash
 
@@ -21,13 +23,23 @@ class ShardPlan:
 
     Attributes:
       folder: of its partition, below the split's.
+      assets: that end with one of its units.
+      rows: of its units.
     """
 
     split: SplitName
     index: int
     count: int
-    work: tuple[Work, ...]
+    work: Packed
     folder: str = ""
+    assets: int = 0
+    rows: int = 0
+
+
+def place_of(work: Work, seed: int) -> tuple[float, str]:
+    """Where a work stands in the order, shuffled by a seeded hash, in which works are dealt out."""
+    unit = work.unit
+    return seeded_hash(seed, "deal", unit.asset.name, unit.index), unit.asset.name
 
 
 def plan_shards(sized: Iterable[Sized], wanted: int | Literal["auto"], seed: int) -> Iterator[ShardPlan]:
@@ -38,50 +50,79 @@ def plan_shards(sized: Iterable[Sized], wanted: int | Literal["auto"], seed: int
       wanted: how many a split, or each partition of one, gets; auto: about 128 MB each.
       seed: of the order.
     """
-    by_split: dict[SplitName, dict[str, list[Sized]]] = {name: {} for name in SPLITS}
-    for work, size in sized:
-        by_split[work.split].setdefault(work.folder, []).append((work, size))
-    for name, folders in by_split.items():
+    ordered = sorted(sized, key=lambda one: place_of(one[0], seed))
+    return deal(lambda: ordered, wanted)
+
+
+def plan_gathered(
+    gathered: Iterable[tuple[int, Packed]], wanted: int | Literal["auto"], seed: int
+) -> Iterator[ShardPlan]:
+    """As `plan_shards`, of works by their `bucket_of_work`, of which memory holds one beside what is packed."""
+    buckets = sorted(gathered, key=lambda one: one[0])
+    return deal(
+        lambda: (one for _, works in buckets for one in sorted(works, key=lambda sized: place_of(sized[0], seed))),
+        wanted,
+    )
+
+
+def bucket_of_work(work: Work, seed: int) -> int:
+    """The bucket of a work; all works of one are dealt out before those of the next."""
+    return int(place_of(work, seed)[0] * BUCKETS)
+
+
+@dataclass
+class _Shard:
+    """A shard while works are dealt out."""
+
+    work: Packed = field(default_factory=Packed)
+    assets: int = 0
+    rows: int = 0
+
+
+def deal(ordered: Callable[[], Iterable[Sized]], wanted: int | Literal["auto"]) -> Iterator[ShardPlan]:
+    """Deals works out in an order, each to the smallest shard of its split and partition.
+
+    So a shard mixes assets, shards are about equal, and the result depends on nothing but the arguments.
+
+    Args:
+      ordered: gives all works in the order of `place_of`; called twice.
+      wanted: as the job says.
+    """
+    totals: dict[tuple[SplitName, str], list[int]] = {}
+    for work, size in ordered():
+        total = totals.setdefault((work.split, work.folder), [0, 0])
+        total[0], total[1] = total[0] + 1, total[1] + size
+    folders = Counter(split for split, _ in totals)
+    shards = {
+        place: [_Shard() for _ in range(count_shards(works, size, wanted, few=folders[place[0]] > 1))]
+        for place, (works, size) in totals.items()
+    }
+    smallest = {place: [(0, index) for index in range(len(some))] for place, some in shards.items()}
+    for work, size in ordered():
+        place = work.split, work.folder
+        held, index = heapq.heappop(smallest[place])
+        shard = shards[place][index]
+        shard.work.append(work)
+        shard.assets, shard.rows = shard.assets + work.unit.is_last, shard.rows + work.unit.rows
+        heapq.heappush(smallest[place], (held + size, index))
+    for name in SPLITS:
         dealt = [
-            (folder, shard)
-            for folder, works in sorted(folders.items())
-            for shard in deal(works, count_shards(works, wanted, few=len(folders) > 1), seed)
+            (folder, shard) for split, folder in sorted(shards) if split == name for shard in shards[split, folder]
         ]
         for index, (folder, shard) in enumerate(dealt):
-            yield ShardPlan(name, index, len(dealt), tuple(shard), folder)
+            yield ShardPlan(name, index, len(dealt), shard.work, folder, shard.assets, shard.rows)
 
 
-def count_shards(works: Sequence[Sized], wanted: int | Literal["auto"], *, few: bool = False) -> int:
+def count_shards(works: int, size: int, wanted: int | Literal["auto"], *, few: bool = False) -> int:
     """How many files a split, or a partition of one, gets: what the job says, or about 128 MB each.
 
     Args:
-      works: what is in them.
+      works: how many are in them.
+      size: their bytes.
       wanted: as the job says.
       few: whether there are partitions, so that one need not have a shard for each worker.
     """
-    if not works:
-        return 0
     if wanted != "auto":
         return wanted
-    by_size = -(-sum(size for _, size in works) // SHARD_BYTES)
-    return min(len(works), by_size if few else -(-by_size // SHARD_MULTIPLE) * SHARD_MULTIPLE)
-
-
-def deal(works: Sequence[Sized], count: int, seed: int) -> list[list[Work]]:
-    """Deals work in an order that a seeded hash shuffles, each piece to the smallest shard.
-
-    So a shard mixes assets, shards are about equal, and the result depends on
-    nothing but the arguments.
-    """
-
-    def place(sized: Sized) -> tuple[float, str]:
-        unit = sized[0].unit
-        return seeded_hash(seed, "deal", unit.asset.name, unit.index), unit.asset.name
-
-    dealt: list[list[Work]] = [[] for _ in range(count)]
-    smallest = [(0, index) for index in range(count)]
-    for work, size in sorted(works, key=place):
-        held, index = heapq.heappop(smallest)
-        dealt[index].append(work)
-        heapq.heappush(smallest, (held + size, index))
-    return dealt
+    by_size = -(-size // SHARD_BYTES)
+    return min(works, by_size if few else -(-by_size // SHARD_MULTIPLE) * SHARD_MULTIPLE)

@@ -130,9 +130,5 @@ class _WriteShard(beam.DoFn):
         records = shard_records(shard, self._source, transform_fn, statistics, tally)
         write_file(path, temporary, records, self._source.job.output.compression)
         self._windows.inc(tally.windows)
-        self._progress.add(
-            "write",
-            assets=sum(work.unit.is_last for work in shard.work),
-            rows=sum(work.unit.rows for work in shard.work),
-        )
+        self._progress.add("write", assets=shard.assets, rows=shard.rows)
         yield Written(shard.split, shard.index, shard.count, path, tally, shard.folder)

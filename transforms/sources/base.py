@@ -10,7 +10,8 @@ time). These are descriptors: they hold no data, and only they are shuffled.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -123,6 +124,14 @@ class Source(ABC, Generic[P, A, R]):
         Raises:
           BadInput: if the file cannot be used at all.
         """
+
+    @contextmanager
+    def scanning(self, files: Sequence[FileStat], scratch: str) -> Iterator[Callable[[FileStat], Iterable[P]]]:
+        """While it is open, `scan` for files that one worker scans one after the other; several of them are small.
+
+        A kind may put what it reads of them into one file of its own in `scratch`, which is whole when this is closed.
+        """
+        yield lambda file: self.scan(file, scratch)
 
     def plan(self, name: str, pieces: Sequence[P], lost: Sequence[Reject] = ()) -> "A | Reject | None":
         """The asset that some pieces make up, in its split; None if it is in none; a reject if it cannot be used.

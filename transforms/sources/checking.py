@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 import apache_beam as beam
@@ -10,9 +12,10 @@ from beamfeed.contract import storage
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.packing import Packed, by_name
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.base import Source
-from beamfeed.transforms.sources.descriptors import Report, Unit, Verdict
+from beamfeed.transforms.sources.descriptors import Report, Verdict
 from beamfeed.transforms.sources.planned import plan_asset
 
 REJECTS = "rejects"  # the tagged output of what is set aside
@@ -52,76 +55,89 @@ def reading(files: Iterable[FileStat | None], read: Callable[[], T]) -> T:
 
 
 class ScanFile(beam.DoFn):
-    """FileStat -> (asset's name, Piece), one for each asset in the file.
+    """FileStats -> (asset's name, Piece), one for each asset in each file.
 
-    Of a file that is set aside, tagged 'rejects' -> (asset's name, Reject), or 'lost' -> Reject where it does not tell.
+    Of a file that is set aside -> (asset's name, Reject), or tagged 'lost' -> Reject where it does not tell.
     """
 
     def __init__(self, source: Source, scratch: str, progress: Progress):
         self._source, self._scratch, self._progress = source, scratch, progress
 
-    def process(self, file: FileStat) -> Iterator[Any]:
-        try:
-            for piece in reading([file], lambda: list(self._source.scan(file, self._scratch))):
-                yield piece.asset, piece
-        except BadInput as bad:
-            reject = bad.reject(self._source.asset_of_path(file.path, self._source.job))
-            named = reject.asset is not None
-            yield (
-                beam.pvalue.TaggedOutput(REJECTS, (reject.asset, reject))
-                if named
-                else beam.pvalue.TaggedOutput(LOST, reject)
-            )
-        self._progress.add("scan", assets=1)
+    def process(self, files: tuple[FileStat, ...]) -> Iterator[Any]:
+        scanned: list[Any] = []
+        with self._source.scanning(files, self._scratch) as scan:
+
+            def pieces_of(file: FileStat) -> list[Any]:
+                return list(scan(file))
+
+            for file in files:
+                try:
+                    pieces = reading([file], partial(pieces_of, file))
+                    scanned += [(piece.asset, piece) for piece in pieces]
+                except BadInput as bad:
+                    reject = bad.reject(self._source.asset_of_path(file.path, self._source.job))
+                    named = reject.asset is not None
+                    scanned.append((reject.asset, reject) if named else beam.pvalue.TaggedOutput(LOST, reject))
+        yield from scanned
+        self._progress.add("scan", assets=len(files))
 
 
 class PlanAsset(beam.DoFn):
-    """(asset's name, its pieces and early rejects) -> (name, Asset); tagged 'rejects', 'notes' and 'values'.
+    """(bucket, Packed of (asset's name, Piece or early Reject)) -> (bucket, Packed of Asset).
 
-    Side inputs: the names to keep, or None for all, and the files that are set aside and may hold any asset.
+    Tagged 'rejects', 'notes' and 'values'. Side inputs: the names to keep, or None for all, and the files that are set
+    aside and may hold any asset.
     """
 
     def __init__(self, source: Source):
         self._source = source
 
-    def process(
-        self, found: tuple[str, Mapping[str, Iterable[Any]]], kept: frozenset[str] | None, lost: list[Reject]
-    ) -> Iterator[Any]:
-        name, parts = found
-        if kept is not None and name not in kept:
-            return
-        planned = plan_asset(self._source, name, list(parts["pieces"]), list(parts["rejects"]), lost)
-        for tag, some in ((VALUES, planned.values), (NOTES, planned.notes), (REJECTS, planned.rejects)):
-            for one in some:
-                yield beam.pvalue.TaggedOutput(tag, one)
-        if planned.asset is not None:
-            yield name, planned.asset
+    def process(self, gathered: tuple[int, Packed], kept: frozenset[str] | None, lost: list[Reject]) -> Iterator[Any]:
+        bucket, named = gathered
+        assets = Packed()
+        for name, parts in by_name(named).items():
+            if kept is not None and name not in kept:
+                continue
+            rejects = [part for part in parts if isinstance(part, Reject)]
+            pieces = [part for part in parts if not isinstance(part, Reject)]
+            planned = plan_asset(self._source, name, pieces, rejects, lost)
+            for tag, some in ((VALUES, planned.values), (NOTES, planned.notes), (REJECTS, planned.rejects)):
+                for one in some:
+                    yield beam.pvalue.TaggedOutput(tag, one)
+            if planned.asset is not None:
+                assets.append(planned.asset)
+        if len(assets):
+            yield bucket, assets
 
 
 class ValidateUnit(beam.DoFn):
-    """Unit -> (asset's name, Report)."""
+    """Packed units -> (asset's name, Report) of each."""
 
     def __init__(self, source: Source, progress: Progress):
         self._source, self._progress = source, progress
         self._rows = beam.metrics.Metrics.counter("beamfeed", "rows_checked")
 
-    def process(self, unit: Unit) -> Iterator[tuple[str, Report]]:
-        report = reading([piece.file for piece in unit.asset.pieces], lambda: self._source.validate(unit))
-        self._rows.inc(unit.rows)
-        self._progress.add("validate", assets=int(unit.is_last), rows=unit.rows)
-        yield unit.asset.name, report
+    def process(self, units: Packed) -> Iterator[tuple[str, Report]]:
+        assets = rows = 0
+        for unit in units:
+            files = [piece.file for piece in unit.asset.pieces]
+            yield unit.asset.name, reading(files, partial(self._source.validate, unit))
+            assets, rows = assets + unit.is_last, rows + unit.rows
+        self._rows.inc(rows)
+        self._progress.add("validate", assets=assets, rows=rows)
 
 
 class Judge(beam.DoFn):
-    """(asset's name, the asset and the reports on its units) -> Verdict."""
+    """(bucket, its assets and the reports on their units) -> Verdict of each asset."""
 
     def __init__(self, source: Source):
         self._source = source
 
-    def process(self, found: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[Verdict]:
-        _, parts = found
-        (asset,) = parts["asset"]
-        yield self._source.judge(asset, parts["reports"])
+    def process(self, gathered: tuple[int, Mapping[str, Iterable[Packed]]]) -> Iterator[Verdict]:
+        _, parts = gathered
+        reports = by_name(chain.from_iterable(parts["reports"]))
+        for asset in chain.from_iterable(parts["assets"]):
+            yield self._source.judge(asset, reports.pop(asset.name, ()))
 
 
 class Outcome(beam.DoFn):

@@ -1,8 +1,8 @@
-"""How far training in parts, or by several workers, is that of one device: each step, and what becomes of its rounding.
+"""How far training in parts, or by several workers, is that of one device: its steps, and what becomes of rounding.
 
-What an optimizer makes of a difference in the last bit is its own affair: where the learning rate is so high that losses
-jump, it grows from step to step, in any two programs that add up numbers in another order. So steps are compared from
-the same weights, also in such runs, and whole runs where training is calm.
+What an optimizer makes of a difference in the last bit is its own affair: where the learning rate is so high that
+losses jump, it grows from step to step, in any two programs that add up numbers in another order. So steps are compared
+from the same weights, also in such runs, and whole runs where training is calm.
 """
 
 import keras

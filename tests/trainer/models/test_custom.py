@@ -237,7 +237,7 @@ def test_the_saved_model_gives_what_the_model_gives(module, helpers, tmp_path, m
 
 def test_an_encoder_that_gets_something_else_is_one_line(module):
     module("parts", PARTS)
-    with pytest.raises(UserError, match="parts:Parts gives its encoder something else than its input, .* latent state$"):
+    with pytest.raises(UserError, match=r"parts:Parts gives its encoder something else than its input, .* state$"):
         models.build(parse_model("{class: 'parts:Parts', args: {scale: 2.0}}"), BACK, seed=7)
 
 

@@ -281,7 +281,7 @@ def _since_1970(column: pa.Array, unit: str) -> np.ndarray:
     except BadTime as bad:
         if values[bad.row] == np.iinfo(np.int64).min:
             raise
-        when = str(np.datetime64(int(values[bad.row]), unit)).replace("T", " ")
+        when = str(values[bad.row].astype(f"datetime64[{unit}]")).replace("T", " ")
         reason = f"the time {when} is out of range: times are from {FIRST_YEAR} to {LAST_YEAR}"
         raise BadTime(bad.row, reason) from None
 

@@ -172,11 +172,14 @@ def _to_disk(table: pa.Table, stack: ExitStack) -> pa.Table:
     return pa.ipc.open_file(stack.enter_context(pa.memory_map(file.name))).read_all()
 
 
-def iter_copy(copy: str, names: Sequence[str], groups: Sequence[Group]) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
-    """Columns of some rows of a copy and BAD, and int64 [n]: which rows of the file they were."""
+def iter_copy(
+    copy: str, names: Sequence[str], groups: Sequence[Group]
+) -> Iterator[tuple[pa.RecordBatch, int | np.ndarray]]:
+    """Columns of some rows of a copy and BAD, and which rows of the file they were: int64 [n], or the first one."""
     with storage.open_input(copy) as file:
         schema = pa.ipc.read_schema(file)
         for group in groups:
             message = pa.ipc.read_message(pa.py_buffer(file.read_at(group.size, group.place)))
             batch = pa.ipc.read_record_batch(message, schema)
-            yield batch.select([*names, BAD]), batch.column(ROW).to_numpy()
+            rows = batch.column(ROW).to_numpy() if ROW in schema.names else group.row
+            yield batch.select([*names, BAD]), rows

@@ -42,7 +42,7 @@ class FileSlice(Piece):
     Attributes:
       first, last: the earliest and the latest time, in ticks.
       groups: that hold these rows and no others; none where the file can only be read from its start.
-      copy: a file that holds the rows in their place, as the file itself mixes assets.
+      copy: a file that holds the rows in their place, as the file itself mixes assets, or is small.
       number: of the slice in its asset, in order of time.
       split: with split: {by: column} of the path, where the files of an asset are in several.
     """

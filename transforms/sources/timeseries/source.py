@@ -1,6 +1,7 @@
 """Sensor series as a kind of source: which of the folder's steps does what."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from beamfeed.transforms.sources.timeseries.records import check_names, record_f
 from beamfeed.transforms.sources.timeseries.resolve import resolve_schema
 from beamfeed.transforms.sources.timeseries.sampling import scaling_of, training_rows
 from beamfeed.transforms.sources.timeseries.scan import FileSlice, scan_file
+from beamfeed.transforms.sources.timeseries.small import SmallCopies
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics
 from beamfeed.transforms.sources.timeseries.validate import SeriesReport, judge, validate_unit, why_empty
@@ -70,6 +72,14 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
         split, schema = self.job.split, self._spec.schema
         by_path = split.column if split.by == "column" and schema.split is None else None
         return scan_file(file, self._spec.source.asset, schema, by_path, scratch)
+
+    @contextmanager
+    def scanning(self, files: Sequence[FileStat], scratch: str) -> Iterator[Callable[[FileStat], Iterable[FileSlice]]]:
+        if len(files) == 1 or self._spec.schema.asset is not None:
+            yield lambda file: self.scan(file, scratch)
+            return
+        with SmallCopies(files, self._spec.schema, scratch) as copies:
+            yield lambda file: map(copies.copied, self.scan(file, scratch))
 
     def gather(
         self, name: str, pieces: Sequence[FileSlice], split: SplitName | None, lost: Sequence[Reject]

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.records.shard_plan import deal
+from beamfeed.transforms.packing import Packed
+from beamfeed.transforms.records.shard_plan import bucket_of_work, plan_gathered, plan_shards
 from beamfeed.transforms.sources.descriptors import Work
 from beamfeed.transforms.sources.readers import Group
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units
@@ -100,11 +101,19 @@ def test_units_cover_an_asset_and_start_where_a_group_of_rows_does(monkeypatch):
 def test_dealing_loses_nothing_and_is_even(rows, count):
     units = [unit for i, size in enumerate(rows) for unit in cut_units(asset(f"m{i}", size), FRAMING, 3)]
     works = [(Work(unit, "train"), 12 * unit.rows) for unit in units]
-    dealt = deal(works, count, seed=7)
-    assert len(dealt) == count
+
+    def deal(works):
+        return [list(plan.work) for plan in plan_shards(works, count, seed=7)]
+
+    dealt = deal(works)
+    assert len(dealt) == (count if works else 0)
     assert sorted(work.unit.asset.name for shard in dealt for work in shard) == sorted(
         unit.asset.name for unit in units
     )
     sizes = [sum(work.unit.rows for work in shard) for shard in dealt]
-    assert max(sizes) - min(sizes) <= max(rows, default=0)
-    assert deal(list(reversed(works)), count, seed=7) == dealt
+    assert max(sizes, default=0) - min(sizes, default=0) <= max(rows, default=0)
+    assert deal(reversed(works)) == dealt
+    by_bucket = {}
+    for work, size in reversed(works):
+        by_bucket.setdefault(bucket_of_work(work, 7), Packed()).append((work, size))
+    assert [list(plan.work) for plan in plan_gathered(by_bucket.items(), count, seed=7)] == dealt

@@ -1,0 +1,93 @@
+"""A sample of a dataset's rows, as the signatures of a SavedModel get them, and what they must return."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.batches import windows_in
+from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.errors import JobFailed
+from beamfeed.trainer.export.arrays import ArrayServing
+from beamfeed.trainer.export.fresh import Call
+from beamfeed.trainer.export.saved_model import Exported, Serving
+from beamfeed.trainer.export.stored import StoredServing
+from beamfeed.trainer.models.latent import with_latent
+from beamfeed.trainer.review.reading import Fields, Keys, numbers_of, read_windows, some_of
+from beamfeed.trainer.tasks.objective import Objective
+
+PREPARED_OFF = 1e-3  # of prepared values, beside what float32 rounds in raw ones
+ROWS = 16  # or windows, of the first split that has some
+
+
+def sample_calls(
+    job: TrainingJob, manifest: Manifest, objective: Objective, model: keras.Model, module: Exported
+) -> list[Call]:
+    """Rows of the dataset, prepared and, where it stores them as they came, as they are stored.
+
+    Args:
+      job: the job.
+      manifest: of its dataset.
+      objective: what was learned, as it was settled.
+      model: that was trained, with the weights that are exported.
+      module: that was exported.
+    """
+    split: SplitName = next(name for name in ("eval", "test", "train") if windows_in(manifest, name))
+    keys = Keys.of(manifest)
+    preparation = objective.preparation and objective.preparation.once
+    names = [*objective.signature.inputs, *keys.names]
+    fields = _first(read_windows(job, manifest, split, names, ROWS, ROWS, preparation))
+    x = objective.inputs(fields)
+    expected = served(objective, model, x)
+    rows = len(next(iter(expected.values())))
+    places = [f"{keys.describe(fields, row) or f'row {row}'} ({split})" for row in range(rows)]
+    calls = [Call("preprocessed", _arguments(module, x), expected, places)]
+    if isinstance(module, Serving) and module.transform is not None:
+        calls.append(_raw_windows(objective, model, module, x, keys.assets(fields), places))
+    if isinstance(module, StoredServing) and not isinstance(module, ArrayServing):
+        stored = _first(read_windows(job, manifest, split, names, ROWS, ROWS))
+        calls.append(Call("serving_default", _arguments(module, objective.inputs(stored)), expected, places))
+    return calls
+
+
+def _raw_windows(
+    objective: Objective, model: keras.Model, module: Serving, windows: tf.Tensor, names: np.ndarray, places: list[str]
+) -> Call:
+    """The windows in the files' units, as `serving_default` gets them.
+
+    Raises:
+      JobFailed: if the graph does not make the dataset's windows of them again.
+    """
+    asset = tf.constant(names.tolist(), tf.string) if module.per_asset else None
+    raw, rounding = module.raw_windows(windows, asset)
+    prepared = module.prepare_windows(raw, asset)
+    off = np.abs(prepared - windows).max(axis=(1, 2)) / (PREPARED_OFF + rounding)
+    row = int(np.argmax(off))
+    if not off[row] <= 1:
+        raise JobFailed(
+            f"the SavedModel does not prepare values as the dataset was prepared: {places[row]} differs by "
+            f"{off[row] * (PREPARED_OFF + rounding):.3g} deviations; do not serve it"
+        )
+    inputs = {"windows": raw} if asset is None else {"windows": raw, "asset": asset}
+    return Call("serving_default", inputs, served(objective, model, prepared), places)
+
+
+def served(objective: Objective, model: keras.Model, x: Any) -> dict[str, tf.Tensor]:
+    """What the SavedModel must return, but for what is in raw units."""
+    latent, given = with_latent(model)(x)
+    encoded = {} if latent is None else {"latent": latent}
+    return {**encoded, **objective.serve(x, objective.outputs(given), None)}
+
+
+def _first(batches: Any) -> Fields:
+    fields, present = next(iter(batches))
+    return some_of(fields, numbers_of(present))
+
+
+def _arguments(module: Exported, x: Any) -> dict[str, tf.Tensor]:
+    """The model's inputs by the names of the arguments."""
+    inputs = x if isinstance(x, dict) else dict.fromkeys(module.arguments, x)
+    return {argument: inputs[name] for name, argument in module.arguments.items()}
