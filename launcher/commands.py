@@ -30,7 +30,8 @@ from beamfeed.launcher.summary import summary
 def init(args: argparse.Namespace) -> int:
     """Writes a first job file, in a process of its own: it reads files as preprocessing does."""
     command = [sys.executable, "-m", "beamfeed.pipelines.suggest_job"]
-    command += [f"--out={args.out}"] if args.out is not None else []
+    options = ("out", "label", "time", "asset", "kind")
+    command += [f"--{name}={value}" for name in options if (value := getattr(args, name)) is not None]
     command += [f"--{name}" for name in ("force", "quiet", "json") if getattr(args, name, False)]
     return run_together("init", [Process((*command, "--", args.folder), {})])
 

@@ -8,6 +8,7 @@ from beamfeed.launcher.completion import SHELLS
 from beamfeed.launcher.stage import ADOPT, PREPROCESS, TRAIN
 
 FORMATS = ("parquet", "webdataset", "array_record", "numpy")  # of `beamfeed export`
+KINDS = ("timeseries", "table", "image")  # that `beamfeed init` knows
 SPLITS = ("train", "eval", "test")
 BEFORE = "beamfeed: "  # each message on stderr
 
@@ -161,6 +162,14 @@ def _init_command(commands: Any) -> None:
     )
     start.add_argument("folder", metavar="FOLDER", help="the folder of the files, a glob or a file, local or gs://")
     start.add_argument("--out", metavar="JOB", help="the job file to write; without it, it is printed")
+    columns = {
+        "label": "the column to learn; none for none",
+        "time": "the column of times",
+        "asset": "the column that says which rows belong together, such as a machine",
+    }
+    for name, told in columns.items():
+        start.add_argument(f"--{name}", metavar="NAME", help=f"{told}; without it, it is guessed")
+    start.add_argument("--kind", choices=KINDS, help="what the files hold; without it, it is guessed")
     start.add_argument("--force", action="store_true", help="write over a job file that is there")
 
 

@@ -6,12 +6,8 @@ Reads its files, and writes nothing. Exit codes: 0 it can work, 2 it cannot, wit
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
-
-import pyarrow as pa
 
 from beamfeed.contract import streams
-from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.errors import USER_MISTAKE, UserError, failure_of
 from beamfeed.contract.events import tell_event
@@ -31,36 +27,12 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-class _WithoutPandas(MetaPathFinder):
-    """While it is asked for modules, there is no pandas."""
-
-    def find_spec(self, fullname: str, *_: object) -> None:
-        if fullname == "pandas":
-            raise ImportError("not needed here")
-
-
-def spare_pandas(job: Job) -> None:
-    """Keeps Arrow from loading pandas, a third of a second, to see whether it is given anything of it.
-
-    Steps of the user's own may ask Arrow for pandas: then it stays.
-    """
-    if job.prepare.steps or "pandas" in sys.modules:
-        return
-    finder = _WithoutPandas()
-    sys.meta_path.insert(0, finder)
-    try:
-        pa.array([0])  # Arrow looks for it once
-    finally:
-        sys.meta_path.remove(finder)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints what a job will do, and returns the exit code."""
     set_up_logging()
     arguments = parse(argv)
     try:
         job = load_job(arguments.job, arguments.set)
-        spare_pandas(job)
         checked = check_job(job, full=arguments.full)
     except (UserError, OSError) as error:
         return _complain(failure_of(error).message.splitlines(), arguments.json)

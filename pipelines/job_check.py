@@ -3,10 +3,14 @@
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+
+import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
@@ -62,16 +66,19 @@ class Checked:
         return self.look.whole
 
 
-def check_job(job: Job, *, full: bool = False) -> Checked:
+def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Checked:
     """Looks at the files of a job and says what it will do.
 
     Args:
       job: to look at.
       full: whether all files are read, however large they are.
+      most: bytes of files that are read otherwise, SAMPLE_BYTES unless given.
 
     Raises:
       UserError: if the job does not fit its files at all.
     """
+    if not job.prepare.steps:  # which may ask Arrow for pandas
+        spare_pandas()
     problems, warnings = Problems(), list[str]()
     listed = list_source(job)
     fingerprint = data_fingerprint(job, listed)
@@ -80,7 +87,7 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
     with problems.told():
         complete = read_complete(job.output.path, fingerprint) is not None
     source, files = make_source(job, listed)
-    look = choose(source, files, None if full else SAMPLE_BYTES)
+    look = choose(source, files, None if full else most or SAMPLE_BYTES)
     with tempfile.TemporaryDirectory(prefix="beamfeed-check-") as scratch:
         found = predict(look.source, look.files, scratch, fingerprint, layout.folder, whole=look.whole)
     exact = look.whole
@@ -115,6 +122,26 @@ def check_job(job: Job, *, full: bool = False) -> Checked:
         warnings += _training(job, manifest, of_training)
         tell(of_training.lines)
     return Checked(job, files, look, source.remarks, found, manifest, rows, complete, problems.lines, warnings)
+
+
+class _WithoutPandas(MetaPathFinder):
+    """While it is asked for modules, there is no pandas."""
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        if fullname == "pandas":
+            raise ImportError("not needed here")
+
+
+def spare_pandas() -> None:
+    """Keeps Arrow from loading pandas, a third of a second, to see whether it is given anything of it."""
+    if "pandas" in sys.modules:
+        return
+    finder = _WithoutPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.array([0])  # Arrow looks for it once
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:

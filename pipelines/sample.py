@@ -18,6 +18,10 @@ FAR_MORE = 4  # times as much as may be read, of an asset that cannot be read in
 LEAST_FILES = 32  # that share these bytes, where files can be read in part
 
 
+class TooLarge(UserError):
+    """The files of a single asset are far more than may be read for a look."""
+
+
 def most_of_a_file(files: int, most: int) -> int:
     """How many bytes are read of a file that can be read in part, where there are so many."""
     return most // min(LEAST_FILES, max(1, files))
@@ -37,7 +41,7 @@ def choose_files(
       most_of_each: how many bytes are read of a file; None reads it wholly.
 
     Raises:
-      UserError: if the files of a single asset are far more.
+      TooLarge: if the files of a single asset are far more.
     """
     if most is None or sum(file.size for file in files) <= most:
         return list(files)
@@ -51,7 +55,7 @@ def choose_files(
         first.setdefault(stratum_of(by_asset[name][0].path), name)
     if sizes[ordered[0]] > FAR_MORE * most:
         told = f"the files of {ordered[0]} alone have {size_text(sizes[ordered[0]])}, too much to read for a look"
-        raise UserError(f"source.files: {told}; --full reads all files")
+        raise TooLarge(f"source.files: {told}; --full reads all files")
     chosen, size = {ordered[0]}, sizes[ordered[0]]
     for name in first.values():
         if name not in chosen and size + sizes[name] <= 2 * most:
@@ -126,7 +130,7 @@ def choose(source: Source, files: Sequence[FileStat], most: int | None = SAMPLE_
       most: how many bytes, where they are more; None reads all.
 
     Raises:
-      UserError: if the files of a single asset are far more.
+      TooLarge: if the files of a single asset are far more.
     """
     part = None if most is None else source.part(most)
     if part is not None:

@@ -1,6 +1,7 @@
 """Entry point of `beamfeed init`: looks at a folder of files and writes a job file for them.
 
-    python -m beamfeed.pipelines.suggest_job FOLDER [--out job.yaml] [--force] [--json]
+    python -m beamfeed.pipelines.suggest_job FOLDER [--out job.yaml] [--label NAME] [--time NAME] [--asset NAME]
+                                                    [--kind KIND] [--force] [--json]
 
 It needs neither Beam nor TensorFlow, and so begins in a moment. Exit codes: 0 done, 2 a mistake of the user's.
 """
@@ -8,14 +9,26 @@ It needs neither Beam nor TensorFlow, and so begins in a moment. Exit codes: 0 d
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract import storage, streams
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.config.document import parse_document
+from beamfeed.contract.config.job import Job
+from beamfeed.contract.errors import UserError, failure_of
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.verbosity import set_up_logging
+from beamfeed.transforms.suggest.asked import KINDS, Asked
+
+if TYPE_CHECKING:
+    from beamfeed.transforms.suggest.job_file import Suggestion
 
 NAME = "job.yaml"  # what a job file is called that is printed
+_READ = 16 << 20  # bytes of files that are read to try a job
+_TRIES = 3  # with shorter windows
+_SHORTEST = 4  # rows of a window, of which none is tried that is shorter
+_SPARED = 0.05  # of assets or rows that a job may set aside, where it cannot run otherwise
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,47 +37,109 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="beamfeed init")
     parser.add_argument("folder")
     parser.add_argument("--out")
+    for option in ("label", "time", "asset"):
+        parser.add_argument(f"--{option}")
+    parser.add_argument("--kind", choices=KINDS)
     parser.add_argument("--force", action="store_true")
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(argv)
     try:
-        run(args.folder, args.out, force=args.force, quiet=args.quiet, as_json=args.json)
+        asked = Asked(args.label, args.time, args.asset, args.kind)
+        run(args.folder, args.out, asked, force=args.force, quiet=args.quiet, as_json=args.json)
     except Exception as error:
         return complain(error, FailureLog(), "beamfeed: ", as_json=args.json)
     return 0
 
 
-def run(folder: str, out: str | None, *, force: bool = False, quiet: bool = False, as_json: bool = False) -> None:
-    """Suggests a job file for a folder, and writes or prints it.
+def run(
+    folder: str, out: str | None, asked: Asked, *, force: bool = False, quiet: bool = False, as_json: bool = False
+) -> None:
+    """Suggests a job file for a folder, tries it, and writes or prints it.
 
     Args:
       folder: a folder, a glob or a file, local or gs://
       out: the job file to write; None prints it.
+      asked: what the user says of the files.
       force: replaces a job file that is there.
       quiet: says nothing of what was written.
-      as_json: prints one object instead: the text, where it was written, and what was found.
+      as_json: prints one object instead: the text, where it was written, what was found, and why it does not run.
 
     Raises:
-      UserError: if there is nothing that can be read, or `out` is there already.
+      UserError: if there is nothing that can be read, `out` is there already, or files are not what the user says.
     """
     if out is not None and not force and storage.exists(out):
         raise UserError(f"--out {out}: is there already; --force replaces it")
-    from beamfeed.transforms.suggest.job_file import suggest
-
-    found = suggest(folder, out or NAME)
+    job = _tried(folder, out or NAME, asked)
     if out is not None:
         try:
-            storage.write_text(out, found.text)
+            storage.write_text(out, job.text)
         except OSError as error:
             raise UserError(f"--out {out}: cannot be written: {error.strerror or error}") from None
-    command = f"beamfeed {'run' if found.trains else 'preprocess'} {out or NAME}"
     if as_json:
-        tell_event("init", job=found.text, out=out, about=found.about, command=command)
+        problems = list(job.problems or ())
+        tell_event("init", job=job.text, out=out, about=job.about, command=job.command, problems=problems)
     elif out is None:
-        print(found.text, end="")
+        print(job.text, end="")
     elif not quiet:
-        print(f"{out}: {found.about}\nnext: read it, then {command}")
+        after = f"mend it, then beamfeed check {out}" if job.problems else f"read it, then {job.command}"
+        print(f"{out}: {job.about}\nnext: {after}")
+    sys.stdout.flush()
+    for line in job.problems or ():
+        print(f"beamfeed: {out or NAME} does not run as it is: {line}", file=sys.stderr)
+
+
+def _tried(folder: str, name: str, asked: Asked) -> "Suggestion":
+    """A job file for a folder that was tried; with shorter windows, or other limits, where too much is left out."""
+    from beamfeed.pipelines.job_check import spare_pandas
+
+    spare_pandas()  # before anything asks Arrow for an array
+    from beamfeed.transforms.suggest.draft import comment
+    from beamfeed.transforms.suggest.job_file import suggest
+
+    job = first = suggest(folder, name, asked)
+    problems = _problems(job.text)
+    for _ in range(_TRIES):
+        if not problems or job.length is None or job.length <= _SHORTEST:
+            break
+        job = suggest(folder, name, asked, longest=job.length // 2)
+        if not (left := _problems(job.text)):
+            return replace(job, problems=left)
+    if problems and len(problems) == 1 and "limits.max_rejected_fraction" in problems[0]:
+        said = f"{problems[0].partition(',')[0]}; they are set aside, with their reasons. More than this ends the job:"
+        limits = "\n".join([*comment(said), f"limits: {{max_rejected_fraction: {_SPARED}}}"])
+        job = replace(first, body=f"{first.body}\n{limits}\n")
+        if not (left := _problems(job.text)):
+            return replace(job, problems=left)
+    return replace(first, problems=problems)
+
+
+def _problems(text: str) -> list[str] | None:
+    """Why a job cannot run as it is, by the kernels of a run on its files or some; None where they are too large."""
+    from beamfeed.pipelines.job_check import check_job
+    from beamfeed.pipelines.sample import TooLarge
+
+    job = Job.model_validate(_without_texts(parse_document(text, NAME, list(Job.model_fields)).data))
+    try:
+        return list(check_job(job, most=_READ).problems)
+    except TooLarge:
+        return None
+    except (UserError, OSError) as error:
+        return failure_of(error).message.splitlines()
+
+
+def _without_texts(job: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a job with a hash in the place of each text, whose words TensorFlow would count."""
+    features = {
+        name: {"type": "categorical", "column": one.get("column", name), "hash": 2}
+        if isinstance(one, dict) and one["type"] == "text"
+        else one
+        for name, one in job.get("features", {}).items()
+    }
+    if features == job.get("features", {}):
+        return job
+    train = {"train": job["train"] | {"model": {"name": "tabular"}}} if "train" in job else {}
+    return job | {"features": features} | train
 
 
 if __name__ == "__main__":

@@ -7,6 +7,9 @@ import sys
 import pytest
 import yaml
 
+from beamfeed.launcher import parser
+from beamfeed.transforms.suggest import asked
+
 
 @pytest.fixture
 def beamfeed(tmp_path):
@@ -60,8 +63,33 @@ def test_the_program_gives_one_object(tmp_path, beamfeed):
     command = [sys.executable, "-m", "beamfeed.pipelines.suggest_job", "pumps", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
     found = json.loads(done.stdout)
-    assert set(found) == {"event", "time", "job", "out", "about", "command"}
-    assert found["command"] == "beamfeed run job.yaml"
+    assert set(found) == {"event", "time", "job", "out", "about", "command", "problems"}
+    assert (found["command"], found["problems"]) == ("beamfeed run job.yaml", [])
+
+
+def test_what_the_user_says_is_not_guessed(beamfeed):
+    done = beamfeed("pumps", "--kind", "timeseries", "--time", "t", "--label", "none")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert yaml.safe_load(done.stdout)["source"]["time"] == {"column": "t"}
+    done = beamfeed("pumps", "--label", "flwo")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "beamfeed: --label flwo: is no column of the files; did you mean 'flow'? (the files have: t, flow)\n"
+    )
+
+
+def test_the_kinds_are_those_that_can_be_guessed():
+    assert parser.KINDS == asked.KINDS
+
+
+def test_a_job_that_cannot_run_is_not_praised(beamfeed, tmp_path):
+    for k in range(6):
+        (tmp_path / "pumps" / f"short-{k}.csv").write_text("t,flow\n1,2.5\n")
+    done = beamfeed("pumps", "--out", "job.yaml")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "next: mend it, then beamfeed check job.yaml"
+    assert done.stderr.startswith("beamfeed: job.yaml does not run as it is: 50.0% of the assets were rejected")
+    assert "# It does not run as it is:\n" in (tmp_path / "job.yaml").read_text()
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,10 @@ from beamfeed.contract.config.sources.timeseries import AssetFrom, TimeseriesSou
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems
+from beamfeed.transforms.suggest.asked import Asked
 from beamfeed.transforms.suggest.columns import Column, tokens
 from beamfeed.transforms.suggest.sample import Sample
+from beamfeed.transforms.suggest.timeline import survey
 from beamfeed.transforms.suggest.times import Time
 
 _NAMES = frozenset((
@@ -21,9 +23,20 @@ _NAMES = frozenset((
     "motor", "robot", "patient", "meter", "well", "node", "equipment", "compressor", "truck", "car", "host", "server",
     "logger", "maschine", "anlage", "geraet", "gerät", "series", "item", "subject", "wafer", "sensor",
 ))  # fmt: skip
+_GROUPS = frozenset((  # that say so where a time is there once for each of their values
+    "symbol", "ticker", "stock", "coin", "currency", "pair", "location", "site", "city", "country", "region", "state",
+    "county", "district", "province", "area", "zone", "room", "building", "house", "household", "store", "shop",
+    "product", "sku", "customer", "user", "person", "name", "company", "team", "player", "airport", "route", "line",
+    "channel", "code", "iso", "group", "category", "entity",
+))  # fmt: skip
+_OF_GROUP = 4  # rows, on average, from which on the values of a column may be groups
+_GROUPS_MOST = 1000  # in the sample: of more, each would have too few rows
+_TWICE = 0.02  # of the rows whose time another one of their asset has: more say that there are several assets
+STEADY = 0.6  # of the steps from row to row, that are between half and twice the usual one
 _LAST = _NAMES | {"id", "name", "nr", "no", "number", "key"}  # the last word of such a name
 _MOSTLY = 0.98  # of the steps from row to row, in which time must rise
 _DATES = frozenset(("date", "day", "dt", "ds", "year", "month", "hour", "week", "time"))
+_SEASONS = _DATES | {"weekday", "quarter", "season", "minute"}  # which no asset is named after
 _PARTS = re.compile(r"(?i)(part|data|chunk|file|log)?[-_ .]*\d*|\d{4}-?\d\d(-?\d\d)?(T?[-_ ]?\d\d.*)?|part-.*")
 
 
@@ -48,28 +61,49 @@ class Assets:
     groups: tuple[tuple[np.ndarray, ...], ...]
 
 
-def find_assets(sample: Sample, columns: Mapping[str, Column], time: Time | None) -> Assets | None:
+def find_assets(sample: Sample, columns: Mapping[str, Column], time: Time | None, asked: Asked) -> Assets | None:
     """How the rows of assets are told apart, so that times rise in each; None if there is no way in which they do.
 
     Args:
       sample: of the files.
       columns: that they have.
       time: that orders the rows; without one, rows follow each other as they stand.
+      asked: what the user says.
     """
+    if asked.asset is not None:
+        return _by_column(sample, asked.asset, "as --asset says")
     able = _able(columns, () if time is None else time.columns)
     for column in able:
         if tokens(column.name)[-1:] and tokens(column.name)[-1] in _LAST and _NAMES & {*tokens(column.name)}:
-            found = _by_column(sample, column)
-            if time is None or _rising(time, found.groups) >= _MOSTLY:
-                return found
-    found = _by_path(sample)
-    if time is None or found.column is not None or (rising := _rising(time, found.groups)) == 1:
-        return found
+            named = _by_column(sample, column.name)
+            if time is None or _rising(time, named.groups) >= _MOSTLY:
+                return named
+    by_path = _by_path(sample)
+    if time is None or by_path.column is not None:
+        return by_path
+    if survey(time, by_path.groups).repeated > _TWICE and (grouped := _by_values(sample, able, time)) is not None:
+        return grouped
+    if (rising := _rising(time, by_path.groups)) == 1:
+        return by_path
     for column in able[:1]:
-        rises = _rising(time, (other := _by_column(sample, column)).groups) if column.name == "f0" else 0.0
+        rises = _rising(time, (numbered := _by_column(sample, column.name)).groups) if column.name == "f0" else 0.0
         if rises > max(rising, _MOSTLY):
-            return other  # a file without names, whose first column is the number of a unit
-    return found if time.sure or rising >= _MOSTLY else None
+            return numbered  # a file without names, whose first column is the number of a unit
+    return by_path if time.sure or rising >= _MOSTLY else None
+
+
+def _by_values(sample: Sample, able: Sequence[Column], time: Time) -> Assets | None:
+    """Assets by a column in whose values each time is there once, and follows the one before in steady steps."""
+    named = [column for column in able if {*tokens(column.name)[-1:]} & (_GROUPS | _LAST)]
+    words = [column for column in able if column.kind == "text" and not {*tokens(column.name)} & _SEASONS]
+    for column in dict.fromkeys((*named, *words)):
+        if column.distinct > _GROUPS_MOST or column.rows < _OF_GROUP * column.distinct:
+            continue
+        grouped = _by_column(sample, column.name)
+        line = survey(time, grouped.groups)
+        if line.repeated <= _TWICE / 2 and line.steady >= STEADY:
+            return grouped
+    return None
 
 
 def _able(columns: Mapping[str, Column], used: Sequence[str]) -> list[Column]:
@@ -78,18 +112,18 @@ def _able(columns: Mapping[str, Column], used: Sequence[str]) -> list[Column]:
             and (one.kind == "text" or (one.kind == "number" and one.whole)) and not one.missing]  # fmt: skip
 
 
-def _by_column(sample: Sample, column: Column) -> Assets:
+def _by_column(sample: Sample, name: str, why: str = "") -> Assets:
     names: set[str] = set()
     groups = []
     for one in sample.tables:
-        encoded = one.table.column(column.name).combine_chunks().cast(pa.string()).dictionary_encode()
+        encoded = one.table.column(name).combine_chunks().cast(pa.string()).fill_null("").dictionary_encode()
         codes = encoded.indices.to_numpy(zero_copy_only=False)
         names.update(encoded.dictionary.to_pylist())
         ends = np.cumsum(np.bincount(codes, minlength=len(encoded.dictionary)))
         groups.append(tuple(np.split(np.argsort(codes, kind="stable"), ends[:-1])))
     every = len(sample.tables) == len(sample.files) and all(one.whole for one in sample.tables)
-    told = f"{column.name} has {len(names)} values, and the rows of each follow each other in time"
-    return Assets({"column": column.name}, told, column.name, tuple(sorted(names)), every, tuple(groups))
+    why = why or f"{name} has {len(names)} values, and the rows of each follow each other in time"
+    return Assets({"column": name}, why, name, tuple(sorted(names)), every, tuple(groups))
 
 
 def _by_path(sample: Sample) -> Assets:

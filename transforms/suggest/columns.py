@@ -13,9 +13,12 @@ from beamfeed.transforms.sources.columns.numbers import is_number, to_float32
 from beamfeed.transforms.sources.columns.time_units import is_text
 from beamfeed.transforms.sources.readers import NULL_WORDS
 
-LABELS = frozenset(("label", "labels", "target", "class", "y", "fraud", "spam", "churn", "outcome", "fault", "failure",
-                    "anomaly", "defect"))  # fmt: skip
-_IDS = frozenset(("id", "ids", "key", "uuid", "guid", "nr", "no", "number", "index", "idx", "rowid", "row", "unnamed"))
+# What names or counts rows: the first ones say so of many values, the others only of values that are never twice.
+_IDS = frozenset(("id", "ids", "key", "uuid", "guid", "rowid", "unnamed"))
+_NUMBERS = frozenset(("nr", "no", "number", "index", "idx", "row", "rownames", "serial", "code", "url", "slug"))
+_MANY = 20  # values, from which on they may name rows
+_NOTHING = pa.array([word for word in NULL_WORDS if word.lower() != "none"])  # `none` may well be a category
+MOSTLY_MISSING = 0.5  # of a column's values, from which on they are missing for good
 OTHERS = {"nothing": "no values", "other": "of a type that no model reads"}  # why columns are left out, by their kind
 _PROSE = 4  # words of a value, on average, from which on it is a text
 
@@ -54,28 +57,33 @@ class Column:
         return self.distinct == 1 and self.rows > 1
 
     @property
-    def label(self) -> bool:
-        """Whether the name says that it is what is to be learned, and its values can be."""
-        known = self.kind in ("number", "bool", "text", "nothing")
-        return known and tokens(self.name)[-1:] != [] and tokens(self.name)[-1] in LABELS
+    def identity(self) -> bool:
+        """Whether it names rows or counts them: by its values, and by its name where these leave it open."""
+        if self.kind == "text" and self.words < _PROSE:
+            return self.unique or (self.named_id and self.distinct > _MANY)
+        if self.kind != "number" or not self.whole:
+            return False
+        if self.counts and self.rows > _MANY:
+            return True
+        words = tokens(self.name)
+        numbered = not words or bool({words[0], words[-1]} & (_IDS | _NUMBERS))
+        return (self.named_id and self.distinct > _MANY) or (numbered and self.unique)
 
     @property
-    def identity(self) -> bool:
-        """Whether it names rows or counts them."""
-        if self.kind == "text":
-            unique = self.distinct >= 20 and self.distinct >= 0.98 * self.rows * (1 - self.missing)
-            return self.words < _PROSE and (unique or self._named_id)
-        return self.kind == "number" and self.whole and (self._named_id or (self.counts and self.rows > 20))
+    def unique(self) -> bool:
+        """Whether hardly a value is there twice."""
+        return self.distinct >= _MANY and self.distinct >= 0.98 * self.rows * (1 - self.missing)
+
+    @property
+    def named_id(self) -> bool:
+        """Whether its name says that it names something."""
+        words = tokens(self.name)
+        return bool(words) and (words[-1] in _IDS or words[0] == "unnamed")
 
     @property
     def prose(self) -> bool:
         """Whether it holds texts of several words."""
         return self.kind == "text" and self.words >= _PROSE and self.distinct > 0.3 * self.rows
-
-    @property
-    def _named_id(self) -> bool:
-        found = tokens(self.name)
-        return bool(found) and (found[-1] in _IDS or found[0] == "unnamed")
 
 
 def tokens(name: str) -> list[str]:
@@ -92,7 +100,7 @@ def describe(tables: Sequence[pa.Table]) -> dict[str, Column]:
 
 
 def _describe(name: str, parts: Sequence[pa.Array]) -> Column:
-    parts = [_plain(part) for part in parts]
+    parts = [plain(part) for part in parts]
     rows = sum(map(len, parts))
     known = [part for part in parts if part.null_count < len(part)]
     if not known:
@@ -120,7 +128,7 @@ def _describe(name: str, parts: Sequence[pa.Array]) -> Column:
     if not all(is_text(part.type) for part in known):
         return Column(name, "other", rows, missing, 2)
     texts = [part.cast(pa.string()) for part in known]
-    empty = sum(pc.sum(pc.is_in(text, value_set=pa.array(NULL_WORDS))).as_py() or 0 for text in texts)
+    empty = sum(pc.sum(pc.is_in(text, value_set=_NOTHING)).as_py() or 0 for text in texts)
     nulls = rows - sum(len(text) - text.null_count for text in texts)
     words = [pc.mean(pc.add(pc.count_substring(pc.utf8_trim_whitespace(text), " "), 1)).as_py() for text in texts]
     return Column(
@@ -134,7 +142,8 @@ def _describe(name: str, parts: Sequence[pa.Array]) -> Column:
     )
 
 
-def _plain(part: pa.Array) -> pa.Array:
+def plain(part: pa.Array) -> pa.Array:
+    """The values themselves, of an array that may be a dictionary's."""
     return part.dictionary_decode() if pa.types.is_dictionary(part.type) else part
 
 

@@ -1,6 +1,8 @@
 """What a job file must say of how texts are written, as they cannot be read as they are meant to without."""
 
+import re
 from collections.abc import Sequence
+from csv import reader
 
 import pyarrow as pa
 
@@ -8,7 +10,11 @@ from beamfeed.contract.config.sources.csv import Csv
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import BAD, Look, TextOptions, Unsure, is_csv, iter_batches, look_at
+from beamfeed.transforms.sources.readers.blocks import read_start
+from beamfeed.transforms.sources.readers.encoding import decode
 from beamfeed.transforms.suggest.look import Every, read_rows, spread, types_of
+
+_ROW = "row"  # what a first column without a name is called
 
 
 def find_keys(files: Sequence[FileStat]) -> tuple[dict[str, object], list[str]]:
@@ -37,8 +43,8 @@ def _wanting(path: str, csv: Csv) -> tuple[str, object, str] | None:
         mark = min(".,", key=lambda mark: _lost(path, csv, decimal=mark))
         said = f"{str(unsure).partition(';')[0]}. Here {mark!r} is taken for the decimal mark"
         return "decimal", mark, f"CHECK THIS: {path}: {said}."
-    except BadInput:
-        return _without_quotes(path, csv)
+    except BadInput as bad:
+        return _with_row_names(path, csv, bad.reason) or _without_quotes(path, csv)
     unquoted = _without_quotes(path, csv)
     if unquoted is not None:
         return unquoted
@@ -48,6 +54,27 @@ def _wanting(path: str, csv: Csv) -> tuple[str, object, str] | None:
     if csv.header == "auto" and read is not None and _names_are_values(look, read.table):
         return "header", False, "The first line holds values that are in the rows too, so it is taken for a row."
     return None
+
+
+def _with_row_names(path: str, csv: Csv, reason: str) -> tuple[str, object, str] | None:
+    """The names of columns whose first one has none, as R writes the names of rows."""
+    counts = re.fullmatch(r"has (\d+) values, and line (\d+) (\d+) names.*", reason)
+    if counts is None or csv.names or int(counts[1]) != int(counts[3]) + 1:
+        return None
+    try:
+        numbered = csv.model_copy(update={"names": [f"f{place}" for place in range(int(counts[1]))]})
+        dialect = look_at(path, TextOptions(numbered, lenient=True)).dialect
+    except (BadInput, Unsure):
+        return None
+    if dialect is None:
+        return None
+    start, _ = read_start(path, int(counts[2]))
+    line = decode(start[dialect.bom :], dialect.encoding).split(dialect.newline)[int(counts[2]) - 1]
+    named = next(reader([line.rstrip("\r")], delimiter=dialect.delimiter, quotechar=dialect.quote or '"'))
+    names = [_ROW, *(name.strip() for name in named)]
+    if len(names) != int(counts[1]) or len(set(names)) < len(names):
+        return None
+    return "names", names, f"Rows begin with a value that the line of names has no name for: {_ROW}."
 
 
 def _names_are_values(look: Look, table: pa.Table) -> bool:

@@ -66,17 +66,17 @@ def flow(value: Any) -> str:
 
 def _lines(part: Part, margin: str) -> Iterator[str]:
     if isinstance(part, Remark):
-        yield from _comment(part.text, margin)
+        yield from comment(part.text, margin)
         yield from (f"{margin}#   {line}" for line in part.example)
         return
     for paragraph in part.above:
-        yield from _comment(paragraph, margin)
+        yield from comment(paragraph, margin)
     plain = len(f"{margin}{part.name}: {'' if isinstance(part.value, tuple) else flow(part.value)}")
     if part.tail and plain + len(part.tail) + 4 > WIDTH:
-        yield from _comment(f"{part.tail[:1].upper()}{part.tail[1:]}.", margin)
+        yield from comment(f"{part.tail[:1].upper()}{part.tail[1:]}.", margin)
         part = replace(part, tail="")
     name = f"{margin}{flow(part.name)}:"
-    tail = f"  # {_printable(part.tail)}" if part.tail else ""
+    tail = f"  # {printable(part.tail)}" if part.tail else ""
     value = _plain(part.value)
     if isinstance(value, tuple):  # the keys of a section
         yield name + tail
@@ -101,14 +101,13 @@ def _plain(value: Any) -> Any:
     return escaped(value) if isinstance(value, str) and ("$$" in value or "${" in value) else value
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """A name of a column may hold any character, and a comment may not."""
     plain = " ".join(text.split())
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in plain)
 
 
-def _comment(text: str, margin: str) -> Iterator[str]:
-    for line in textwrap.wrap(
-        _printable(text), WIDTH - len(margin) - 2, break_long_words=False, break_on_hyphens=False
-    ):
+def comment(text: str, margin: str = "") -> Iterator[str]:
+    """The lines of a comment."""
+    for line in textwrap.wrap(printable(text), WIDTH - len(margin) - 2, break_long_words=False, break_on_hyphens=False):
         yield f"{margin}# {line}"

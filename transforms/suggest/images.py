@@ -55,15 +55,15 @@ class ImageFolder:
         return self.labelled and bool(self.sizes)
 
 
-def find_images(folder: str) -> ImageFolder | None:
-    """What a folder or a glob holds of images; None where there are none, or fewer than files of rows."""
+def find_images(folder: str, *, surely: bool = False) -> ImageFolder | None:
+    """What a folder or a glob holds of images; None where there are none, or, if not `surely`, more files of rows."""
     images, tables = list[FileStat](), list[FileStat]()
     with suppress(OSError):
         files = [*storage.match(folder, ImageSource.suffixes, hidden=False)]
         images = [file for file in files if file.path.lower().endswith(ImageSource.suffixes)]
         tables = storage.match(folder, TableSource.suffixes, hidden=False)
         tables = [file for file in tables if file.path.lower().endswith(TableSource.suffixes)]
-    if not images or len(tables) > len(images):
+    if not images or (len(tables) > len(images) and not surely):
         return None
     names = [storage.below(file.path, [folder]) for file in images]
     return ImageFolder(

@@ -1,15 +1,23 @@
 """From a folder of files to the text of a job file."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.config.sources.image import ImageSource
+from beamfeed.contract.errors import UserError
+from beamfeed.transforms.suggest.asked import Asked
 from beamfeed.transforms.suggest.columns import Column, describe
-from beamfeed.transforms.suggest.draft import Key, render
+from beamfeed.transforms.suggest.draft import Key, Part, comment, printable, render
 from beamfeed.transforms.suggest.images import ImageFolder, draft_images, find_images
 from beamfeed.transforms.suggest.sample import Sample, take_sample, trailing_rows, with_footer
 from beamfeed.transforms.suggest.series import Series, draft_series, find_series
 from beamfeed.transforms.suggest.shared import Places, choose_places
 from beamfeed.transforms.suggest.table import Table, draft_table, find_table
+from beamfeed.transforms.suggest.times import Time, find_times
+from beamfeed.transforms.suggest.windowing import LENGTHS, choose_shape
+
+NOTHING_ASKED = Asked()
 
 
 @dataclass(frozen=True)
@@ -17,87 +25,115 @@ class Suggestion:
     """A job file for some files.
 
     Attributes:
-      text: of the job file.
+      folder: that was looked at.
+      name: of the job file.
+      body: its sections.
+      guessed: what they were guessed from.
       about: what was found, in a few words.
       trains: whether the job trains; else it preprocesses alone.
+      length: of the windows; None where there are none.
+      problems: why it cannot run as it is; empty where it can; None where that was not tried.
     """
 
-    text: str
+    folder: str
+    name: str
+    body: str
+    guessed: str
     about: str
     trains: bool
+    length: int | None = None
+    problems: Sequence[str] | None = None
+
+    @property
+    def command(self) -> str:
+        """What runs it."""
+        return f"beamfeed {'run' if self.trains else 'preprocess'} {self.name}"
+
+    @property
+    def text(self) -> str:
+        """Of the job file."""
+        if self.problems is None:
+            works = "Whether it runs as it is, `beamfeed check` tells. "
+        else:
+            works = "" if self.problems else "It runs as it is. "
+        said = f"{works}What it says was guessed from {self.guessed}; read it through, and change what you know better."
+        lines = [f"A first job file for {self.folder}, written by `beamfeed init`.", "", f"  {self.command}", ""]
+        if self.problems:
+            lines += ["It does not run as it is:", *(f"  {line}" for line in self.problems), ""]
+        head = [
+            f"# {printable(line)}".rstrip() if not line.startswith("  ") else f"#   {printable(line)}" for line in lines
+        ]
+        return "\n".join([*head, *comment(f"{said} `beamfeed schema` describes every key.")]) + "\n\n" + self.body
 
 
-def suggest(folder: str, name: str = "job.yaml") -> Suggestion:
-    """Writes a job file that runs as it is, from a sample of the files of a folder.
+def suggest(folder: str, name: str = "job.yaml", asked: Asked = NOTHING_ASKED, longest: int = LENGTHS[0]) -> Suggestion:
+    """Writes a job file from a sample of the files of a folder.
 
     Args:
       folder: a folder, a glob or a file, local or gs://
       name: of the job file, for its first lines.
+      asked: what the user says of the files.
+      longest: rows of a window, at most.
 
     Raises:
-      UserError: if there are no such files, or they cannot be read together.
+      UserError: if there are no such files, they cannot be read together, or are not what the user says.
     """
     places = choose_places(folder)
-    images = find_images(folder)
+    images = find_images(folder, surely=asked.kind == "image") if asked.kind in (None, "image") else None
     if images is not None:
-        return _of_images(images, places, folder, name)
-    sample = take_sample(folder)
-    sample, found = _look(sample)
-    text = _head(sample, found, places, folder, name)
-    draft = draft_series(sample, found, places) if isinstance(found, Series) else draft_table(sample, found, places)
-    text += "\n" + "\n".join(render([part]) for part in [Key("name", places.name), *draft])
-    parse_job(text, name=name)  # what is written must be a job file
-    return Suggestion(text, _about(sample, found), _trains(found))
+        asked.check_images()
+        body = _body(draft_images(images, folder, places), places)
+        guessed = "names of files, and the sizes of some"
+        suggestion = Suggestion(folder, name, body, guessed, _about_images(images), images.trains)
+    elif asked.kind == "image":
+        raise UserError(f"--kind image: {folder} holds no images (suffixes: {' '.join(ImageSource.suffixes)})")
+    else:
+        sample = take_sample(folder)
+        asked.check(list(sample.types))
+        sample, found = _look(sample, asked)
+        guessed = f"the beginnings of {len(sample.looks)} of {len(sample.files):,} files"
+        about, length = _about(sample, found), None
+        if isinstance(found, Series):
+            rows = sum(sample.rows.values())
+            shape = choose_shape(found.line.assets, found.line.runs, found.assets.names, rows, longest)
+            draft, length = draft_series(sample, found, shape, places), shape.length
+        else:
+            draft = draft_table(sample, found, places)
+        suggestion = Suggestion(folder, name, _body(draft, places), guessed, about, _trains(found), length)
+    parse_job(suggestion.text, name=name)  # what is written must be a job file
+    return suggestion
 
 
-def _of_images(found: ImageFolder, places: Places, folder: str, name: str) -> Suggestion:
-    command = f"beamfeed {'run' if found.trains else 'preprocess'} {name}"
-    text = (
-        f"# A first job file for {' '.join(folder.split())}, written by `beamfeed init`.\n#\n#   {command}\n#\n"
-        "# It runs as it is. What it says was guessed from names of files, and the sizes of some; read it through,\n"
-        "# and change what you know better. `beamfeed schema` describes every key.\n"
-    )
-    text += "\n" + "\n".join(
-        render([part]) for part in [Key("name", places.name), *draft_images(found, folder, places)]
-    )
-    parse_job(text, name=name)
+def _body(draft: Sequence[Part], places: Places) -> str:
+    return "\n".join(render([part]) for part in [Key("name", places.name), *draft])
+
+
+def _about_images(found: ImageFolder) -> str:
     count, label = len(found.files), "label folder" if found.labelled else "no label found"
     alone = "" if found.trains else "; it preprocesses alone"
-    return Suggestion(text, f"images: {count:,} file{'s' if count > 1 else ''}, {label}{alone}", found.trains)
+    return f"images: {count:,} file{'s' if count > 1 else ''}, {label}{alone}"
 
 
-def _look(sample: Sample) -> tuple[Sample, Series | Table]:
+def _look(sample: Sample, asked: Asked) -> tuple[Sample, Series | Table]:
     """What the files hold; and the sample without lines at the end of texts that are no rows."""
-    columns = _columns(sample)
-    found = find_series(sample, columns)
-    time = None if found is None else found.time
+    columns, times, series = _rows_of(sample, asked)
+    time = None if series is None else series.time
     lines = trailing_rows(sample, None if time is None else time.valid)
     if lines:
         sample = with_footer(sample, lines)
-        columns = _columns(sample)
-        found = find_series(sample, columns)
-    return sample, find_table(sample, columns) if found is None else found
+        columns, times, series = _rows_of(sample, asked)
+    return sample, find_table(sample, columns, times, asked) if series is None else series
 
 
-def _columns(sample: Sample) -> dict[str, Column]:
-    return describe([one.table.select(list(sample.types)) for one in sample.tables])
+def _rows_of(sample: Sample, asked: Asked) -> tuple[dict[str, Column], list[Time], Series | None]:
+    """The columns, those that may be the time, and what makes series of the rows, if they are some."""
+    columns = describe([one.table.select(list(sample.types)) for one in sample.tables])
+    times = find_times(sample, columns, asked)
+    return columns, times, find_series(sample, columns, times, asked)
 
 
 def _trains(found: Series | Table) -> bool:
     return isinstance(found, Series) or found.label is not None
-
-
-def _head(sample: Sample, found: Series | Table, places: Places, folder: str, name: str) -> str:
-    command = f"beamfeed {'run' if _trains(found) else 'preprocess'} {name}"
-    looked = f"{len(sample.looks)} of {len(sample.files):,} files"
-    return (
-        f"# A first job file for {' '.join(folder.split())}, written by `beamfeed init`.\n"
-        "#\n"
-        f"#   {command}\n"
-        "#\n"
-        f"# It runs as it is. What it says was guessed from the beginnings of {looked}; read it through,\n"
-        "# and change what you know better. `beamfeed schema` describes every key.\n"
-    )
 
 
 def _about(sample: Sample, found: Series | Table) -> str:
@@ -107,6 +143,11 @@ def _about(sample: Sample, found: Series | Table) -> str:
         more = "" if found.assets.every else " or more"
         learned = f"{columns} column{'s' if columns > 1 else ''} to learn from"
         return f"series: {files}, {number:,}{more} asset{'s' if number > 1 else ''}, {learned}"
-    label = "no label found, so it preprocesses alone" if found.label is None else f"label {found.label.name}"
+    alone = "so it preprocesses alone"
+    label = (
+        f"no label {'wanted' if found.declined else 'is sure'}, {alone}"
+        if found.label is None
+        else f"label {found.label.name}"
+    )
     columns = len(found.features)
     return f"a table: {files}, {columns} column{'s' if columns > 1 else ''} to learn from, {label}"

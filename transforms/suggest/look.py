@@ -27,11 +27,15 @@ class SampledFile:
       path: of the file.
       table: its first rows, or all; without columns that have no name or one that is there twice.
       whole: whether these are all.
+      rows: that were counted: all, or those of the first block.
+      counted: whether these are all.
     """
 
     path: str
     table: pa.Table
     whole: bool
+    rows: int
+    counted: bool
 
 
 @dataclass(frozen=True)
@@ -104,16 +108,22 @@ def read_rows(path: str, types: dict[str, pa.DataType], text: TextOptions) -> Sa
     """The first rows of a file; None where it cannot be read. Rows of a text that cannot be read are left out."""
     batches: list[pa.RecordBatch] = []
     most = min(ROWS, max(1, _VALUES // max(1, len(types))))
-    whole = False
+    rows, counted = 0, False
     with suppress(BadInput, Unsure):
         found = iter_batches(path, Every(types, text), [*types, BAD])
         while sum(map(len, batches)) < most and (one := next(found, None)) is not None:
             batches.append(one[2])
-        whole = next(found, None) is None
+        rows = sum(map(len, batches))
+        # A block is parsed as a whole, and comes in batches of which the last alone is smaller than the first.
+        last = batches[-1:]
+        while last and len(last[0]) == len(batches[0]) and (one := next(found, None)) is not None:
+            last = [one[2]]
+            rows += len(one[2])
+        counted = next(found, None) is None
     if not batches:
         return None
     table = pa.Table.from_batches([pa.RecordBatch.from_arrays(one.columns, names=one.schema.names) for one in batches])
-    return SampledFile(path, table, whole)
+    return SampledFile(path, table, counted and rows == table.num_rows, max(rows, table.num_rows), counted)
 
 
 def spread(paths: list[str], most: int) -> list[str]:

@@ -76,12 +76,12 @@ def take_sample(folder: str) -> Sample:
 
 def _count(files: Sequence[FileStat], tables: Sequence[SampledFile]) -> tuple[dict[str, int], bool]:
     """Rows of each file, and whether all of them are counted."""
-    known = {one.path: one.table.num_rows for one in tables if one.whole}
+    known = {one.path: one.rows for one in tables if one.counted}
     footers = [file.path for file in files if is_parquet(file.path) and file.path not in known][:COUNTED]
     with ThreadPoolExecutor(8) as pool:
         known.update({path: rows for path, rows in zip(footers, pool.map(_footer_rows, footers), strict=True) if rows})
     sizes = {file.path: file.size for file in files}
-    seen = {one.path: one.table.num_rows for one in tables} | known
+    seen = {one.path: one.rows for one in tables} | known
     bytes_ = sum(sizes[path] if path in known else min(sizes[path], BLOCK_BYTES) for path in seen)
     per_row = max(1.0, bytes_ / max(1, sum(seen.values())))
     rows = {path: known.get(path) or max(seen.get(path, 0), round(size / per_row)) for path, size in sizes.items()}

@@ -1,23 +1,27 @@
 """The job file of sensor series."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from beamfeed.transforms.suggest.assets import Assets, find_assets
-from beamfeed.transforms.suggest.columns import OTHERS, Column
-from beamfeed.transforms.suggest.draft import Key, Part, Remark
+from beamfeed.contract.errors import UserError
+from beamfeed.transforms.suggest.asked import NO_LABEL, Asked
+from beamfeed.transforms.suggest.assets import STEADY, Assets, find_assets
+from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, OTHERS, Column
+from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow
+from beamfeed.transforms.suggest.label import classifies, named_label
+from beamfeed.transforms.suggest.leaks import find_leaks
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size
 from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, survey
-from beamfeed.transforms.suggest.times import Time, find_times
-from beamfeed.transforms.suggest.windowing import LENGTHS, Shape, choose_shape
+from beamfeed.transforms.suggest.times import Time
+from beamfeed.transforms.suggest.windowing import LENGTHS, Shape
 
 _FILL = 5  # rows of a run of missing values that are filled
-_MOSTLY = 0.5  # of a column's values, from which on they are missing for good
 _EVENTS = 0.2  # of rows whose time was there: these are events, and no series
+_GRID = 0.9  # of the steps that are alike: rows that follow each other so are a series, however the file orders them
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class Series:
       line: how the rows follow each other.
       features: the columns to train on.
       others: those that are left out, and why.
-      label: a column whose name says that it is to be learned.
+      label: a column whose name says that it is to be learned, or that the user names.
+      learns: whether it is learned, as the user wants it.
       drops: whether rows with long runs of missing values are dropped; else they are filled with the mean.
       missing: the fraction of the values of the features that are missing.
     """
@@ -40,45 +45,73 @@ class Series:
     line: Timeline
     features: tuple[str, ...]
     others: dict[str, str]
-    label: str | None
+    label: Column | None
+    learns: bool
     drops: bool
     missing: float
 
 
-def find_series(sample: Sample, columns: Mapping[str, Column]) -> Series | None:
-    """What makes series of the files; None if their rows are none."""
-    for time in find_times(sample, columns):
-        assets = find_assets(sample, columns, time)
+def find_series(sample: Sample, columns: Mapping[str, Column], times: Sequence[Time], asked: Asked) -> Series | None:
+    """What makes series of the files; None if their rows are none.
+
+    Args:
+      sample: of the files.
+      columns: that they have.
+      times: columns that may be the time, the likeliest first.
+      asked: what the user says.
+
+    Raises:
+      UserError: if the user says that they are series, and no column can be learned from.
+    """
+    if asked.kind not in (None, "timeseries"):
+        return None
+    surely = asked.kind == "timeseries" or asked.asset is not None
+    for time in times:
+        assets = find_assets(sample, columns, time, asked)
         if assets is not None:
-            found = _series(sample, columns, time, assets)
-            return found if found is not None and _follow(found, columns) else None
+            series = _series(sample, columns, time, assets, asked)
+            if series is not None and (surely or _follow(series, columns)):
+                return series
+            if not surely:
+                return None
     # Without a time, columns of numbers in several files are taken for series; in one file for a table.
     numbers = all(one.kind in ("number", "bool", "nothing") for one in columns.values())
-    labels = any(one.label for one in columns.values())
-    if not numbers or labels or len(sample.files) < 2:
+    labels = asked.label is not None or any(map(named_label, columns.values()))
+    if not surely and (not numbers or labels or len(sample.files) < 2):
         return None
-    assets = find_assets(sample, columns, None)
-    return None if assets is None else _series(sample, columns, None, assets)
+    assets = find_assets(sample, columns, None, asked)
+    series = None if assets is None else _series(sample, columns, None, assets, asked)
+    if series is None and surely:
+        raise UserError(f"{sample.patterns[0]}: no column of numbers that a model of series could learn from was found")
+    return series
 
 
 def _follow(found: Series, columns: Mapping[str, Column]) -> bool:
     """Whether rows follow each other as those of a series do, and are no events or cases with a label."""
-    if found.line.repeated > _EVENTS or max(found.line.runs, default=0) < LENGTHS[-1]:
+    line = found.line
+    if line.repeated > _EVENTS or max(line.runs, default=0) < LENGTHS[-1]:
         return False
-    words = [one for one in columns.values() if one.kind == "text" and one.name in found.others]
+    if line.steady >= _GRID and line.repeated < 1 - _GRID and not (line.disordered and found.label):
+        return True
+    words = [one for one in columns.values() if one.kind == "text" and one.name in found.others and not one.constant]
     ids = [one for one in columns.values() if one.identity and one.name in found.others]
-    if found.line.disordered and (found.label or words or ids):
+    if line.disordered and (found.label or words or ids):
         return False
-    return found.line.regular > 0.5 or not (found.label and (words or len(ids) > 1))
+    return line.steady >= STEADY or not (2 * len(words) > len(found.features) or len(ids) > 1)
 
 
-def _series(sample: Sample, columns: Mapping[str, Column], time: Time | None, assets: Assets) -> Series | None:
+def _series(
+    sample: Sample, columns: Mapping[str, Column], time: Time | None, assets: Assets, asked: Asked
+) -> Series | None:
     keys = {*(() if time is None else time.columns), *([assets.column] if assets.column else [])}
+    labels = [one for one in columns.values() if named_label(one) and one.name not in keys]
+    label, learns = labels[0] if labels else None, asked.label not in (None, NO_LABEL)
+    if learns:
+        label = columns[str(asked.label)]
     features: list[str] = []
     others: dict[str, str] = {}
-    labels = [one.name for one in columns.values() if one.label and one.name not in keys]
     for name, column in columns.items():
-        if name in keys:
+        if name in keys or (learns and label is not None and name == label.name):
             continue
         why = _no_feature(column)
         if why is None:
@@ -88,21 +121,25 @@ def _series(sample: Sample, columns: Mapping[str, Column], time: Time | None, as
     if not features:  # better than none
         features = [name for name in others if columns[name].constant and columns[name].kind == "number"]
         others = {name: why for name, why in others.items() if name not in features}
+    tables = [one.table for one in sample.tables]
+    if learns and label is not None:
+        leaks = find_leaks(tables, label, {name: columns[name] for name in features})
+        features = [name for name in features if name not in leaks]
+        others |= {name: f"{told}, so it tells the label by itself" for name, told in leaks.items()}
     if not features:
         return None
-    tables = [one.table for one in sample.tables]
     lost = [lost_rows(table, features, _FILL) for table in tables]
     drops = sum(map(sum, lost)) <= 0.05 * sum(map(len, lost))
     if not drops:
         lost = [np.zeros_like(gone) for gone in lost]
     missing = sum(columns[name].missing for name in features) / len(features)
-    line = survey(time, assets, lost)
-    return Series(time, assets, line, tuple(features), others, labels[0] if labels else None, drops, missing)
+    line = survey(time, assets.groups, lost)
+    return Series(time, assets, line, tuple(features), others, label, learns, drops, missing)
 
 
 def _no_feature(column: Column) -> str | None:
     """Why a column is not to be trained on; None if it is."""
-    if column.label:
+    if named_label(column):
         return "its name says that it is a label"
     if column.kind in OTHERS:
         return OTHERS[column.kind]
@@ -112,16 +149,15 @@ def _no_feature(column: Column) -> str | None:
         return "it names or counts rows"
     if column.constant:
         return f"always {_short(column.example)}"
-    return f"{column.missing:.0%} missing" if column.missing > _MOSTLY else None
+    return f"{column.missing:.0%} missing" if column.missing > MOSTLY_MISSING else None
 
 
 def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def draft_series(sample: Sample, found: Series, places: Places) -> list[Part]:
+def draft_series(sample: Sample, found: Series, shape: Shape, places: Places) -> list[Part]:
     """The sections of the job file."""
-    shape = choose_shape(found.line.assets, found.line.runs, found.assets.names, sum(sample.rows.values()))
     return [
         Key("source", tuple(_source(sample, found)), ("What the files hold.",)),
         Key("prepare", tuple(_prepare(found, shape)), ("From the rows of an asset to windows.",)),
@@ -129,8 +165,7 @@ def draft_series(sample: Sample, found: Series, places: Places) -> list[Part]:
         Key("split", shape.split, (_capital(shape.why[1]) + ".",)),
         *_label(found),
         *output_keys(places),
-        Key("train", tuple(_train(found, shape, places)), ("An autoencoder: it learns what is usual, so that what is "
-                                                           "not stands out.",)),
+        _train(found, shape, places),
     ]  # fmt: skip
 
 
@@ -177,14 +212,20 @@ def _prepare(found: Series, shape: Shape) -> list[Part]:
         told = (
             f"{line.regular:.0%} of the steps are about {step}" if usual else f"The middle one of the steps is {step}"
         )
+        that: str | int | float = "that"
+        if line.widest > 1.1 * line.step:
+            that = time.tell(line.widest)
+            told += f", in some assets {that}"
         if line.gaps:
             parts.append(
-                Key("max_gap", time.tell(GAP * line.step), (f"{told}; {line.gaps:,} are longer than {GAP} times that, "
-                                                            f"the longest {time.tell(line.longest)}: no window "
-                                                            "crosses one.",))
+                Key("max_gap", time.tell(GAP * line.widest), (f"{told}; {line.gaps:,} are longer than {GAP} times "
+                                                              f"{that}, the longest {time.tell(line.longest)}: no "
+                                                              "window crosses one.",))
             )  # fmt: skip
         else:
-            parts.append(Remark(f"{told}, and none is longer than {GAP} times that; max_gap would end windows there."))
+            parts.append(
+                Remark(f"{told}, and none is longer than {GAP} times {that}; max_gap would end windows there.")
+            )
         if line.regular < 0.9:
             more = " (it goes with split.by: time, not rows)" if shape.split["by"] == "rows" else ""
             said = f"Steps differ. To put rows on a regular grid{more}:"
@@ -194,22 +235,38 @@ def _prepare(found: Series, shape: Shape) -> list[Part]:
 
 
 def _label(found: Series) -> list[Part]:
-    if found.label is None:
+    label = found.label
+    if label is None:
         return []
+    section: dict[str, Any] = {"column": label.name, "at": "end"}
+    if classifies(label):
+        section["classes"] = "auto"
+    if found.learns:
+        return [Key("label", section, tail="as --label says: the value at a window's last row")]
+    task = "classify" if classifies(label) else "regress"
     example = (
-        f"label: {{column: {found.label}, at: end, classes: auto}}",
-        "and in train, model: {name: recurrent}, task: {name: classify}",
+        f"label: {flow(section)}",
+        f"and in train, model: {{name: recurrent, cell: lstm, units: [32]}}, task: {{name: {task}}}",
     )
-    return [Remark(f"{found.label} looks like a label. To learn it instead, where it names classes:", example)]
+    said = f"{label.name} looks like a label. `--label {label.name}` writes the job that learns it instead, with"
+    return [Remark(said, example)]
 
 
-def _train(found: Series, shape: Shape, places: Places) -> list[Part]:
+def _train(found: Series, shape: Shape, places: Places) -> Key:
     latent = max(1, min(8, len(found.features) * shape.length // 2))
+    model: dict[str, Any] = {"name": "recurrent_autoencoder", "cell": "lstm", "units": [32], "latent": latent}
+    above: tuple[str, ...] = ("An autoencoder: it learns what is usual, so that what is not stands out.",)
+    task: list[Part] = []
+    if found.learns and found.label is not None:
+        model, above = {"name": "recurrent", "cell": "lstm", "units": [32]}, ()
+        task = [Key("task", {"name": "classify" if classifies(found.label) else "regress"})]
     stopping = [Key("early_stopping", {"patience": 3})] if shape.split["eval"] else []
-    return [
-        Key("model", {"name": "recurrent_autoencoder", "cell": "lstm", "units": [32], "latent": latent}),
+    keys: list[Part] = [
+        Key("model", model),
+        *task,
         Key("feed", {"batch_size": shape.batch_size}, tail=shape.why[2]),
         Key("epochs", 20),
         *stopping,
         Key("workdir", places.model, tail="checkpoints, logs, report.png and the exported model"),
     ]
+    return Key("train", tuple(keys), above)

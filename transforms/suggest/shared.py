@@ -11,6 +11,12 @@ from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.sample import Sample
 
 _NAMED = 12  # columns in a comment
+_PLAIN = frozenset((  # names of folders and files that many have: those above them tell more
+    "train", "training", "test", "testing", "val", "valid", "validation", "eval", "dev", "data", "dataset", "datasets",
+    "raw", "csv", "csvs", "tsv", "txt", "json", "jsonl", "parquet", "arrow", "files", "input", "inputs", "all", "full",
+    "sample", "samples", "processed", "clean", "cleaned", "latest", "export", "table", "tables", "images", "main",
+))  # fmt: skip
+_ABOVE = 2  # folders that a name takes along, at most
 
 
 @dataclass(frozen=True)
@@ -32,14 +38,22 @@ def choose_places(folder: str) -> Places:
     """A name for the job of a folder, and folders that are not among its files."""
     plain = folder if storage.is_remote(folder) or os.path.exists(folder) else re.sub(r"/?[^/]*[*?\[].*$", "", folder)
     named = folder.rstrip("/") if storage.is_remote(folder) else os.path.abspath(plain)
-    stem = re.sub(r"(\.[A-Za-z]\w*)+$", "", named.rpartition("/")[2])
-    name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", stem).strip("-_.") or "job"
+    name = _job_name(named)
     roots = [f"out/{name}", f"out/{name}-job", f"_out/{name}"]  # what begins with _ is no input
     if storage.is_remote(folder):
         root = roots[0]
     else:
         root = next((one for one in roots if not f"{os.path.abspath(one)}/".startswith(f"{named}/")), roots[-1])
     return Places(name, f"{root}/data", f"{root}/model")
+
+
+def _job_name(path: str) -> str:
+    """The name of a folder or a file; of one such as `train` with that above it: `smap/train` is `smap_train`."""
+    *folders, last = path.partition("://")[2 * ("://" in path)].split("/")
+    parts = [re.sub(r"(\.[A-Za-z]\w*)+$", "", last)]
+    while len(parts) <= _ABOVE and folders and folders[-1] and (parts[0].lower() in _PLAIN or parts[0].isdigit()):
+        parts.insert(0, folders.pop())
+    return re.sub(r"[^a-zA-Z0-9_.-]+", "-", "_".join(parts)).strip("-_.") or "job"
 
 
 def tell_size(sample: Sample) -> str:

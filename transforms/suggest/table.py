@@ -1,27 +1,31 @@
 """The job file of a table: rows that stand for themselves."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
-import pyarrow as pa
 
 from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.dataset.fields import field_name
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.readers import guess_order
-from beamfeed.transforms.suggest.columns import LABELS, OTHERS, Column, tokens
-from beamfeed.transforms.suggest.draft import Key, Part, Remark
+from beamfeed.transforms.sources.table.fields import CATEGORIES, NUMBERS
+from beamfeed.transforms.suggest.asked import NO_LABEL, Asked
+from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, OTHERS, Column, tokens
+from beamfeed.transforms.suggest.dates import date_parts, plain_times, time_cuts
+from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow
+from beamfeed.transforms.suggest.label import Choice, choose_label, classifies, named_label, names_label
+from beamfeed.transforms.suggest.leaks import find_leaks, rarest_class
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size
-from beamfeed.transforms.suggest.times import named_time
+from beamfeed.transforms.suggest.times import Time, named_time
 
-_CLASSES = 20  # values of a label, up to which they are classes
 _WORDS = 64  # of a text
 _SPLIT = 200  # rows, from which on some are held back
 _RARE = 1000  # values of a category, from which on those that come once count as one
+_FEW_OF_CLASS = 100  # rows, of fewer of a class each split is dealt its share
+_UNEVEN = 0.2  # of the rows in the rarer of two classes, below which accuracy says little
+_TAKEN = ("label", NUMBERS, CATEGORIES)  # names of fields that no text can have
 
 
 @dataclass(frozen=True)
@@ -31,63 +35,123 @@ class Table:
     Attributes:
       features: what becomes of the columns, by name.
       others: the columns that are left out, and why.
-      label: the column to learn, if its name says so.
-      times: columns of times.
+      choice: the column to learn, or some that may be it.
+      rarest: rows of the rarest class of the label in the sample, as a fraction; None where it has no classes.
+      times: columns of times, by name.
+      key: the column whose rows belong together, as the user says.
+      time: the column of times that divides the rows, as the user says.
+      declined: whether the user wants no label.
     """
 
     features: dict[str, Any]
     others: dict[str, str]
-    label: Column | None
-    times: tuple[str, ...]
+    choice: Choice
+    rarest: float | None
+    times: dict[str, Time]
+    key: str | None
+    time: str | None
+    declined: bool
+
+    @property
+    def label(self) -> Column | None:
+        """The column to learn."""
+        return self.choice.label
 
 
-def find_table(sample: Sample, columns: Mapping[str, Column]) -> Table:
+def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Time], asked: Asked) -> Table:
     """What becomes of the columns.
 
+    Args:
+      sample: of the files.
+      columns: that they have.
+      times: columns that may be times.
+      asked: what the user says.
+
     Raises:
-      UserError: if there is none that a model could learn from.
+      UserError: if there is none that a model could learn from, or a column is not what the user says.
     """
-    labels = [one for one in columns.values() if one.label and one.kind != "nothing"]
-    label = labels[0] if len(labels) == 1 else next((one for one in labels if one.distinct > 1), None)
+    dates = plain_times(times)
+    if asked.time is not None and asked.time not in dates:
+        raise UserError(f"--time {asked.time}: a table is divided by a column of dates or times, which this is not")
+    choice = choose_label(columns, asked)
+    label = choice.label
     features: dict[str, Any] = {}
     others: dict[str, str] = {}
-    names: set[str] = set()
+    keys = {asked.asset, None if label is None else label.name}
     for name, column in columns.items():
-        if label is not None and name == label.name:
+        if name in keys:
             continue
-        found, why = _feature(column, label)
-        if found is not None and field_name(name) in names:
-            found, why = None, f"its name as a field, {field_name(name)}, is another column's"
-        if found is None:
+        feature, why = _feature(column, label, dates.get(name))
+        if feature is not None and field_name(name) in map(field_name, features):
+            feature, why = None, f"its name as a field, {field_name(name)}, is another column's"
+        if feature is None:
             others[name] = why
         else:
-            features[name] = found
-            names.add(field_name(name))
+            features[name] = feature
+    rarest = None
+    tables = [one.table for one in sample.tables]
+    if label is not None:
+        inputs = {
+            name: columns[name]
+            for name, one in features.items()
+            if isinstance(one, str) or one["type"] == "categorical"
+        }
+        for name, told in find_leaks(tables, label, inputs).items():
+            others[name] = f"it tells {label.name} by itself: {told}"
+            del features[name]
+        rarest = rarest_class(tables, label) if classifies(label) else None
+    if not features and label is not None and asked.label is None:
+        alone = find_table(sample, columns, times, replace(asked, label=NO_LABEL))
+        return replace(alone, choice=Choice(None, "", (label,)), declined=False)
     if not features:
         told = "; ".join(f"{name}: {why}" for name, why in list(others.items())[:3])
         raise UserError(f"{sample.patterns[0]}: no column that a model could learn from was found ({told})")
     for key in key_columns(sample.files[0].path):
         others.setdefault(key, "told by the folders")
-    times = tuple(name for name, one in features.items() if isinstance(one, dict) and one["type"] == "date")
-    return Table(features, others, label, times)
+    return Table(
+        {_feature_name(name, one): _with_column(name, one) for name, one in features.items()},
+        others, choice, rarest, {name: time for name, time in dates.items() if name in features or name == asked.time},
+        asked.asset, asked.time, asked.label == NO_LABEL,
+    )  # fmt: skip
 
 
-def _feature(column: Column, label: Column | None) -> tuple[Any, str]:
+def _feature_name(name: str, feature: Any) -> str:
+    """What a feature is called: a text has a field of its own, whose name may be that of another one."""
+    clashes = isinstance(feature, dict) and feature["type"] == "text" and field_name(name) in _TAKEN
+    return f"{name}_text" if clashes else name
+
+
+def _with_column(name: str, feature: Any) -> Any:
+    if _feature_name(name, feature) == name:
+        return feature
+    return {"type": feature["type"], "column": name} | feature
+
+
+def _feature(column: Column, label: Column | None, time: Time | None) -> tuple[Any, str]:
     """What becomes of a column; or None, and why."""
     if column.kind in OTHERS:
         return None, OTHERS[column.kind]
     if column.constant:
         return None, f"always {column.example}"
+    if column.missing > MOSTLY_MISSING:
+        return None, f"{column.missing:.0%} missing"
+    if label is not None and named_label(column):
+        return None, "its name says that it is a label, too"
+    if label is not None and names_label(column.name) & names_label(label.name):
+        return None, "its name says that it may tell the label"
+    if time is not None and (column.kind == "time" or _is_date(column)):
+        parts = date_parts(time)
+        return ({"type": "date", "parts": parts}, "") if parts else (None, "its hour, weekday and month do not change")
     if column.identity:
         return None, "it names or counts rows"
-    if {*tokens(column.name)} & (LABELS if label is None else {tokens(label.name)[-1]}):
-        return None, "its name says that it may tell the label"
-    if column.kind == "number" and column.rises and (named_time(column.name) or "time" in tokens(column.name)):
+    if column.kind == "number" and column.rises and _counts_time(column):
         return None, "it counts time"
+    if column.kind == "number" and column.named_id and column.whole:
+        return "categorical", ""  # numbers that are names of a few things
     if column.kind in ("number", "bool"):
         return "numeric", ""
     if column.kind == "time" or _is_date(column):
-        return {"type": "date", "parts": ["hour", "weekday"]}, ""
+        return None, "its times cannot be read without a format"
     if column.prose:
         return {"type": "text", "length": _WORDS}, ""
     if column.distinct > _RARE:
@@ -95,101 +159,131 @@ def _feature(column: Column, label: Column | None) -> tuple[Any, str]:
     return "categorical", ""
 
 
+def _counts_time(column: Column) -> bool:
+    """Whether the name of a column that never falls says so; a year that many rows share is a fact like others."""
+    return named_time(column.name) and (tokens(column.name)[-1] != "year" or 2 * column.distinct > column.rows)
+
+
 def _is_date(column: Column) -> bool:
-    return any(c.isdigit() for c in str(column.example)) and guess_order([str(column.example)]).how is not None
+    text = str(column.example)
+    guess = guess_order([text])
+    return any(c.isdigit() for c in text) and (guess.how is not None or bool(guess.unsure))
 
 
 def draft_table(sample: Sample, found: Table, places: Places) -> list[Part]:
     """The sections of the job file."""
     rows = sum(sample.rows.values())
-    split = {"train": 0.8, "eval": 0.1, "test": 0.1} if rows >= _SPLIT else {"train": 1.0, "eval": 0.0, "test": 0.0}
-    told = "each row by a hash of its place" if rows >= _SPLIT else f"there are too few rows to hold some back: {rows}"
     features = tuple(Key(name, feature) for name, feature in found.features.items())
+    split, told, share = _split(sample, found, rows)
     return [
-        Key("source", tuple(_source(sample)), ("What the files hold.",)),
+        Key("source", tuple(_source(sample, found)), ("What the files hold.",)),
         Key("features", features, ("What becomes of the columns: numeric, categorical, bucket, text, date, ...",
                                    *left_out(found.others))),
         *_label(found),
-        Key("split", {"by": "row", **split}, tail=told),
-        *_in_time(sample, found),
+        Key("split", split, tail=told),
+        *_in_time(sample, found, rows),
         *output_keys(places),
-        *_train(found, rows * split["train"], places),
+        *_train(found, rows * share, places, held_back=rows >= _SPLIT),
     ]  # fmt: skip
 
 
-def _source(sample: Sample) -> list[Part]:
+def _source(sample: Sample, found: Table) -> list[Part]:
     files = sample.patterns[0] if len(sample.patterns) == 1 else list(sample.patterns)
     return [
         Key("kind", "table", tail="rows stand for themselves; beamfeed schema lists the kinds"),
         Key("files", files, tail=tell_size(sample)),
+        *([Key("key", found.key, tail="as --asset says: its rows belong together")] if found.key else []),
+        *([Key("time", found.time, tail="as --time says")] if found.time else []),
         *csv_keys(sample),
     ]
 
 
+def _split(sample: Sample, found: Table, rows: int) -> tuple[dict[str, Any], str, float]:
+    """The section `split`, what is said of it, and the share that trains."""
+    if rows < _SPLIT:
+        return (
+            {"by": "row", "train": 1.0, "eval": 0.0, "test": 0.0},
+            f"there are too few rows to hold some back: {rows}",
+            1.0,
+        )
+    parts = {"train": 0.8, "eval": 0.1, "test": 0.1}
+    cuts = time_cuts(sample, found.times[found.time]) if found.time else None
+    if cuts is not None:
+        return {"by": "time", "eval_from": cuts[0], "test_from": cuts[1]}, "a tenth of the rows each", 0.8
+    if found.key:
+        return {"by": "key", **parts}, f"all rows of a {found.key} are in one split", 0.8
+    if found.rarest is not None and found.rarest * rows < _FEW_OF_CLASS:
+        return {"by": "row", **parts, "stratify": True}, "each class has its share in each split", 0.8
+    return {"by": "row", **parts}, "each row by a hash of its place", 0.8
+
+
 def _label(found: Table) -> list[Part]:
     label = found.label
+    if label is None and found.declined:
+        return []
     if label is None:
+        some = [f"{one.name}: {_task_of(one)}" for one in found.choice.candidates]
+        may = f" It may be one of: {'; '.join(some)}." if some else ""
         return [
             Remark(
-                "No column's name says that it is what a model is to tell. Name it, take it out of the features above, "
-                "and add train at the end; until then the job preprocesses alone:",
+                f"No column is surely what a model is to tell.{may} `beamfeed init ... --label NAME` writes the job "
+                "that learns it; until then the job preprocesses alone. By hand, take it out of the features above, "
+                "write train as below, and:",
                 ("label: {column: NAME, classes: auto}    # or without classes, where it is a number",),
             )
         ]
-    if _classifies(label):
-        told = f"by its name; it has {label.distinct} values in the sample"
+    if classifies(label):
+        told = f"{found.choice.why}; it has {label.distinct} values in the sample"
         return [Key("label", {"column": label.name, "classes": "auto"}, tail=told)]
-    return [Key("label", {"column": label.name}, tail="by its name; its values are numbers")]
+    return [Key("label", {"column": label.name}, tail=f"{found.choice.why}; its values are numbers")]
 
 
-def _classifies(label: Column) -> bool:
-    return label.kind in ("bool", "text") or (label.whole and label.distinct <= _CLASSES)
+def _task_of(column: Column) -> str:
+    return f"classify, {column.distinct} classes" if classifies(column) else "regress"
 
 
-def _in_time(sample: Sample, found: Table) -> list[Part]:
-    if not found.times:
+def _in_time(sample: Sample, found: Table, rows: int) -> list[Part]:
+    """How to test on what comes later, where a column tells it."""
+    if found.time or rows < _SPLIT:
         return []
-    name = found.times[0]
-    said = (
-        f"{name} is a time. To test on what comes later than all that trains, as it will be in use, give source the "
-        f"key time: {name}, and in the place of the split above:"
-    )
-    evaluate, test = _cuts([one.table.column(name) for one in sample.tables])
-    return [Remark(said, (f"split: {{by: time, eval_from: {evaluate}, test_from: {test}}}",))]
+    for name, time in found.times.items():
+        cuts = time_cuts(sample, time)
+        if cuts is not None:
+            said = (
+                f"{name} is a time. To test on what comes later than all that trains, as it will be in use, give "
+                f"source the key time: {flow(name)}, and in the place of the split above:"
+            )
+            return [Remark(said, (f"split: {{by: time, eval_from: {cuts[0]}, test_from: {cuts[1]}}}",))]
+    return []
 
 
-def _cuts(columns: Sequence[pa.ChunkedArray]) -> tuple[str, str]:
-    """Days before which eight and nine tenths of the sampled rows are; of times as text any days."""
-    if not all(pa.types.is_timestamp(one.type) or pa.types.is_date(one.type) for one in columns):
-        return "2024-01-31", "2024-02-15"
-    days = np.concatenate(
-        [one.cast(pa.date32(), safe=False).drop_null().cast(pa.int32()).to_numpy() for one in columns]
-    )
-    first, second = np.quantile(days, (0.8, 0.9), method="higher")
-    return str(np.datetime64(int(first), "D")), str(np.datetime64(max(int(second), int(first) + 1), "D"))
-
-
-def _train(found: Table, rows: float, places: Places) -> list[Part]:
+def _train(found: Table, rows: float, places: Places, *, held_back: bool) -> list[Part]:
     batch = choose_batch(rows)
     texts = any(isinstance(one, dict) and one["type"] == "text" for one in found.features.values())
     model = {"name": "text", "dropout": 0.3} if texts else {"name": "tabular", "units": [64, 64], "dropout": 0.2}
     if found.label is None:
         example = (
             "train:",
-            f"  model: {{name: {model['name']}}}",
+            f"  model: {flow(model)}",
             "  task: {name: classify}             # or regress",
             f"  feed: {{batch_size: {batch}}}",
+            "  epochs: 10",
+            *(["  early_stopping: {patience: 3}"] if held_back else []),
             f"  workdir: {places.model}",
         )
-        return [Remark("With a label:", example)]
-    task = {"name": "classify" if _classifies(found.label) else "regress"}
+        return [] if found.declined else [Remark("With a label:", example)]
+    task: dict[str, Any] = {"name": "classify" if classifies(found.label) else "regress"}
+    tail = ""
+    if found.label.distinct == 2 and found.rarest is not None and found.rarest < _UNEVEN:
+        task["metrics"] = ["roc_auc", "average_precision"]
+        tail = f"{found.rarest:.1%} of the rows are of the rarer class, so accuracy says little"
     return [
         Key("train", (
             Key("model", model),
-            Key("task", task),
+            Key("task", task, tail=tail),
             Key("feed", {"batch_size": batch}, tail=f"about {round(rows):,} rows train"),
             Key("epochs", 10),
-            *([Key("early_stopping", {"patience": 3})] if rows >= _SPLIT * 0.8 else []),
+            *([Key("early_stopping", {"patience": 3})] if held_back else []),
             Key("workdir", places.model, tail="checkpoints, logs, report.png and the exported model"),
         ))
     ]  # fmt: skip

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from beamfeed.transforms.sources.columns.numbers import to_float32
-from beamfeed.transforms.suggest.assets import Assets
 from beamfeed.transforms.suggest.times import Time
 
+_STEPS = 8  # of an asset, from which on it has a usual one of its own
 GAP = 5  # usual steps, beyond which a step is a gap
 
 
@@ -19,17 +19,21 @@ class Timeline:
 
     Attributes:
       step: the usual one, in ticks; 0 where rows count.
-      regular: the fraction of steps that are within a tenth of it.
+      widest: the usual one of the asset where it is the longest, but for an asset in a hundred.
+      regular: the fraction of steps that are within a tenth of the usual one.
+      steady: the fraction of steps that are between half and twice the usual one of their asset.
       repeated: the fraction of rows whose time was there.
       disordered: assets whose rows are not in order of time.
-      gaps: steps of more than GAP usual ones.
+      gaps: steps of more than GAP times the widest.
       longest: the longest of them, in ticks.
       assets: rows of each asset that was looked at.
       runs: of all of them, rows that follow each other without a gap and without one that is dropped.
     """
 
     step: int
+    widest: int
     regular: float
+    steady: float
     repeated: float
     disordered: int
     gaps: int
@@ -38,24 +42,36 @@ class Timeline:
     runs: tuple[int, ...]
 
 
-def survey(time: Time | None, assets: Assets, lost: Sequence[np.ndarray]) -> Timeline:
+def survey(
+    time: Time | None, assets: Sequence[Sequence[np.ndarray]], lost: Sequence[np.ndarray] | None = None
+) -> Timeline:
     """What the sample tells of how rows follow each other.
 
     Args:
       time: that orders the rows; None where they count themselves.
-      assets: whose rows they are.
-      lost: bool [rows] of each sampled table, rows that preprocessing would drop.
+      assets: the rows of each asset in each of the sampled tables, int64.
+      lost: bool [rows] of each sampled table, rows that preprocessing would drop; None where it drops none.
     """
-    groups = [(place, group) for place, parts in enumerate(assets.groups) for group in parts]
+    groups = [(place, group) for place, parts in enumerate(assets) for group in parts]
     found = [_in_order(time, place, group) for place, group in groups]
-    drops = [lost[place][rows] for (place, _), (rows, _) in zip(groups, found, strict=True)]
-    steps = np.concatenate([np.diff(ticks) for _, ticks in found])
+    drops = [
+        np.zeros(len(rows), bool) if lost is None else lost[place][rows]
+        for (place, _), (rows, _) in zip(groups, found, strict=True)
+    ]
+    each = [np.diff(ticks) for _, ticks in found]
+    steps = np.concatenate(each)
     total = sum(len(group) if time is None else int(time.valid[place][group].sum()) for place, group in groups)
     step = int(np.median(steps)) if len(steps) else 0
-    gaps = steps[steps > GAP * step] if time is not None else steps[:0]
+    usual = [np.median(one) if len(one) >= _STEPS else step for one in each]
+    widest = max(step, int(np.quantile(usual, 0.99, method="higher"))) if usual else 0
+    gap = GAP * widest
+    gaps = steps[steps > gap] if time is not None else steps[:0]
+    steady = sum(int(((one >= mid / 2) & (one <= 2 * mid)).sum()) for one, mid in zip(each, usual, strict=True))
     return Timeline(
         step=step,
+        widest=widest,
         regular=float((np.abs(steps - step) <= 0.1 * step).mean()) if len(steps) else 1.0,
+        steady=steady / len(steps) if len(steps) else 1.0,
         repeated=1 - sum(len(ticks) for _, ticks in found) / max(1, total),
         disordered=sum(bool((np.diff(rows) < 0).any()) for rows, _ in found),
         gaps=len(gaps),
@@ -64,7 +80,7 @@ def survey(time: Time | None, assets: Assets, lost: Sequence[np.ndarray]) -> Tim
         runs=tuple(
             length
             for (_, ticks), gone in zip(found, drops, strict=True)
-            for length in _runs(np.diff(ticks) > GAP * step if time is not None else np.diff(ticks) < 0, gone)
+            for length in _runs(np.diff(ticks) > gap if time is not None else np.diff(ticks) < 0, gone)
         ),
     )
 

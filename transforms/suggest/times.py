@@ -14,13 +14,14 @@ from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
 from beamfeed.transforms.sources.readers.blocks import read_start
 from beamfeed.transforms.sources.readers.encoding import decode
 from beamfeed.transforms.sources.timeseries.times import resolve_time
+from beamfeed.transforms.suggest.asked import Asked
 from beamfeed.transforms.suggest.columns import Column, tokens
 from beamfeed.transforms.suggest.sample import Sample
 
 _NAMES = frozenset((
     "t", "ts", "time", "times", "timestamp", "datetime", "date", "when", "epoch", "elapsed", "cycle", "cycles", "step",
     "steps", "tick", "ticks", "frame", "seconds", "second", "sec", "minutes", "hours", "days", "zeit", "uhrzeit",
-    "zeitstempel", "datum",
+    "zeitstempel", "datum", "year",
 ))  # fmt: skip
 _UNITS = {
     "ns": "ns", "us": "us", "ms": "ms", "millis": "ms", "milliseconds": "ms", "s": "s", "sec": "s", "secs": "s",
@@ -80,16 +81,34 @@ def tell_nanoseconds(ticks: float) -> str:
     return f"{max(1, round(ticks))}ns"
 
 
-def find_times(sample: Sample, columns: Mapping[str, Column]) -> list[Time]:
-    """The columns that may be the time, the likeliest first."""
+def find_times(sample: Sample, columns: Mapping[str, Column], asked: Asked) -> list[Time]:
+    """The columns that may be the time, the likeliest first.
+
+    Raises:
+      UserError: if the user names one that holds no times.
+    """
     found = []
-    for section, why, sure in _candidates(sample, columns):
+    for section, why, sure in _asked(sample, columns, asked.time) if asked.time else _candidates(sample, columns):
         try:
             found.append(_time(sample, section, why, sure))
         except UserError as error:
             if "may begin with the day or the month" in str(error):
                 found += _either_way(sample, section["column"])
-    return [time for time in found if any(valid.any() for valid in time.valid)]
+    found = [time for time in found if any(valid.any() for valid in time.valid)]
+    if asked.time and not found:
+        raise UserError(
+            f"--time {asked.time}: holds no times that are known, such as {columns[asked.time].example!r}; "
+            "source.time.format of a job file says how they are written"
+        )
+    return found
+
+
+def _asked(sample: Sample, columns: Mapping[str, Column], name: str) -> Iterator[tuple[dict[str, Any], str, bool]]:
+    """The candidates of a column that the user names; a number that is none of them counts something."""
+    known = [one for one in _candidates(sample, columns) if one[0]["column"] == name]
+    yield from known
+    if not known:
+        yield {"column": name}, "as --time says", True
 
 
 def _candidates(sample: Sample, columns: Mapping[str, Column]) -> Iterator[tuple[dict[str, Any], str, bool]]:
@@ -173,7 +192,7 @@ def _time(sample: Sample, section: dict[str, Any], why: str, sure: bool) -> Time
     for one in sample.tables:
         column = one.table.column(time.columns[0]).combine_chunks()
         clock = one.table.column(time.columns[1]).combine_chunks() if len(time.columns) > 1 else None
-        found, fine = _read(units, column, clock)
+        found, fine = read_ticks(units, column, clock)
         ticks.append(found)
         valid.append(fine)
     share = np.concatenate(valid).mean()
@@ -182,7 +201,7 @@ def _time(sample: Sample, section: dict[str, Any], why: str, sure: bool) -> Time
     return Time(section, why, units, tuple(ticks), tuple(valid), sure)
 
 
-def _read(units: TimeUnits, column: pa.Array, clock: pa.Array | None) -> tuple[np.ndarray, np.ndarray]:
+def read_ticks(units: TimeUnits, column: pa.Array, clock: pa.Array | None) -> tuple[np.ndarray, np.ndarray]:
     """Ticks and which of them are times; one that cannot be read is passed over, if they are few."""
     left = np.arange(len(column))
     ticks, valid = np.zeros(len(column), np.int64), np.zeros(len(column), bool)

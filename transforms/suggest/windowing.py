@@ -34,7 +34,9 @@ class Shape:
     why: tuple[str, str, str]
 
 
-def choose_shape(assets: Sequence[int], runs: Sequence[int], names: Sequence[str], rows: int) -> Shape:
+def choose_shape(
+    assets: Sequence[int], runs: Sequence[int], names: Sequence[str], rows: int, longest: int = LENGTHS[0]
+) -> Shape:
     """Chooses windows, a split and a batch.
 
     Args:
@@ -42,10 +44,12 @@ def choose_shape(assets: Sequence[int], runs: Sequence[int], names: Sequence[str
       runs: rows that follow each other without a gap, of these.
       names: of all assets that are known.
       rows: of all files, about.
+      longest: rows of a window, at most.
     """
     usual = sorted(assets)[len(assets) // 2]
     least = 4 if len(names) >= FLEET else _EACH
-    length = next((one for one in LENGTHS if least * one <= usual and _covered(runs, one) >= 0.7), LENGTHS[-1])
+    fits = (one for one in LENGTHS if one <= longest and least * one <= usual and _covered(runs, one) >= 0.7)
+    length = next(fits, LENGTHS[-1])
     stride = max(1, length // 2) if usual >= MANY_ROWS else 1
     split, why, share = _choose_split(names, usual, length)
     windows = sum(count_windows(run, length, stride) for run in runs) * max(1.0, rows / max(1, sum(assets)))

@@ -1,0 +1,254 @@
+"""What a first job file makes of files as people publish them: groups, dates, labels, names, and that it runs."""
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+import yaml
+
+from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.errors import UserError
+from beamfeed.pipelines.suggest_job import _tried
+from beamfeed.transforms.suggest.asked import Asked
+from beamfeed.transforms.suggest.job_file import suggest
+
+ROWS = 600
+RNG = np.random.default_rng(0)
+DAYS = np.datetime64("2001-03-01") + np.arange(ROWS)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder to write to, which is the current one, so that paths in job files are short."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def amounts(rows=ROWS, digits=2):
+    return RNG.normal(50, 9, rows).round(digits)
+
+
+def write(path, **columns):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def job(path, **asked):
+    return yaml.safe_load(suggest(path, asked=Asked(**asked)).text)
+
+
+def passengers():
+    """Rows of which one column says by itself who survived."""
+    survived = RNG.random(ROWS) < 0.4
+    rank = RNG.integers(1, 4, ROWS)
+    return {
+        "survived": survived.astype(int), "pclass": rank, "age": amounts(), "fare": amounts(),
+        "class": np.array(["", "First", "Second", "Third"])[rank], "alive": np.where(survived, "yes", "no"),
+    }  # fmt: skip
+
+
+def test_what_tells_the_label_is_no_input_and_a_comment_says_so(folder):
+    write(folder / "a.csv", **passengers())
+    assert job("a.csv")["label"]["column"] == "survived"
+    assert list(job("a.csv")["features"]) == ["pclass", "age", "fare", "class"]
+    text = " ".join(suggest("a.csv").text.replace("#", "").split())
+    assert "alive (it tells survived by itself: each of its values goes with one class of the label)" in text
+
+
+def test_a_label_that_is_named_overrides_the_guess(folder):
+    write(folder / "a.csv", **passengers())
+    asked = job("a.csv", label="class")
+    assert asked["label"]["column"] == "class"
+    assert list(asked["features"]) == ["age", "fare", "alive"]  # neither pclass nor another label
+    assert job("a.csv", label="fare")["train"]["task"] == {"name": "regress"}
+    assert "train" not in job("a.csv", label="none")
+
+
+def test_columns_that_are_named_override_the_guess(folder):
+    write(folder / "a.csv", date=np.repeat(DAYS[:200], 3), place=["a", "b", "c"] * 200, zone=["x", "y", "y"] * 200,
+          rain=amounts())  # fmt: skip
+    assert job("a.csv")["source"]["asset"] == {"column": "place"}
+    assert job("a.csv", asset="zone")["source"]["asset"] == {"column": "zone"}
+    table = job("a.csv", kind="table", time="date", label="rain", asset="zone")
+    assert (table["source"]["kind"], table["source"]["time"], table["source"]["key"]) == ("table", "date", "zone")
+    assert table["split"]["by"] == "time"
+    assert list(table["features"]) == ["date", "place"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (
+            {"label": "rian"},
+            "--label rian: is no column of the files; did you mean 'rain'? (the files have: day, rain)",
+        ),
+        ({"time": "Day"}, "--time Day: is no column of the files; did you mean 'day'? (the files have: day, rain)"),
+        ({"asset": "x", "time": "day"}, "--asset x: is no column of the files (the files have: day, rain)"),
+        ({"asset": "day", "time": "day"}, "--time and --asset are both day; a column is one of them"),
+        ({"kind": "image"}, "--kind image: a.csv holds no images (suffixes: .jpg "),
+    ],
+)
+def test_a_name_that_no_file_has_is_told(folder, asked, told):
+    write(folder / "a.csv", day=DAYS, rain=amounts())
+    with pytest.raises(UserError) as caught:
+        suggest("a.csv", asked=Asked(**asked))
+    assert str(caught.value).startswith(told)
+
+
+def test_another_label_beside_the_label_is_no_input(folder):
+    for k in range(5):
+        write(folder / f"valves/{k}.csv", at=DAYS, flow=amounts(), anomaly=np.arange(ROWS) % 60 // 50,
+              changepoint=np.arange(ROWS) % 50 // 49)  # fmt: skip
+    assert job("valves")["source"]["features"] == ["flow"]
+    assert job("valves", label="anomaly")["source"]["features"] == ["flow"]
+    cases = {"flow": amounts(), "heat": amounts(), "changepoint": np.arange(ROWS) % 7 // 6, "anomaly": [0, 1] * 300}
+    write(folder / "cases.csv", **cases)
+    assert list(job("cases.csv", label="anomaly")["features"]) == ["flow", "heat"]
+
+
+def test_columns_are_left_out_by_values_and_not_by_a_name_alone(folder):
+    rings = RNG.integers(0, 3, ROWS)
+    pickup = np.datetime64("2019-03-01T00:00") + RNG.integers(0, 40_000, ROWS).astype("m8[m]")
+    few = np.where(np.arange(ROWS) % 3, "", "x")
+    write(folder / "a.csv", row_id=np.arange(ROWS), ring_number=rings, ID=RNG.choice(["Public", "Secret"], ROWS),
+          color=RNG.choice(["red", "blue"], ROWS), fare=amounts(), pickup=pickup, few=few)  # fmt: skip
+    found = job("a.csv")["features"]
+    assert list(found) == ["ring_number", "ID", "color", "fare", "pickup"]
+    assert found["pickup"] == {"type": "date", "parts": ["hour", "weekday"]}
+    text = suggest("a.csv").text
+    assert "few (67% missing)" in text
+    assert "row_id (it names or counts rows)" in text
+
+
+@pytest.mark.parametrize("name", ["symbol", "station", "location", "country"])
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_dates_that_rise_within_groups_are_series(folder, name, newest_first):
+    groups = [
+        (place, day, value) for place in ("b", "a", "c") for day, value in zip(DAYS[:200], amounts(200), strict=True)
+    ]
+    columns = zip(*(reversed(groups) if newest_first else groups), strict=True)
+    write(folder / "a.csv", **dict(zip((name, "date", "price"), columns, strict=True)))
+    source = job("a.csv")["source"]
+    assert source["kind"] == "timeseries"
+    assert (source["asset"], source["time"]) == ({"column": name}, {"column": "date"})
+
+
+def test_cases_with_dates_stay_a_table(folder):
+    at = np.sort(np.datetime64("2019-03-01T00:00") + RNG.integers(0, 40_000, ROWS).astype("m8[m]"))
+    write(folder / "a.csv", at=at, shop=RNG.choice(["a", "b"], ROWS), item=RNG.choice(["x", "y", "z"], ROWS),
+          price=amounts())  # fmt: skip
+    assert job("a.csv")["source"]["kind"] == "table"
+
+
+def test_days_have_no_hour_and_the_split_in_time_has_the_days_of_the_files(folder):
+    days = RNG.choice(np.arange("2001-01-01", "2009-01-01", dtype="M8[D]"), ROWS)
+    write(folder / "a.csv", day=days, shop=RNG.choice(["a", "b"], ROWS), item=RNG.choice(["x", "y"], ROWS),
+          price=amounts())  # fmt: skip
+    found = suggest("a.csv")
+    assert yaml.safe_load(found.text)["features"]["day"] == {"type": "date", "parts": ["weekday", "month"]}
+    (line,) = [line for line in found.text.splitlines() if "by: time" in line]
+    cuts = yaml.safe_load(line.removeprefix("#"))["split"]
+    first, second = (np.datetime64(cuts[name]) for name in ("eval_from", "test_from"))
+    parts = Counter(np.searchsorted([first, second], days, side="right").tolist())
+    assert min(parts[1], parts[2]) >= 0.05 * ROWS
+    timed = job("a.csv", time="day", label="price")
+    parse_job(yaml.safe_dump(timed))
+    assert (timed["source"]["time"], timed["split"]["by"]) == ("day", "time")
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("smap/train/a.csv", "smap_train"), ("msl/train/a.csv", "msl_train"), ("pumps/a.csv", "pumps"),
+     ("plant/2024/data/a.csv", "plant_2024_data")],
+)  # fmt: skip
+def test_a_job_is_named_after_the_folder_that_tells_most(folder, path, name):
+    write(folder / path, t=np.arange(100), flow=amounts(100))
+    assert job(path.rpartition("/")[0])["name"] == name
+    assert job(path.rpartition("/")[0])["output"]["path"] == f"out/{name}/data"
+
+
+def test_steps_that_differ_between_files_make_one_gap_for_all(folder):
+    for k, minutes in enumerate((5, 5, 5, 5, 30, 60)):
+        at = np.datetime64("2014-01-01T00:00") + minutes * np.arange(ROWS).astype("m8[m]")
+        write(folder / f"fleet/{k}.csv", timestamp=at, value=amounts())
+    tried = _tried("fleet", "job.yaml", Asked())
+    assert tried.problems == []
+    assert "It runs as it is." in tried.text
+    assert yaml.safe_load(tried.text).get("prepare", {}).get("max_gap") is None  # no file has a gap of its own
+
+
+def test_a_job_that_sets_a_few_assets_aside_says_so(folder):
+    days = np.concatenate([DAYS[:60]] * 40 + [DAYS[:1]])
+    names = np.repeat([f"m{k:02d}" for k in range(41)], [60] * 40 + [1])
+    write(folder / "a.csv", place=names, date=days, price=amounts(len(days)))
+    tried = _tried("a.csv", "job.yaml", Asked())
+    assert tried.problems == []
+    assert yaml.safe_load(tried.text)["limits"] == {"max_rejected_fraction": 0.05}
+    assert "# 2.4% of the assets were rejected; they are set aside, with their reasons." in tried.text
+
+
+def test_a_job_that_cannot_run_says_why(folder):
+    days = np.concatenate([DAYS[:60]] * 4 + [DAYS[:1]] * 4)
+    names = np.repeat([f"m{k}" for k in range(8)], [60] * 4 + [1] * 4)
+    write(folder / "a.csv", place=names, date=days, price=amounts(len(days)))
+    tried = _tried("a.csv", "job.yaml", Asked())
+    assert len(tried.problems) == 1
+    assert "It runs as it is" not in tried.text
+    assert "# It does not run as it is:\n#   50.0% of the assets were rejected" in tried.text
+    parse_job(tried.text)
+
+
+def test_a_text_that_is_called_label_is_an_input(folder):
+    names = [f"word{k} of a long name" for k in range(ROWS)]
+    write(folder / "beers.csv", style=RNG.choice(["ale", "stout"], ROWS), label=names, abv=amounts())
+    tried = _tried("beers.csv", "job.yaml", Asked())
+    assert tried.problems == []
+    assert yaml.safe_load(tried.text)["features"]["label_text"]["column"] == "label"
+
+
+def test_three_lines_of_names_are_read(folder):
+    lines = ["network,1,1,2,2", "node,1,1,1,1", "hemi,lh,rh,lh,rh", ",,,,"]
+    lines += [f"{k},{','.join(map(str, amounts(4)))}" for k in range(200)]
+    (folder / "a.csv").write_text("\n".join(lines) + "\n")
+    assert _tried("a.csv", "job.yaml", Asked()).problems == []
+
+
+def test_the_example_of_training_has_dropout_and_ends_early(folder):
+    write(folder / "a.csv", kind=RNG.choice(["a", "b", "c"], ROWS), x=amounts(), z=amounts())
+    text = suggest("a.csv").text
+    lines = text[text.index("#   train:") :].splitlines()
+    example = yaml.safe_load("\n".join(line.removeprefix("#") for line in lines if line.startswith("#   ")))["train"]
+    assert example["model"]["dropout"] == 0.2
+    assert example["early_stopping"] == {"patience": 3}
+    assert "window" not in text
+
+
+def test_of_few_positives_more_than_accuracy_is_measured(folder):
+    write(folder / "a.csv", x=amounts(), z=amounts(), fraud=(np.arange(ROWS) % 10 == 0).astype(int))
+    assert job("a.csv")["train"]["task"]["metrics"] == ["roc_auc", "average_precision"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_rows_of_a_file_of_many_batches_are_estimated_from_all_of_a_block(folder, suffix):
+    row = "{k},{k}\n" if suffix == "csv" else '{{"x":{k},"z":{k}}}\n'
+    rows = "".join(row.format(k=k % 7) for k in range(150_000))
+    (folder / f"a.{suffix}").write_text("x,z\n" * (suffix == "csv") + rows)
+    files = next(line for line in suggest(f"a.{suffix}").text.splitlines() if " files: " in line)
+    assert 147_000 <= int(re.search(r"([\d,]+) rows", files)[1].replace(",", "")) <= 153_000
+
+
+@pytest.mark.parametrize(("delimiter", "name"), [(",", "comma.txt"), (";", "semicolon.csv"), ("\t", "tab.tsv")])
+def test_names_that_lack_that_of_the_rows(folder, delimiter, name):
+    lines = [delimiter.join(('"date"', '"heat"', '"light"'))]
+    lines += [
+        delimiter.join((f'"{k + 1}"', f'"{day}"', str(k % 7), str(k % 5 + 0.5)))
+        for k, day in enumerate(DAYS.astype(str))
+    ]
+    (folder / name).write_text("\n".join(lines) + "\n")
+    tried = _tried(name, "job.yaml", Asked())
+    source = yaml.safe_load(tried.text)["source"]
+    assert tried.problems == []
+    assert source["csv"] == {"names": ["row", "date", "heat", "light"]}
+    assert (source["time"], source["features"]) == ({"column": "date"}, ["heat", "light"])

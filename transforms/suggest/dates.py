@@ -1,0 +1,72 @@
+"""What becomes of the times of a table: parts of a date that differ, and days that divide its rows."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Literal
+
+import numpy as np
+
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers import Unsure, iter_batches
+from beamfeed.transforms.suggest.look import Every
+from beamfeed.transforms.suggest.sample import Sample
+from beamfeed.transforms.suggest.times import Time, read_ticks
+
+DAY = 86_400 * 10**9
+_READ = 64 << 20  # bytes of files, up to which the times of all rows are read
+
+
+def plain_times(times: Sequence[Time]) -> dict[str, Time]:
+    """By their column, the times that a table can read: of one column, and in a way that needs no format."""
+    return {
+        time.columns[0]: time
+        for time in times
+        if time.units.kind == "timestamp" and {*time.section} == {"column"} and len(time.columns) == 1
+    }
+
+
+def date_parts(time: Time) -> list[str]:
+    """The parts of a date that are not the same in all sampled rows."""
+    ticks = _known(time)
+    months = ticks.astype("datetime64[ns]").astype("datetime64[M]")
+    first = (months.astype("datetime64[ns]").astype(np.int64) == ticks).all()  # days that stand for months
+    parts = {
+        "hour": ticks % DAY // (DAY // 24),
+        "weekday": ticks[:0] if first else ticks // DAY % 7,
+        "month": months.astype(np.int64) % 12,
+    }
+    return [name for name, values in parts.items() if len(np.unique(values)) > 1]
+
+
+def time_cuts(sample: Sample, time: Time) -> tuple[str, str] | None:
+    """Times before which eight and nine tenths of the rows are, as a job file has them; None where they are too few."""
+    ticks = np.sort(_every(sample, time))
+    units: tuple[tuple[Literal["D", "s"], int], ...] = (("D", DAY), ("s", 10**9))
+    for unit, size in units:
+        starts = ticks // size
+        cuts = [int(np.quantile(starts, share, method="higher")) for share in (0.8, 0.9)] if len(starts) else [0, 0]
+        parts = np.diff(np.searchsorted(starts, cuts), prepend=0, append=len(starts))
+        if (parts >= 0.05 * len(starts)).all() and parts.all():
+            first, second = (str(np.datetime64(cut, unit)) for cut in cuts)
+            return first, second
+    return None
+
+
+def _known(time: Time) -> np.ndarray:
+    return np.concatenate([ticks[valid] for ticks, valid in zip(time.ticks, time.valid, strict=True)])
+
+
+def _every(sample: Sample, time: Time) -> np.ndarray:
+    """The times of all rows, int64; of many files, those of the sampled ones."""
+    whole = len(sample.tables) == len(sample.files) and all(one.whole for one in sample.tables)
+    if whole or sum(file.size for file in sample.files) > _READ:
+        return _known(time)
+    (name,) = time.columns
+    wanted = {name: sample.types[name]}
+    found = []
+    for file in sample.files:
+        with suppress(BadInput, Unsure):
+            for _, _, batch in iter_batches(file.path, Every(wanted, sample.text), [name]):
+                ticks, valid = read_ticks(time.units, batch.column(0), None)
+                found.append(ticks[valid])
+    return np.concatenate(found)

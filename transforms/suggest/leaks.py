@@ -1,0 +1,109 @@
+"""Columns that tell the label by themselves, measured on the sampled rows: beside one a model learns nothing else."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.transforms.sources.columns.numbers import is_number, to_float32
+from beamfeed.transforms.suggest.columns import Column, plain
+from beamfeed.transforms.suggest.label import classifies
+
+_LEFT = 0.01  # of what the most frequent class gets wrong: a column that leaves less tells the label
+_OTHERS = 5  # rows of other classes than the most frequent, of fewer nothing can be said
+_CUT_ROWS = 20  # of each class, where a number is to part them
+_ORDER = 0.9995  # of a rank correlation, from which on one number is made of the other
+
+
+def find_leaks(tables: Sequence[pa.Table], label: Column, features: Mapping[str, Column]) -> dict[str, str]:
+    """The features from which alone the label follows, and how.
+
+    Args:
+      tables: sampled rows.
+      label: the column to learn.
+      features: columns that would be inputs: numbers, true and false, and words.
+    """
+    if classifies(label):
+        classes = _codes(tables, label.name)
+        return {name: told for name, one in features.items() if (told := _tells_classes(tables, one, classes))}
+    amounts = _numbers(tables, label.name)
+    return {
+        name: f"it rises or falls with {label.name} in every row"
+        for name, one in features.items()
+        if one.kind == "number" and _same_order(_numbers(tables, name), amounts)
+    }
+
+
+def _tells_classes(tables: Sequence[pa.Table], column: Column, classes: np.ndarray) -> str:
+    """How the values of a column tell the classes, int64 [rows], -1 where none is known; empty if they do not."""
+    known = classes >= 0
+    counts = np.bincount(classes[known])
+    others = int(counts.sum() - counts.max(initial=0))
+    if others < _OTHERS:
+        return ""
+    codes = _codes(tables, column.name) + 1  # a missing value is one of them
+    pairs, times = np.unique(codes[known] * len(counts) + classes[known], return_counts=True)
+    _, place = np.unique(pairs // len(counts), return_inverse=True)
+    of_value, most = np.zeros((2, place.max() + 1), np.int64)
+    np.add.at(of_value, place, times)
+    np.maximum.at(most, place, times)
+    # A value that is there once tells nothing of others.
+    wrong = int((of_value - most).sum() + (of_value == 1).sum())
+    if wrong <= _LEFT * others:
+        return "each of its values goes with one class of the label"
+    if column.kind == "number" and _parted(_numbers(tables, column.name), classes, counts):
+        return "each class of the label has a range of its values"
+    return ""
+
+
+def _parted(values: np.ndarray, classes: np.ndarray, counts: np.ndarray) -> bool:
+    """Whether in the order of the values each class, with enough rows, is one run, and no value is of two classes."""
+    fine = (classes >= 0) & np.isfinite(values)
+    if counts[counts > 0].min() < _CUT_ROWS or fine.sum() < 0.99 * (classes >= 0).sum():
+        return False
+    order = np.argsort(values[fine], kind="stable")
+    changes = np.flatnonzero(np.diff(classes[fine][order]))
+    rises = np.diff(values[fine][order])[changes] > 0
+    return len(changes) == (counts > 0).sum() - 1 and bool(rises.all())
+
+
+def _same_order(values: np.ndarray, amounts: np.ndarray) -> bool:
+    """Whether two numbers, float64 [rows], have the same or the opposite order."""
+    fine = np.isfinite(values) & np.isfinite(amounts)
+    if fine.sum() < max(_CUT_ROWS, 0.5 * np.isfinite(amounts).sum()):
+        return False
+    ranks = [_ranks(one[fine]) for one in (values, amounts)]
+    spread = np.std(ranks[0]) * np.std(ranks[1])
+    return (
+        bool(spread)
+        and abs(float(np.mean((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())) / spread)) >= _ORDER
+    )
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """The place of each value in their order; of equal ones the middle one."""
+    _, place, times = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(times) - (times - 1) / 2)[place]
+
+
+def _codes(tables: Sequence[pa.Table], name: str) -> np.ndarray:
+    """A number for each value of a column, int64 [rows]; -1 where it is missing."""
+    texts = pa.chunked_array([plain(table.column(name).combine_chunks()).cast(pa.string()) for table in tables])
+    encoded = pc.dictionary_encode(texts).combine_chunks()
+    return encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _numbers(tables: Sequence[pa.Table], name: str) -> np.ndarray:
+    """The numbers of a column, float64 [rows]; NaN where one is missing."""
+    parts = [plain(table.column(name).combine_chunks()) for table in tables]
+    return np.concatenate(
+        [to_float32(one).astype(np.float64) if is_number(one.type) else np.full(len(one), np.nan) for one in parts]
+    )
+
+
+def rarest_class(tables: Sequence[pa.Table], label: Column) -> float:
+    """The fraction of the rows with a label that are of its rarest class."""
+    classes = _codes(tables, label.name)
+    counts = np.bincount(classes[classes >= 0])
+    return float(counts.min() / counts.sum())
