@@ -46,9 +46,7 @@ FilePath = Annotated[str, AfterValidator(os.path.expanduser)]  # `~` is the home
 def _is_no_glob(path: str) -> str:
     """The path of a folder that is written to; TensorFlow finds the files of a checkpoint by globs."""
     if odd := next((letter for letter in path if letter in "*?[]\\"), None):
-        raise ValueError(
-            f"{path!r} holds {odd!r}, which TensorFlow takes for a glob; choose another folder"
-        )
+        raise ValueError(f"{path!r} holds {odd!r}, which TensorFlow takes for a glob; choose another folder")
     return path
 
 

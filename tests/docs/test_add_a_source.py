@@ -147,6 +147,7 @@ def test_the_same_bytes_by_one_worker(project, sounds):
     ],
 )
 def test_mistakes_are_told_in_one_line(project, sounds, change, line):
-    told = beamfeed(project, sounds, "preprocess", "sounds.yaml", "--set", change, code=2).stderr.strip().splitlines()
+    more = ["--set", change, "--set", "output.path=out/mistakes/data"]
+    told = beamfeed(project, sounds, "preprocess", "sounds.yaml", *more, code=2).stderr.strip().splitlines()
     assert line in told[-1]
     assert not [line for line in told[:-1] if not re.match(r"\d\d:\d\d:\d\d preprocess: ", line)]  # why the stage runs

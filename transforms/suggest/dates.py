@@ -67,6 +67,6 @@ def _every(sample: Sample, time: Time) -> np.ndarray:
     for file in sample.files:
         with suppress(BadInput, Unsure):
             for _, _, batch in iter_batches(file.path, Every(wanted, sample.text), [name]):
-                ticks, valid = read_ticks(time.units, batch.column(0), None)
+                ticks, valid = read_ticks(time.units, batch.column(0))
                 found.append(ticks[valid])
     return np.concatenate(found)

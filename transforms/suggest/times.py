@@ -37,9 +37,16 @@ _OPEN = re.compile(
 _WRONG = 20  # values of a column that may be no times
 
 
+# What columns of the parts of a time are called, in order.
+_PARTS = (
+    ("year", "yr", "yyyy"), ("month", "mnth", "mon", "mm"), ("day", "date_of_month", "day_of_month", "dom", "dd"),
+    ("hour", "hr", "hh"), ("minute", "min"), ("second", "sec"),
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Time:
-    """A column, or two, that may be the time.
+    """A column, or several, that may be the time.
 
     Attributes:
       section: `source.time` of the job file.
@@ -113,6 +120,8 @@ def _asked(sample: Sample, columns: Mapping[str, Column], name: str) -> Iterator
 
 def _candidates(sample: Sample, columns: Mapping[str, Column]) -> Iterator[tuple[dict[str, Any], str, bool]]:
     """Sections `source.time`, why, and whether the values are times in any case."""
+    if parts := _parts(columns):
+        yield {"column": parts}, f"{', '.join(parts)} hold its parts", True
     dates, clocks = [], []
     for name, column in columns.items():
         type_ = sample.types[name]
@@ -141,6 +150,19 @@ def _candidates(sample: Sample, columns: Mapping[str, Column]) -> Iterator[tuple
             told += f", and a line below the names says {told_units[column.name]!r}"
         section = {"column": column.name} | ({"unit": unit} if unit else {})
         yield section, told, False
+
+
+def _parts(columns: Mapping[str, Column]) -> list[str]:
+    """The columns of whole numbers that hold year, month, day ..., by their names; none without year and month."""
+    numbers = [name for name, column in columns.items() if column.kind == "number" and column.whole]
+    whole = {name.strip().lower(): name for name in numbers}
+    parts = []
+    for names in _PARTS:
+        named = next((whole[name] for name in names if name in whole), None)
+        if named is None:
+            break
+        parts.append(named)
+    return parts if len(parts) > 1 else []
 
 
 def _unit(text: str) -> str | None:
@@ -190,9 +212,7 @@ def _time(sample: Sample, section: dict[str, Any], why: str, sure: bool) -> Time
     units = resolve_time(time, sample.types, sample.looks, sample.text).units
     ticks, valid = [], []
     for one in sample.tables:
-        column = one.table.column(time.columns[0]).combine_chunks()
-        clock = one.table.column(time.columns[1]).combine_chunks() if len(time.columns) > 1 else None
-        found, fine = read_ticks(units, column, clock)
+        found, fine = read_ticks(units, *(one.table.column(name).combine_chunks() for name in time.columns))
         ticks.append(found)
         valid.append(fine)
     share = np.concatenate(valid).mean()
@@ -201,16 +221,15 @@ def _time(sample: Sample, section: dict[str, Any], why: str, sure: bool) -> Time
     return Time(section, why, units, tuple(ticks), tuple(valid), sure)
 
 
-def read_ticks(units: TimeUnits, column: pa.Array, clock: pa.Array | None) -> tuple[np.ndarray, np.ndarray]:
+def read_ticks(units: TimeUnits, *columns: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Ticks and which of them are times; one that cannot be read is passed over, if they are few."""
-    left = np.arange(len(column))
-    ticks, valid = np.zeros(len(column), np.int64), np.zeros(len(column), bool)
-    nulls = column.is_null().to_numpy(zero_copy_only=False)
-    left = left[~nulls]
+    ticks, valid = np.zeros(len(columns[0]), np.int64), np.zeros(len(columns[0]), bool)
+    nulls = np.logical_or.reduce([column.is_null().to_numpy(zero_copy_only=False) for column in columns])
+    left = np.flatnonzero(~nulls)
     for _ in range(_WRONG):
         rows = pa.array(left)
         try:
-            ticks[left] = units.ticks(column.take(rows), None if clock is None else clock.take(rows))
+            ticks[left] = units.ticks(*(column.take(rows) for column in columns))
         except BadTime as bad:
             left = np.delete(left, bad.row)
             continue

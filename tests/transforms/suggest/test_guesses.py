@@ -135,6 +135,28 @@ def test_dates_that_rise_within_groups_are_series(folder, name, newest_first):
     assert (source["asset"], source["time"]) == ({"column": name}, {"column": "date"})
 
 
+def test_parts_of_a_time_in_columns_of_their_own_are_the_time(folder):
+    hours = np.datetime64("2010-12-30T05") + np.arange(ROWS)
+    days = hours.astype("datetime64[D]")
+    parts = {
+        "No": np.arange(1, ROWS + 1), "year": days.astype("datetime64[Y]").astype(int) + 1970,
+        "mnth": days.astype("datetime64[M]").astype(int) % 12 + 1,
+        "Day": (days - days.astype("datetime64[M]")).astype(int) + 1, "hr": (hours - days).astype(int),
+    }  # fmt: skip
+    write(folder / "air.csv", **parts, pm=amounts())
+    series = job("air.csv")
+    assert series["source"]["time"] == {"column": ["year", "mnth", "Day", "hr"]}
+    assert series["source"]["features"] == ["pm"]
+    rng = np.random.default_rng(3)
+    sold = {
+        "year": rng.integers(1990, 2020, ROWS),
+        "month": rng.integers(1, 13, ROWS),
+        "kind": rng.choice(["a", "b"], ROWS),
+    }
+    write(folder / "cars.csv", **sold, price=amounts())
+    assert job("cars.csv")["source"]["kind"] == "table"
+
+
 def test_cases_with_dates_stay_a_table(folder):
     at = np.sort(np.datetime64("2019-03-01T00:00") + RNG.integers(0, 40_000, ROWS).astype("m8[m]"))
     write(folder / "a.csv", at=at, shop=RNG.choice(["a", "b"], ROWS), item=RNG.choice(["x", "y", "z"], ROWS),
