@@ -26,9 +26,11 @@ help:
 
 setup: $(READY)
 
+# The lock is whole, so nothing is left to resolve: a resolver would take the newest release of what extras name
+# (google-auth[pyopenssl]), which has no hash here.
 $(READY): requirements-dev.lock setup.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --require-hashes --requirement requirements-dev.lock
+	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-dev.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(READY)
 
@@ -48,7 +50,7 @@ test-slow: $(SLOW_READY)
 	$(BIN)/python -m pytest $(SPREAD) -m "slow and not long"
 
 $(SLOW_READY): $(READY) requirements-slow.lock
-	$(BIN)/pip install --quiet --require-hashes --requirement requirements-slow.lock
+	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-slow.lock
 	touch $(SLOW_READY)
 
 # One at a time: most are of several processes that wait for each other.
@@ -67,7 +69,7 @@ on-gpu: $(GPU_READY)
 	$(BIN)/python benchmarks/gpu.py --docs docs
 
 $(GPU_READY): $(READY) requirements-gpu.lock
-	$(BIN)/pip install --quiet --require-hashes --requirement requirements-gpu.lock
+	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-gpu.lock
 	touch $(GPU_READY)
 
 FLEETS ?= 2000
@@ -89,7 +91,7 @@ bench: $(BENCH_READY)
 	$(if $(BASE),$(BIN)/python benchmarks/against.py --base $(BASE) --out out/bench/against.json)
 
 $(BENCH_READY): $(READY) requirements-bench.lock
-	$(BIN)/pip install --quiet --require-hashes --requirement requirements-bench.lock
+	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-bench.lock
 	touch $(BENCH_READY)
 
 DOCS_READY := $(VENV)/.docs-ready
@@ -101,7 +103,7 @@ docs: $(DOCS_READY)
 	@echo "out/docs/index.html"
 
 $(DOCS_READY): $(READY) requirements-docs.lock
-	$(BIN)/pip install --quiet --require-hashes --requirement requirements-docs.lock
+	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-docs.lock
 	touch $(DOCS_READY)
 
 lint: $(READY)

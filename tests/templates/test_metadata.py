@@ -87,7 +87,7 @@ def test_the_parameters_are_parsed_by_the_pipeline(parameters):
 def test_the_image_has_the_versions_of_the_lock(root, dockerfile):
     (version,) = re.findall(r"ARG BEAM_VERSION=(\S+)", dockerfile)
     assert re.search(rf"^apache-beam(\[gcp\])?=={version} ", (root / "requirements.lock").read_text(), flags=re.M)
-    assert "--require-hashes --requirement /tmp/requirements.lock" in dockerfile
+    assert "--no-deps --require-hashes --requirement /tmp/requirements.lock" in dockerfile
 
 
 def test_the_image_serves_launcher_and_workers(root, dockerfile):
