@@ -120,6 +120,18 @@ def _json_lines(chance: Random) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in _series(chance).to_pylist()).encode()
 
 
+def _json(chance: Random) -> bytes:
+    rows = _series(chance).to_pylist()
+    return json.dumps(rows if chance.random() < 0.5 else {"rows": rows}).encode()
+
+
+def _zip(chance: Random) -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", chance.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])) as archive:
+        archive.writestr("a.csv", _text(chance))
+    return sink.getvalue()
+
+
 def _packed(text: bytes, packing: str) -> bytes:
     match packing:
         case "gzip":
@@ -208,6 +220,8 @@ FORMATS = {
     "csv.bz2": Format(".csv.bz2", lambda chance: _packed(_text(chance), "bz2"), SERIES_JOB),
     "csv.zst": Format(".csv.zst", lambda chance: _packed(_text(chance), "zstd"), SERIES_JOB),
     "jsonl": Format(".jsonl", _json_lines, SERIES_JOB),
+    "json": Format(".json", _json, SERIES_JOB),
+    "csv in zip": Format(".zip", _zip, SERIES_JOB),
     "parquet": Format(".parquet", _parquet, SERIES_JOB),
     "arrow": Format(".arrow", _arrow, SERIES_JOB),
     "arrow stream": Format(".arrow", lambda chance: _arrow(chance, stream=True), SERIES_JOB),

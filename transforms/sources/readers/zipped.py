@@ -1,6 +1,9 @@
 """Zip files with one file in them, which is read as if it lay there by itself."""
 
+import lzma
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -11,6 +14,17 @@ import pyarrow as pa
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
 
+# What zipfile raises of a broken archive, beside what `naming_the_file` knows to be the file's fault.
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    IndexError,
+    NotImplementedError,
+    RuntimeError,
+)
 _UNPACKED = (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc")
 
 
@@ -33,22 +47,17 @@ def _member(path: str, size: int, mtime: int) -> str:
 @contextmanager
 def open_member(path: str, source: Any) -> Iterator[IO[bytes]]:
     """The file in a zip file, unpacked while it is read."""
-    with _open_zip(path, source) as archive:
-        try:
-            with archive.open(_only(path, archive)) as member:
-                yield member
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-            raise BadInput(path, "file", f"cannot be unpacked: {error}") from None
+    with _open_zip(path, source) as archive, archive.open(_only(path, archive)) as member:
+        yield member
 
 
 @contextmanager
 def _open_zip(path: str, source: Any) -> Iterator[zipfile.ZipFile]:
     try:
-        archive = zipfile.ZipFile(_Seekable(source))
-    except zipfile.BadZipFile as error:
-        raise BadInput(path, "file", f"cannot be unpacked: {error}") from None
-    with archive:
-        yield archive
+        with zipfile.ZipFile(_Seekable(source)) as archive:
+            yield archive
+    except _BROKEN as error:
+        raise BadInput(path, "file", f"cannot be unpacked: {error or type(error).__name__}") from None
 
 
 class _Seekable:
