@@ -82,8 +82,7 @@ def parse_all(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) 
         if dialect.quotes is not None and row.text.startswith(MARK):
             wrong[row.number - 1] = "", told_open(row.text, dialect.quotes)
             return "skip"
-        text = row.text if len(row.text) <= 100 else f"{row.text[:100]}..."
-        wrong[row.number - 1] = "", f"expected {row.expected_columns} columns, got {row.actual_columns}: {text}"
+        wrong[row.number - 1] = "", _ragged(row.expected_columns, row.actual_columns, row.text)
         return "skip"
 
     block = with_marks(block)
@@ -241,8 +240,7 @@ def _read_text(
         line = line_of_row(block, dialect, int(row) - 1)
         if dialect.quotes is not None and text.startswith(MARK.strip()):
             raise BadText(told_open(text, dialect.quotes), line)
-        text = text if len(text) <= 100 else f"{text[:100]}..."
-        raise BadText(f"expected {expected} columns, got {got}: {text}", line)
+        raise BadText(_ragged(expected, got, text), line)
     if found := re.search(r"column #(\d+): .*invalid UTF8", message):
         for number, content in enumerate(block.split(b"\n"), 1):
             try:
@@ -251,6 +249,11 @@ def _read_text(
                 reason = f"is not UTF-8 text: byte 0x{content[error.start]:02x}; see source.csv.encoding"
                 raise BadText(reason, number) from None
     raise BadText(f"cannot be read: {message[:300]}")
+
+
+def _ragged(expected: int | str, got: int | str, row: str) -> str:
+    text = " ".join(row.split("\n"))  # of values that go on in the next line
+    return f"expected {expected} columns, got {got}: {text[:100]}{'...' if len(text) > 100 else ''}"
 
 
 def line_of_row(block: bytes, dialect: Dialect, row: int) -> int:
