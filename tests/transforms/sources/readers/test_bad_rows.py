@@ -50,7 +50,7 @@ def test_what_json_may_hold_beside_a_bad_line_stays_as_it_is(tmp_path):
 CSV = {
     "a word": (b"oops,a", "line 6, column x", NO_NUMBER),
     "too few": (b"4", "line 6", "expected 2 columns, got 1: 4"),
-    "too many, over two lines": (b'4,"a\nb",c', "line 6", "expected 2 columns, got 3: 4,\"a b\",c"),
+    "too many, over two lines": (b'4,"a\nb",c', "line 6", 'expected 2 columns, got 3: 4,"a b",c'),
     "too many": (b"4,a,b", "line 6", "expected 2 columns, got 3: 4,a,b"),
     "a byte": (b"4,a\xff", "line 6, column note", "is not UTF-8: byte 0xff; see source.csv.encoding"),
     "a byte in a number": (b"4\xff,a", "line 6, column x", "is not UTF-8: byte 0xff; see source.csv.encoding"),
