@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .oracle import SPLITS, Expected, Window
-from .reader import Dataset, read_dataset
+from .reader import read_dataset
 
 LIMIT_S = 60.0  # of a processor: how long a machine takes that does something else beside says nothing
 
@@ -47,8 +48,16 @@ class Problem:
     what: str
 
 
-def find_problems(outcome: Outcome, expected: Expected) -> list[Problem]:
-    """All that is wrong with a run; nothing where it is as expected."""
+def find_problems(
+    outcome: Outcome, expected: Expected, compare: Callable[[Path, Any], list[Problem]] | None = None
+) -> list[Problem]:
+    """All that is wrong with a run; nothing where it is as expected.
+
+    Args:
+      outcome: of the run.
+      expected: what must come out.
+      compare: a dataset with that; left out, windows.
+    """
     found = [*_manners(outcome)]
     if outcome.code not in expected.exits:
         said = (outcome.raised or outcome.err).strip().splitlines()
@@ -62,10 +71,9 @@ def find_problems(outcome: Outcome, expected: Expected) -> list[Problem]:
             found.append(Problem("published", "a job that failed published a dataset"))
         return found
     try:
-        dataset = read_dataset(outcome.output)
+        return [*found, *(compare or compare_windows)(outcome.output, expected)]
     except Exception as error:
         return [*found, Problem("unreadable", f"{type(error).__name__}: {error}")]
-    return [*found, *_data(dataset, expected)]
 
 
 def _manners(outcome: Outcome) -> list[Problem]:
@@ -98,7 +106,9 @@ def _left(outcome: Outcome) -> list[Path]:
     return left if outcome.process else [path for path in left if "autograph_generated" not in path.name]
 
 
-def _data(dataset: Dataset, expected: Expected) -> list[Problem]:
+def compare_windows(output: Path, expected: Expected) -> list[Problem]:
+    """All in which a published dataset of windows differs from what must come out."""
+    dataset = read_dataset(output)
     found = [Problem("records", fault) for fault in dataset.faults[:1]]
     if sorted(dataset.features) != sorted(expected.features):
         return [*found, Problem("features", f"{dataset.features[:20]}, expected {expected.features[:20]}")]
@@ -106,17 +116,24 @@ def _data(dataset: Dataset, expected: Expected) -> list[Problem]:
     for split in SPLITS:
         seen = {key: replace(one, values=one.values[:, order]) for key, one in dataset.windows[split].items()}
         found += _windows(split, seen, expected.windows[split], expected)
-    found += _rejects(dataset.rejects, expected)
-    counts = dataset.manifest["counts"]
+    found += compare_rejects(dataset.rejects, expected)
+    found += compare_counts(dataset.manifest, expected, {split: len(dataset.windows[split]) for split in SPLITS})
+    columns = dict(zip(expected.features, expected.training.T, strict=True))
+    return found + compare_statistics(dataset.stats, len(expected.training), columns)
+
+
+def compare_counts(manifest: dict[str, Any], expected: Expected, held: dict[str, int]) -> list[Problem]:
+    """What the manifest counts, and what its shards hold of each split."""
+    counts, found = manifest["counts"], []
     told = {"assets": expected.assets, "rows_read": expected.rows_read, "rejected_rows": len(expected.row_rejects),
             "rejected_assets": len({r.asset for r in expected.rejects if r.asset is not None})}  # fmt: skip
     for name, value in told.items():
-        if counts[name] != value:
+        if value is not None and counts[name] != value:
             found.append(Problem("counts", f"{name} is {counts[name]}, expected {value}"))
     for split in SPLITS:
-        if dataset.manifest["splits"][split]["windows"] != len(dataset.windows[split]):
+        if manifest["splits"][split]["windows"] != held[split]:
             found.append(Problem("counts", f"the manifest counts other windows of {split} than its shards hold"))
-    return found + _statistics(dataset.stats, expected)
+    return found
 
 
 def _windows(
@@ -153,7 +170,7 @@ def _differs(seen: Window, wanted: Window) -> str | None:
     return None
 
 
-def _rejects(seen: list[dict[str, Any]], expected: Expected) -> list[Problem]:
+def compare_rejects(seen: list[dict[str, Any]], expected: Expected) -> list[Problem]:
     """Every reject is expected, every one that is expected is there, and each says asset, file, place and reason."""
     found = []
     for reject in seen:
@@ -173,16 +190,22 @@ def _rejects(seen: list[dict[str, Any]], expected: Expected) -> list[Problem]:
     return found
 
 
-def _statistics(stats: dict[str, Any], expected: Expected) -> list[Problem]:
-    """Those of the training rows of accepted assets, and of nothing else."""
+def compare_statistics(stats: dict[str, Any], rows: int, columns: dict[str, np.ndarray]) -> list[Problem]:
+    """Those of the training rows of accepted assets, and of nothing else.
+
+    Args:
+      stats: what is published.
+      rows: how many train.
+      columns: float32 [n] of each feature, its values in these; NaN is missing.
+    """
     found = []
-    if stats["rows"] != len(expected.training):
-        found.append(Problem("statistics", f"of {stats['rows']} rows, expected {len(expected.training)}"))
-    for i, name in enumerate(expected.features):
+    if stats["rows"] != rows:
+        found.append(Problem("statistics", f"of {stats['rows']} rows, expected {rows}"))
+    for name, values in columns.items():
         if name not in stats["features"]:
             found.append(Problem("statistics", f"{name} is not among {list(stats['features'])}"))
             continue
-        column = expected.training[:, i].astype(np.float64)
+        column = values.astype(np.float64)
         there = column[np.isfinite(column)]
         told = stats["features"][name]
         wanted = {"count": len(there), "missing": len(column) - len(there)}

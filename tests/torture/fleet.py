@@ -98,6 +98,8 @@ class Plan:
     shards: int | None = None
     workers: int = 1
     units: bool = False  # assets are cut into units of a few rows
+    kind: str = "timeseries"
+    weighted: bool = False  # tables and arrays: rows have weights
     process: bool = False  # run as a command, not in this process
 
 
@@ -171,6 +173,7 @@ class Fleet:
       before: what is called with the folder when all is written; `after` when the job has ended.
       variants: other pictures that are as right, such as that a file is rejected after all.
       sizes: constants of the project to change, by name.
+      form: of arrays, what their files are.
     """
 
     plan: Plan
@@ -184,6 +187,7 @@ class Fleet:
     variants: list[Callable[[Fleet], None]] = field(default_factory=list)
     during: list[Callable[[str], None]] = field(default_factory=list)
     sizes: dict[str, int] = field(default_factory=dict)
+    form: str = ""
 
     @property
     def clock(self) -> Clock:
@@ -200,13 +204,14 @@ class Fleet:
         return sorted({name for part in self.parts for name in part.asset})
 
 
-def draw_plan(seed: int, damages: tuple[str, ...], wants: dict[str, Any]) -> Plan:
+def draw_plan(seed: int, damages: tuple[str, ...], wants: dict[str, Any], kind: str = "timeseries") -> Plan:
     """A plan at random; about half of its fields are plain.
 
     Args:
       seed: decides everything.
       damages: names of what will be done to the fleet.
       wants: fields that those need, by name: a value, or a list to choose from.
+      kind: of source.
     """
     chance = Random(f"plan {seed}")
 
@@ -249,9 +254,10 @@ def draw_plan(seed: int, damages: tuple[str, ...], wants: dict[str, Any]) -> Pla
         found["scale"] = "robust"
     found["clip"] = other.choice([None, None, None, 0.75, 2.0])
     found["floor"] = other.choice([None, None, None, 0.0, 0.5, 1.0])
+    found["weighted"] = kind != "timeseries" and other.random() < 0.4
     for name, want in wants.items():
         found[name] = chance.choice(want) if isinstance(want, list) else want
-    return Plan(seed, damages, **_consistent(found, wants))
+    return Plan(seed, damages, kind=kind, **_consistent(found, wants))
 
 
 def _consistent(found: dict[str, Any], wants: dict[str, Any]) -> dict[str, Any]:

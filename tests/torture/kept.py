@@ -13,7 +13,7 @@ from .one import ROOT, Result
 
 CODE = ("contract", "transforms", "pipelines", "tests/torture")
 TRAINING = tuple(f"contract/config/{name}.py" for name in ("train", "model", "task"))  # is of no fleet's job
-OTHER_KINDS = ("transforms/sources/table/",)
+OTHER_KINDS = ("transforms/sources/image/",)
 
 
 def digest_of_code() -> str:

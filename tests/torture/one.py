@@ -23,9 +23,8 @@ import yaml
 
 from .check import Outcome, Problem, find_problems
 from .damage import DAMAGES
-from .fleet import Fleet, Plan, draw_plan, make_fleet
-from .oracle import expect
-from .write import write_fleet
+from .fleet import Fleet, Plan, draw_plan
+from .kinds import KINDS, kind_of
 
 HANG_S = 600.0  # after which a process is ended that may be waiting for ever
 PROCESSES = 0.04  # the share of fleets that is run as a command of its own
@@ -50,7 +49,7 @@ class Result:
 
 def build(plan: Plan) -> Fleet:
     """The fleet of a plan, with its damages done to the picture."""
-    fleet = make_fleet(plan)
+    fleet = KINDS[plan.kind].make(plan)
     for name in sorted(plan.damages, key=lambda name: DAMAGES[name].last):
         DAMAGES[name].apply(fleet, Random(f"{plan.seed} {name}"))
     return fleet
@@ -59,14 +58,15 @@ def build(plan: Plan) -> Fleet:
 def choose_plan(seed: int) -> Plan:
     """A plan with no damage, one, or a few that go together."""
     chance = Random(f"damages {seed}")
-    names = sorted(DAMAGES)
+    kind, number = kind_of(seed)
+    names = sorted(name for name, one in DAMAGES.items() if kind in one.kinds)
     mistakes = [name for name in names if DAMAGES[name].group == "mistakes"]  # which end early: a few will do
-    names = [name for name in names if name not in mistakes] + chance.sample(mistakes, 4)
+    names = [name for name in names if name not in mistakes] + chance.sample(mistakes, min(4, len(mistakes)))
     chosen: list[str] = []
     wants: dict = {}
     for _ in range(chance.choice([0, 1, 1, 1, 1, 1, 2, 2, 3])):
         # In turn, so that each comes as often as any other; further ones at random.
-        name = names[seed % len(names)] if not chosen else chance.choice(names)
+        name = names[number % len(names)] if not chosen else chance.choice(names)
         damage = DAMAGES[name]
         both = wants | damage.wants
         clash = any(wants.get(key, want) != want for key, want in damage.wants.items())
@@ -75,7 +75,7 @@ def choose_plan(seed: int) -> Plan:
         if name not in chosen and not clash and not alone:
             chosen.append(name)
             wants |= damage.wants
-    plan = draw_plan(seed, tuple(chosen), wants)
+    plan = draw_plan(seed, tuple(chosen), wants, kind)
     return replace(plan, process=chance.random() < PROCESSES)
 
 
@@ -87,10 +87,10 @@ def run_one(plan: Plan, folder: Path) -> Result:
       folder: where to.
     """
     began = time.monotonic()
-    fleet = build(plan)
+    fleet, kind = build(plan), KINDS[plan.kind]
     source = folder / "fleet"
     source.mkdir(parents=True)
-    write_fleet(fleet, source)
+    kind.write(fleet, source)
     for hook in fleet.before:
         hook(str(source))
     job = folder / "job.yaml"
@@ -99,13 +99,13 @@ def run_one(plan: Plan, folder: Path) -> Result:
         outcome = _command(job, folder) if plan.process else _here(fleet, job, folder)
     for hook in fleet.after:
         hook(str(source))
-    expected = expect(deepcopy(fleet))
-    problems = find_problems(outcome, expected)
+    expected = kind.expect(deepcopy(fleet))
+    problems = find_problems(outcome, expected, kind.compare)
     for variant in fleet.variants if problems else ():
         other = deepcopy(fleet)
         try:
             variant(other)
-            right = not find_problems(outcome, expect(other))
+            right = not find_problems(outcome, kind.expect(other), kind.compare)
         except Exception:  # such as bytes that cannot be decoded: then this is not what may come out
             right = False
         if right:

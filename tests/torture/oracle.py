@@ -52,9 +52,9 @@ class Expected:
       windows: by split, then by asset and position.
       rejects: what must be set aside, and nothing else; and
       row_rejects: the rows of which this is true, in what goes on without them.
-      rows_read: rows of the accepted assets.
+      rows_read: rows of the accepted assets; None where that says nothing.
       training: float32 [rows, features], what the statistics are of.
-      assets: how many there are, those rejected included.
+      assets: how many there are, those rejected included; None where that says nothing.
       scale: offset and divisor by asset, float32 [features] each; None is the fleet's.
     """
 
@@ -63,9 +63,9 @@ class Expected:
     windows: dict[str, dict[tuple[str, int], Window]] = field(default_factory=dict)
     rejects: list[Rejected] = field(default_factory=list)
     row_rejects: list[Rejected] = field(default_factory=list)
-    rows_read: int = 0
+    rows_read: int | None = 0
     training: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.float32))
-    assets: int = 0
+    assets: int | None = 0
     features: list[str] = field(default_factory=list)
 
 
@@ -89,13 +89,16 @@ def ticks_of(duration: Any, clock: Clock) -> int:
 def expect(fleet: Fleet) -> Expected:
     """What must come out of a fleet."""
     found = Expected(features=fleet.features)
+    return found if expect_mistake(fleet, found) else _Oracle(fleet, found).run()
+
+
+def expect_mistake(fleet: Fleet, found: Expected) -> bool:
+    """Whether the job ends before rows matter; then the exit code and the words that are expected are set."""
     if fleet.mistake is not None:
         found.exits, found.message = {2}, fleet.mistake
-        return found
-    if fleet.failure is not None:
+    elif fleet.failure is not None:
         found.exits, found.message = {1}, fleet.failure
-        return found
-    return _Oracle(fleet, found).run()
+    return found.exits != {0}
 
 
 class _Oracle:
@@ -277,7 +280,9 @@ class _Oracle:
         if isinstance(label, str):
             names = self.label["classes"]  # type: ignore[index]
             return float(names.index(label)) if label in names else NAN
-        return float(np.float32(label)) if math.isfinite(label) else NAN
+        with np.errstate(over="ignore"):
+            number = float(np.float32(label))
+        return number if math.isfinite(number) else NAN
 
     # One asset
 
@@ -520,7 +525,7 @@ def _part(place: int, cuts: list[int]) -> str:
 
 
 SUFFIX = re.compile(
-    r"\.(parquet|parq|pq|feather|arrow|ipc|(csv|tsv|txt|jsonl|ndjson)(\.(gz|bz2|zst))?)$", re.IGNORECASE
+    r"\.(parquet|parq|pq|feather|arrow|ipc|(csv|tsv|txt|jsonl|ndjson|json)(\.(gz|bz2|zst))?)$", re.IGNORECASE
 )
 
 

@@ -54,6 +54,59 @@ def read_dataset(output: Path) -> Dataset:
     return found
 
 
+@dataclass
+class RowSet:
+    """What is published of rows that stand for themselves.
+
+    Attributes:
+      rows: by split, then by the field `row`: the fields by name, of `numbers` and `categories` each column.
+      faults: what is wrong with the records themselves.
+    """
+
+    manifest: dict[str, Any]
+    rows: dict[str, dict[Any, dict[str, Any]]]
+    stats: dict[str, Any]
+    rejects: list[dict[str, Any]]
+    faults: list[str]
+
+
+def read_rows(output: Path) -> RowSet:
+    """The dataset in a folder, each record of which packs rows."""
+    manifest = json.loads((output / "manifest.json").read_text())
+    folder = output / manifest["data"]
+    stats = json.loads((folder / "stats.json").read_text())
+    found = RowSet(manifest, {split: {} for split in manifest["splits"]}, stats, read_rejects(output), [])
+    for split, info in manifest["splits"].items():
+        count = len(info["shards"]["records"])
+        for index in range(count):
+            path = folder / split / f"part-{index:05d}-of-{count:05d}.tfrecord"
+            for record in records(path, manifest["compression"] == "gzip"):
+                example = parse_example(record)
+                columns = {one["name"]: _values(example[one["name"]], one) for one in manifest["fields"]}
+                for k, key in enumerate(columns["row"]):
+                    row: dict[str, Any] = {}
+                    for one in manifest["fields"]:
+                        value = columns[one["name"]][k]
+                        named = one.get("columns") or ()
+                        row |= {f"{one['name']}.{name}": value[at] for at, name in enumerate(named)}
+                        row |= {} if named else {one["name"]: value}
+                    if key in found.rows[split]:
+                        found.faults.append(f"{split}: the row {key} is stored twice")
+                    found.rows[split][key] = row
+    return found
+
+
+def _values(values: list, field: dict[str, Any]) -> Any:
+    """`[rows, *shape]` of a field; a list of its texts."""
+    dtype = field["dtype"]
+    if dtype in ("float32", "int64"):
+        return np.array(values, dtype).reshape(-1, *field["shape"])
+    if dtype == "bytes":
+        assert not field["shape"], "texts are one a row here"
+        return values
+    return [np.frombuffer(value, np.dtype(dtype).newbyteorder("<")).reshape(field["shape"]) for value in values]
+
+
 def read_rejects(output: Path) -> list[dict[str, Any]]:
     """What was set aside."""
     paths = output.glob("data-*/rejects/*.jsonl")

@@ -18,8 +18,11 @@ TITLES = {
     "times": "Times",
     "parquet": "Parquet",
     "text": "Text",
+    "bad_rows": "One bad row",
     "layout": "Files and folders",
     "splits": "Splits",
+    "tables": "Tables alone",
+    "arrays": "Arrays",
     "mistakes": "Mistakes of the user's",
 }
 
@@ -36,12 +39,14 @@ def torture_section(results: Sequence[Any], states: dict[str, int], kinds: dict[
     seeds = sorted(result.plan.seed for result in results)
     commands = sum(result.plan.process for result in results)
     units = sum(result.plan.units for result in results)
+    tables, arrays = (sum(result.plan.kind == kind for result in results) for kind in ("table", "array"))
     wrong = {name: kinds.get(name, 0) for name in ("wrong window", "silent loss", "traceback", "hang")}
     lines = [
         f"{len(results):,} fleets (seeds {seeds[0]} to {seeds[-1]}) in {seconds / 3600:.1f} hours of one process; "
-        f"{units:,} with assets of several units, {commands} as a command of their own. {_machine()}",
+        f"{tables:,} tables, {arrays:,} sets of arrays, all others series; {units:,} with assets of several units, "
+        f"{commands} as a command of their own. {_machine()}",
         "",
-        "| fleets | as expected | wrong windows | silent losses | tracebacks | hangs | anything else |",
+        "| fleets | as expected | wrong windows or rows | silent losses | tracebacks | hangs | anything else |",
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
         f"| {len(results):,} | {states.get('right', 0):,} | "
         + " | ".join(str(count) for count in wrong.values())

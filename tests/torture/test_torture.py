@@ -10,10 +10,10 @@ from torture.check import Outcome, Problem, find_problems
 from torture.damage import DAMAGES
 from torture.fleet import Plan, make_fleet
 from torture.kept import Kept
+from torture.kinds import KINDS
 from torture.one import Result, build, choose_plan, run_one, write_job
 from torture.oracle import Window, expect, split_by_hash
 from torture.rows import fill_column
-from torture.write import write_fleet
 
 FLEETS = 24
 
@@ -28,14 +28,15 @@ def test_every_damage_makes_a_fleet_of_which_the_oracle_knows_what_must_come_out
     damage = DAMAGES[name]
     wants = {key: want[0] if isinstance(want, list) else want for key, want in damage.wants.items()}
     wants |= {"naming": "pattern"} if wants.get("split") == "path" else {}
-    plan = Plan(seed=1, damages=(name,), **wants)
+    plan = Plan(seed=1, damages=(name,), kind=damage.kinds[0], **wants)
     if plan.features > 4:
         plan = replace(plan, features=400)
-    fleet = build(plan)
-    write_fleet(fleet, tmp_path)
+    fleet, kind = build(plan), KINDS[plan.kind]
+    kind.write(fleet, tmp_path)
     write_job(fleet, tmp_path, tmp_path / "job.yaml")
-    expected = expect(deepcopy(fleet))
-    assert expected.exits != {0} or expected.windows["train"]
+    expected = kind.expect(deepcopy(fleet))
+    made = expected.windows if plan.kind == "timeseries" else expected.rows
+    assert expected.exits != {0} or made["train"]
 
 
 def test_the_oracle_by_hand():

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ def part_bytes(fleet: Fleet, part: Part) -> bytes:
     columns = _columns(fleet, part)
     if part.form["format"] == "parquet":
         return _parquet(columns, part, fleet.clock)
+    if part.form["format"] in ("json", "jsonl"):
+        return _json(columns, part, fleet.clock)
     data = _text(columns, part, fleet.clock)
     return gzip.compress(data) if part.form["format"].endswith(".gz") else data
 
@@ -68,7 +71,7 @@ def form_name(part: Part, name: str) -> str:
     return part.form.get("rename", {}).get(name, name)
 
 
-TEXTS = frozenset({"phase", "state"})  # also where a file has no rows
+TEXTS = frozenset({"phase", "state", "row"})  # also where a file has no rows
 
 
 def _array(name: str, column: Any, part: Part, clock: Clock) -> Any:
@@ -126,6 +129,32 @@ def _text(columns: dict[str, Any], part: Part, clock: Clock) -> bytes:
     lines += form["after"]
     text = end.join(lines) + (end if form["last_newline"] else "")
     return form["bom"] + text.encode(form["encoding"], "surrogateescape")
+
+
+def _json(columns: dict[str, Any], part: Part, clock: Clock) -> bytes:
+    """The rows as JSON objects, one a line, or in an array. What is missing has no key, or is null where all are."""
+    name_of, words = part.form.get("json", ("", {}))  # values as JSON of their own
+    empty = {name for name, column in columns.items() if not any(_is_there(value) for value in column)}
+    texts = []
+    for i in range(len(part)):
+        row: dict[str, Any] = {}
+        for name, column in columns.items():
+            value = column[i].item() if isinstance(column, np.ndarray) else column[i]
+            if name == "t":
+                text = time_text(value, clock)
+                value = json.loads(text) if clock.arrow.startswith(("int", "float")) else text
+            if name in empty or _is_there(value):
+                row[form_name(part, name)] = value if _is_there(value) else None
+        text = json.dumps(row)
+        if i in words:
+            text = f'{text[:-1]}, "{name_of}": {words[i]}}}'
+        spoil = part.spoilt[i].write if i in part.spoilt else None
+        texts.append(text if spoil is None else spoil([text]))
+    return (f"[{', '.join(texts)}]" if part.form["format"] == "json" else "\n".join(texts) + "\n").encode()
+
+
+def _is_there(value: Any) -> bool:
+    return isinstance(value, str) or (value is not None and bool(np.isfinite(value)))
 
 
 DIALECT: dict[str, Any] = {

@@ -22,6 +22,7 @@ class Damage:
       alone: goes with no other damage.
       last: comes after all others, as it hangs on how they leave the files.
       group: the file that it stands in.
+      kinds: of source that it is done to.
     """
 
     name: str
@@ -30,19 +31,23 @@ class Damage:
     alone: bool
     last: bool
     group: str
+    kinds: tuple[str, ...]
 
 
+SERIES, ROWS = ("timeseries",), ("timeseries", "table")
 DAMAGES: dict[str, Damage] = {}
 
 
-def damage(*, alone: bool = False, last: bool = False, **wants: Any) -> Callable[[Apply], Apply]:
+def damage(
+    *, alone: bool = False, last: bool = False, kinds: tuple[str, ...] = SERIES, **wants: Any
+) -> Callable[[Apply], Apply]:
     """Puts a function into the list of damages."""
 
     def add(apply: Apply) -> Apply:
         name = apply.__name__
         assert name not in DAMAGES, f"two damages have the name {name}"
         assert apply.__doc__, f"{name} does not say what must happen"
-        DAMAGES[name] = Damage(name, apply, wants, alone, last, apply.__module__.rpartition(".")[2])
+        DAMAGES[name] = Damage(name, apply, wants, alone, last, apply.__module__.rpartition(".")[2], kinds)
         return apply
 
     return add

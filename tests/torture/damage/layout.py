@@ -145,7 +145,8 @@ def a_rejected_file_in_the_middle(fleet: Fleet, chance: Random) -> None:
         return
     part = sorted(fleet.parts, key=lambda part: part.path)[1]
     part.form["touched"] = True
-    part.mend.append(lambda data: data[: len(data) // 2] if fleet.plan.format != "csv" else b"")
+    halved = fleet.plan.format in ("parquet", "csv.gz")
+    part.mend.append(lambda data: data[: len(data) // 2] if halved else b"\n".join([b"no data"] * 9))
     break_file(fleet, part, ".")
 
 

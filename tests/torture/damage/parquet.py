@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..fleet import Fleet, Part
-from .kind import break_file, break_values, damage, is_mixed, some_feature, some_part, with_type
+from .kind import ROWS, break_file, break_values, damage, is_mixed, some_feature, some_part, with_type
 
 UNREADABLE = "cannot be read|is empty|not a Parquet|damaged|broken"
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def truncated(fleet: Fleet, chance: Random) -> None:
     """A file that was cut at any byte is a reject."""
     part, share = some_part(fleet, chance), chance.random()
@@ -22,7 +22,7 @@ def truncated(fleet: Fleet, chance: Random) -> None:
     break_file(fleet, part, UNREADABLE)
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def truncated_by_a_byte(fleet: Fleet, chance: Random) -> None:
     """A file without its last byte is a reject."""
     part = some_part(fleet, chance)
@@ -30,7 +30,7 @@ def truncated_by_a_byte(fleet: Fleet, chance: Random) -> None:
     break_file(fleet, part, UNREADABLE)
 
 
-@damage()
+@damage(format=["parquet", "csv", "csv.gz"], kinds=ROWS)
 def zero_bytes(fleet: Fleet, chance: Random) -> None:
     """A file of no bytes is a reject: an upload that failed."""
     part = some_part(fleet, chance)
@@ -38,7 +38,7 @@ def zero_bytes(fleet: Fleet, chance: Random) -> None:
     break_file(fleet, part, "empty")
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def garbage(fleet: Fleet, chance: Random) -> None:
     """Bytes at random under the name of a Parquet file are a reject."""
     part = some_part(fleet, chance)
@@ -47,7 +47,7 @@ def garbage(fleet: Fleet, chance: Random) -> None:
     break_file(fleet, part, UNREADABLE)
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def text_named_parquet(fleet: Fleet, chance: Random) -> None:
     """A web page of an error under the name of a Parquet file is a reject."""
     part = some_part(fleet, chance)
@@ -55,7 +55,7 @@ def text_named_parquet(fleet: Fleet, chance: Random) -> None:
     break_file(fleet, part, UNREADABLE)
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def only_the_magic_word(fleet: Fleet, chance: Random) -> None:
     """PAR1 and nothing else is a reject."""
     part = some_part(fleet, chance)
@@ -64,7 +64,7 @@ def only_the_magic_word(fleet: Fleet, chance: Random) -> None:
     break_file(fleet, part, UNREADABLE)
 
 
-@damage(format="parquet", naming=["stem", "pattern"], row_group=None)
+@damage(format="parquet", naming=["stem", "pattern"], row_group=None, kinds=ROWS)
 def a_broken_page(fleet: Fleet, chance: Random) -> None:
     """A page of a sensor's values that no decoder can read is a reject."""
     part, (_, name) = some_part(fleet, chance), some_feature(fleet, chance)
@@ -80,7 +80,7 @@ def _overwritten(data: bytes, name: str) -> bytes:
     return data[:at] + b"\xff" * column.total_compressed_size + data[at + column.total_compressed_size :]
 
 
-@damage(format="parquet", naming=["stem", "pattern"], row_group=None)
+@damage(format="parquet", naming=["stem", "pattern"], row_group=None, kinds=ROWS)
 def a_flipped_bit_under_a_checksum(fleet: Fleet, chance: Random) -> None:
     """A bit that flips in a page with a checksum is seen, and the file a reject: no wrong value comes out."""
     part, (_, name), share = some_part(fleet, chance), some_feature(fleet, chance), chance.random()
@@ -150,7 +150,7 @@ def _decode(fleet: Fleet, part: Part, data: bytes) -> None:
         part.asset = table["machine"].to_pylist()
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def swapped_columns(fleet: Fleet, chance: Random) -> None:
     """Each file has its columns in another order: they go by their names."""
     for part in fleet.parts:
@@ -158,7 +158,7 @@ def swapped_columns(fleet: Fleet, chance: Random) -> None:
         part.form["order"] = lambda name, order=order: Random(f"{order} {name}").random()
 
 
-@damage(features=[2, 3, 4])
+@damage(features=[2, 3, 4], kinds=ROWS)
 def a_column_is_missing(fleet: Fleet, chance: Random) -> None:
     """A file without one of the columns is a reject that names the column."""
     part, (_, name) = some_part(fleet, chance), some_feature(fleet, chance)
@@ -183,14 +183,14 @@ def the_time_column_is_missing(fleet: Fleet, chance: Random) -> None:
     break_file(fleet, part, "t.*missing")
 
 
-@damage()
+@damage(kinds=ROWS)
 def a_column_more(fleet: Fleet, chance: Random) -> None:
     """A column that only one file has is not taken by a glob."""
     part = some_part(fleet, chance)
     part.extra["x99"] = [float(chance.randrange(100)) for _ in range(len(part))]
 
 
-@damage()
+@damage(kinds=ROWS)
 def a_column_more_in_front(fleet: Fleet, chance: Random) -> None:
     """A column of row numbers in front, such as pandas writes, moves nothing."""
     for part in fleet.parts:
@@ -198,12 +198,14 @@ def a_column_more_in_front(fleet: Fleet, chance: Random) -> None:
         part.form["order"] = lambda name: name != "Unnamed: 0"
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def two_columns_of_one_name(fleet: Fleet, chance: Random) -> None:
     """A file with two columns of a feature's name is a reject: nobody knows which one counts."""
     part, (_, name) = some_part(fleet, chance), some_feature(fleet, chance)
     part.form["rename"] = {"load": name}
-    if fleet.job.get("label", {}).get("column") == "load":
+    if fleet.plan.kind == "table":
+        part.form["rename"] = {"t": name}
+    elif fleet.job.get("label", {}).get("column") == "load":
         part.form["rename"] = {"phase" if fleet.plan.split != "column" else "state": name}
     break_file(fleet, part, f"{name}|two|twice|duplicate")
 
@@ -214,7 +216,7 @@ TYPES = {
 }  # fmt: skip
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def other_types(fleet: Fleet, chance: Random) -> None:
     """A sensor as integers, floats or decimals of any size, another type in each file: the same numbers."""
     i, name = some_feature(fleet, chance)
@@ -233,7 +235,7 @@ def _typed(column: np.ndarray, type_: pa.DataType) -> pa.Array:
     return pa.array(np.array([np.nan if value is None else value for value in there], type_.to_pandas_dtype()))
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def dictionaries(fleet: Fleet, chance: Random) -> None:
     """Columns of dictionary type (pandas' categories), also the asset, hold what their values say."""
     _, name = some_feature(fleet, chance)
@@ -243,7 +245,7 @@ def dictionaries(fleet: Fleet, chance: Random) -> None:
         with_type(part, "phase", lambda column: pa.array(column).dictionary_encode())
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def bools(fleet: Fleet, chance: Random) -> None:
     """A switch, true or false or missing, is 1 or 0 or missing."""
     i, name = some_feature(fleet, chance)
@@ -259,25 +261,25 @@ def _of_type(fleet: Fleet, chance: Random, make: object, reason: str) -> None:
     break_file(fleet, part, reason)
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def a_column_of_text(fleet: Fleet, chance: Random) -> None:
     """A file in which a sensor is text is a reject that says so."""
     _of_type(fleet, chance, lambda column: pa.array([str(v) for v in column]), "string|text|number")
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def a_column_of_lists(fleet: Fleet, chance: Random) -> None:
     """A file in which a sensor is a list is a reject that says so."""
     _of_type(fleet, chance, lambda column: pa.array([[float(v)] for v in column]), "list|number")
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def a_column_of_structs(fleet: Fleet, chance: Random) -> None:
     """A file in which a sensor is a struct is a reject that says so."""
     _of_type(fleet, chance, lambda column: pa.array([{"v": float(v)} for v in column]), "struct|number")
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def a_column_of_dates(fleet: Fleet, chance: Random) -> None:
     """A file in which a sensor is a date is a reject that says so."""
     _of_type(
@@ -285,7 +287,7 @@ def a_column_of_dates(fleet: Fleet, chance: Random) -> None:
     )
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def a_column_of_nothing(fleet: Fleet, chance: Random) -> None:
     """A column of Arrow's null type holds missing values."""
     part, (i, name) = some_part(fleet, chance), some_feature(fleet, chance)
@@ -293,7 +295,7 @@ def a_column_of_nothing(fleet: Fleet, chance: Random) -> None:
     with_type(part, name, lambda column: pa.nulls(len(column)))
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def nested_columns_beside(fleet: Fleet, chance: Random) -> None:
     """Columns of lists and structs that nobody asks for are passed over."""
     for part in fleet.parts:
@@ -302,7 +304,7 @@ def nested_columns_beside(fleet: Fleet, chance: Random) -> None:
         part.form["order"] = lambda name: name
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def other_encodings(fleet: Fleet, chance: Random) -> None:
     """Any compression, page version and encoding: the same rows."""
     for part in fleet.parts:
@@ -321,17 +323,17 @@ def other_encodings(fleet: Fleet, chance: Random) -> None:
         part.form["parquet"] = options
 
 
-@damage(format="parquet", row_group=1)
+@damage(format="parquet", row_group=1, kinds=ROWS)
 def row_groups_of_one_row(fleet: Fleet, chance: Random) -> None:
     """A row group for each row, as some loggers write: the same windows."""
 
 
-@damage(format="parquet", units=True, row_group=1000, rows=300, resample=None)
+@damage(format="parquet", units=True, row_group=1000, rows=300, resample=None, kinds=ROWS)
 def one_row_group_in_many_units(fleet: Fleet, chance: Random) -> None:
     """All of a file in one row group, which several units share."""
 
 
-@damage(format="parquet", units=True, row_group=[1, 3, 7], rows=300, resample=None)
+@damage(format="parquet", units=True, row_group=[1, 3, 7], rows=300, resample=None, kinds=ROWS)
 def small_row_groups_in_many_units(fleet: Fleet, chance: Random) -> None:
     """Units that begin in the middle of row groups, and row groups in the middle of units."""
 

@@ -2,16 +2,16 @@
 
 import bz2
 import gzip
-import json
 from random import Random
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ..fleet import CLOCKS, Fleet, Part
+from ..fleet import Fleet
 from ..write import time_text
 from .kind import (
+    ROWS,
     break_file,
     break_values,
     damage,
@@ -45,32 +45,32 @@ def _options(fleet: Fleet, chance: Random, **options: Any) -> None:
 # What has always been read
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def quoted_cells(fleet: Fleet, chance: Random) -> None:
     """Cells and names in quotes are read without them."""
     _all(fleet, quote_all=True)
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def carriage_returns(fleet: Fleet, chance: Random) -> None:
     """Lines that end in CR LF."""
     _all(fleet, newline="\r\n")
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def no_last_newline(fleet: Fleet, chance: Random) -> None:
     """A last line without an end is a row."""
     _all(fleet, last_newline=False)
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def blank_lines(fleet: Fleet, chance: Random) -> None:
     """Lines without anything are passed over."""
     part = some_part(fleet, chance, 5)
     with_csv(part, between={2: ["", ""]}, after=["", ""])
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def spaces_in_cells(fleet: Fleet, chance: Random) -> None:
     """Spaces around numbers say nothing."""
     _, name = some_feature(fleet, chance)
@@ -78,7 +78,7 @@ def spaces_in_cells(fleet: Fleet, chance: Random) -> None:
         with_text(part, name, lambda column: ["" if np.isnan(v) else f" {v:.3f} " for v in column])
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def scientific_numbers(fleet: Fleet, chance: Random) -> None:
     """1.5e+00 is 1.5."""
     _, name = some_feature(fleet, chance)
@@ -86,7 +86,7 @@ def scientific_numbers(fleet: Fleet, chance: Random) -> None:
         with_text(part, name, lambda column: ["" if np.isnan(v) else f"{v:.8e}" for v in column])
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def whole_numbers_in_some_files(fleet: Fleet, chance: Random) -> None:
     """A sensor that is written as integers in one file and as decimals in another."""
     i, name = some_feature(fleet, chance)
@@ -95,7 +95,7 @@ def whole_numbers_in_some_files(fleet: Fleet, chance: Random) -> None:
         with_text(part, name, lambda column: ["" if np.isnan(v) else str(int(v)) for v in column])
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def switches(fleet: Fleet, chance: Random) -> None:
     """A column of true and false is 1 and 0."""
     i, name = some_feature(fleet, chance)
@@ -106,7 +106,7 @@ def switches(fleet: Fleet, chance: Random) -> None:
         with_text(part, name, lambda column, w=words: ["" if np.isnan(v) else w[int(v)] for v in column])
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def nan_written_out(fleet: Fleet, chance: Random) -> None:
     """The usual words for nothing are missing values."""
     _all(fleet, null=chance.choice(["NaN", "nan", "NA", "null", "NULL", "N/A", "#N/A"]))
@@ -114,84 +114,13 @@ def nan_written_out(fleet: Fleet, chance: Random) -> None:
         part.values[chance.randrange(len(part)), 0] = np.nan
 
 
-@damage(format=CSV, features=[2, 3], last=True)
-def a_cell_of_text(fleet: Fleet, chance: Random) -> None:
-    """Text where a number should be costs its row, and the reject names the line and what stands there."""
-    part, (i, _) = some_part(fleet, chance), some_feature(fleet, chance)
-    place = 1 + (fleet.plan.naming == "column") + i
-    word = chance.choice(["oops", "OFF", "<0.1", "1.5 bar"])
-    _spoil_line(fleet, chance, part, rf"line.*{word}", lambda cells: [*cells[:place], word, *cells[place + 1 :]], True)
-
-
-@damage(format=CSV, naming=["stem", "pattern"], last=True)
-def a_short_line(fleet: Fleet, chance: Random) -> None:
-    """A line with too few cells costs its row; no window goes over it."""
-    part = some_part(fleet, chance, 4)
-    _spoil_line(fleet, chance, part, "line.*expected", lambda cells: cells[: chance.randrange(1, len(cells))])
-
-
-@damage(format=CSV, naming=["stem", "pattern"], last=True)
-def a_long_line(fleet: Fleet, chance: Random) -> None:
-    """A line with too many cells costs its row; no window goes over it."""
-    part = some_part(fleet, chance, 4)
-    _spoil_line(fleet, chance, part, "line.*expected", lambda cells: [*cells, "7", "8"])
-
-
-@damage(format=CSV, naming=["stem", "pattern"], last=True)
-def several_bad_lines(fleet: Fleet, chance: Random) -> None:
-    """Lines of too many cells, one behind the other and at both ends of a file, cost their rows."""
-    for part in (some_part(fleet, chance, 12), some_part(fleet, chance, 12)):
-        at = chance.randrange(max(1, len(part) - 2))
-        for row in {0, at, min(at + 1, len(part) - 1), len(part) - 1}:
-            _spoil_line(fleet, chance, part, "line.*expected", lambda cells: [*cells, "7", "8"], row=row)
-
-
-@damage(format=CSV, naming=["stem", "pattern"], last=True)
-def a_quote_opened_anywhere(fleet: Fleet, chance: Random) -> None:
-    """A quote that is never closed costs its row, in whatever row and column; cells in quotes around it are read."""
-    parts = (some_part(fleet, chance), some_part(fleet, chance))
-    if chance.random() < 0.5:
-        _all(fleet, quote_all=True)
-
-    def opened(cells: list[str]) -> list[str]:
-        place = chance.randrange(len(cells))
-        bare = [cell.strip('"') for cell in cells]
-        return [*bare[:place], '"' + bare[place], *bare[place + 1 :]]
-
-    for part in parts:
-        _spoil_line(fleet, chance, part, "line.*quote is opened", opened)
-
-
-@damage(format=CSV, features=[2, 3], last=True)
-def a_broken_byte(fleet: Fleet, chance: Random) -> None:
-    """A byte 0xff in a number costs its row."""
-    part, (i, _) = some_part(fleet, chance), some_feature(fleet, chance)
-    place = 1 + (fleet.plan.naming == "column") + i
-    utf8 = part.form.get("csv", {}).get("encoding", "utf-8") == "utf-8"
-    cell = "1\udcff" if utf8 else "1x"
-
-    def broken(cells: list[str]) -> list[str]:
-        return [*cells[:place], cell, *cells[place + 1 :]]
-
-    _spoil_line(fleet, chance, part, "line.*(0xff|number)", broken, True)
-
-
-def _spoil_line(
-    fleet: Fleet, chance: Random, part: Part, reason: str, change: Any, timed: bool = False, row: int | None = None
-) -> None:
-    if len(part):
-        at = chance.randrange(len(part)) if row is None else row
-        delimiter = part.form.get("csv", {}).get("delimiter", ",")
-        spoil(part, at, reason, timed=timed, write=lambda cells: delimiter.join(change(cells)))
-
-
-@damage(format=CSV, last=True)
+@damage(format=CSV, last=True, kinds=ROWS)
 def a_header_and_no_rows(fleet: Fleet, chance: Random) -> None:
     """An asset whose only file is a header is a reject; among other files it is passed over."""
     some_part(fleet, chance).take([])
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def binary_named_csv(fleet: Fleet, chance: Random) -> None:
     """A Parquet file under the name of a CSV is a reject."""
     part = some_part(fleet, chance)
@@ -201,7 +130,7 @@ def binary_named_csv(fleet: Fleet, chance: Random) -> None:
     break_file(fleet, part, "UTF-8|encod|text|cannot be read|column")
 
 
-@damage(format="csv.gz")
+@damage(format="csv.gz", kinds=ROWS)
 def truncated_gzip(fleet: Fleet, chance: Random) -> None:
     """A compressed file that was cut is a reject, however much of it could be read."""
     part, share = some_part(fleet, chance), chance.uniform(0.1, 0.99)
@@ -209,7 +138,7 @@ def truncated_gzip(fleet: Fleet, chance: Random) -> None:
     break_values(fleet, part, UNREADABLE + "|truncat|UTF-8|column")
 
 
-@damage(format="csv.gz")
+@damage(format="csv.gz", kinds=ROWS)
 def text_named_gzip(fleet: Fleet, chance: Random) -> None:
     """Plain text under the name of a compressed file is a reject, or is read as the text that it is."""
     part = some_part(fleet, chance)
@@ -218,7 +147,7 @@ def text_named_gzip(fleet: Fleet, chance: Random) -> None:
     fleet.variants.append(lambda other: setattr(other.parts[place], "broken", "."))
 
 
-@damage(format="csv.gz")
+@damage(format="csv.gz", kinds=ROWS)
 def gzip_in_pieces(fleet: Fleet, chance: Random) -> None:
     """Several gzip members in one file, as `cat` makes them, are one text: none of its rows is lost."""
     for part in fleet.parts:
@@ -229,7 +158,7 @@ def _halves(text: bytes) -> list[bytes]:
     return [text[: len(text) // 2], text[len(text) // 2 :]]
 
 
-@damage(format="csv.gz")
+@damage(format="csv.gz", kinds=ROWS)
 def a_wrong_sum_in_gzip(fleet: Fleet, chance: Random) -> None:
     """A compressed file whose check sum does not fit is a reject."""
     part = some_part(fleet, chance)
@@ -280,35 +209,35 @@ def quoted_delimiters(fleet: Fleet, chance: Random) -> None:
 # Dialects: found out, or said by the job file
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def semicolons(fleet: Fleet, chance: Random) -> None:
     """Semicolons between cells."""
     _all(fleet, delimiter=";")
     _options(fleet, chance, delimiter=";")
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def tabs(fleet: Fleet, chance: Random) -> None:
     """Tabs between cells."""
     _all(fleet, delimiter="\t")
     _options(fleet, chance, delimiter="\t")
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def bars(fleet: Fleet, chance: Random) -> None:
     """Bars between cells."""
     _all(fleet, delimiter="|")
     _options(fleet, chance, delimiter="|")
 
 
-@damage(format=CSV, clock=["integer", "epoch_s", "epoch_ms", *STAMPS])
+@damage(format=CSV, clock=["integer", "epoch_s", "epoch_ms", *STAMPS], kinds=ROWS)
 def decimal_commas(fleet: Fleet, chance: Random) -> None:
     """A spreadsheet's 1,5 between semicolons is 1.5."""
     _all(fleet, delimiter=";", decimal=",")
     _options(fleet, chance, delimiter=";", decimal=",")
 
 
-@damage(format=CSV, clock=["integer", *STAMPS])
+@damage(format=CSV, clock=["integer", *STAMPS], kinds=ROWS)
 def thousands(fleet: Fleet, chance: Random) -> None:
     """1.234,5 with the thousands separator that the job file names is 1234.5."""
     i, _ = some_feature(fleet, chance)
@@ -318,13 +247,13 @@ def thousands(fleet: Fleet, chance: Random) -> None:
     fleet.job["source"]["csv"] = {"thousands": "."}
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def byte_order_mark(fleet: Fleet, chance: Random) -> None:
     """A byte order mark is no part of the first column's name."""
     _all(fleet, bom=b"\xef\xbb\xbf")
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def utf_16(fleet: Fleet, chance: Random) -> None:
     """UTF-16 with its mark, as spreadsheets save it."""
     _all(fleet, encoding=chance.choice(["utf-16-le", "utf-16-be"]))
@@ -334,7 +263,7 @@ def utf_16(fleet: Fleet, chance: Random) -> None:
     _options(fleet, chance, encoding="utf-16")
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def latin_1(fleet: Fleet, chance: Random) -> None:
     """Latin-1 with a header that is not ASCII."""
     for part in fleet.parts:
@@ -353,7 +282,7 @@ def one_file_in_latin_1(fleet: Fleet, chance: Random) -> None:
     fleet.variants.append(lambda other: setattr(other.parts[place], "broken", "UTF-8|encod"))
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def lines_before_the_header(fleet: Fleet, chance: Random) -> None:
     """Lines of a logger's name and date before the header are skipped."""
     before = ["Logger 4711", "Exported 2024-01-01 by somebody"][: chance.randint(1, 2)]
@@ -361,7 +290,7 @@ def lines_before_the_header(fleet: Fleet, chance: Random) -> None:
     _options(fleet, chance, skip_lines=len(before))
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def a_row_of_units(fleet: Fleet, chance: Random) -> None:
     """A row of units below the header is skipped."""
     for part in fleet.parts:
@@ -370,7 +299,7 @@ def a_row_of_units(fleet: Fleet, chance: Random) -> None:
     _options(fleet, chance, skip_after_header=1)
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def comment_lines(fleet: Fleet, chance: Random) -> None:
     """Lines that begin with # are skipped, in front and in between."""
     _all(fleet, before=["# made by a logger", "# on a Monday"])
@@ -379,14 +308,14 @@ def comment_lines(fleet: Fleet, chance: Random) -> None:
         _all(fleet, between={3: ["# paused"]})
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def footer_lines(fleet: Fleet, chance: Random) -> None:
     """The last lines, sums perhaps, are left out where the job file says how many."""
     _all(fleet, after=["Total;;17", "end of export"])
     fleet.job["source"]["csv"] = {"skip_last": 2}
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def words_for_nothing(fleet: Fleet, chance: Random) -> None:
     """Words of the user's own for missing values."""
     word = chance.choice(["-", "--", "---", "missing", "-9999", "?"])
@@ -396,7 +325,7 @@ def words_for_nothing(fleet: Fleet, chance: Random) -> None:
     fleet.job["source"]["csv"] = {"null_words": ["", word]}
 
 
-@damage(alone=True, format=CSV)
+@damage(alone=True, format=CSV, kinds=ROWS)
 def no_header(fleet: Fleet, chance: Random) -> None:
     """Files without a header, whose columns the job file names."""
     part = fleet.parts[0]
@@ -405,13 +334,13 @@ def no_header(fleet: Fleet, chance: Random) -> None:
     fleet.job["source"]["csv"] = {"header": False, "names": names}
 
 
-@damage(format=CSV)
+@damage(format=CSV, kinds=ROWS)
 def a_spreadsheets_empty_columns(fleet: Fleet, chance: Random) -> None:
     """A header t,x0,, with columns of no name at its end: they are passed over."""
     _all(fleet, header_tail=",,", row_tail=",,")
 
 
-@damage(format=CSV, last=True)
+@damage(format=CSV, last=True, kinds=ROWS)
 def a_header_twice(fleet: Fleet, chance: Random) -> None:
     """Two columns of a feature's name in one file: a reject, as nobody knows which one counts."""
     part, (_, name) = some_part(fleet, chance), some_feature(fleet, chance)
@@ -443,14 +372,14 @@ def _renamed(fleet: Fleet, chance: Random, suffixes: list[str]) -> None:
         rename(part, chance.choice(suffixes))
 
 
-@damage(format="csv")
+@damage(format="csv", kinds=ROWS)
 def upper_case_suffixes(fleet: Fleet, chance: Random) -> None:
     """.CSV is .csv."""
     for part in fleet.parts:
         part.path = part.path.removesuffix(".csv") + chance.choice([".CSV", ".Csv", ".csv"])
 
 
-@damage(format="csv")
+@damage(format="csv", kinds=ROWS)
 def other_names_of_text(fleet: Fleet, chance: Random) -> None:
     """.tsv holds tabs, .txt whatever it holds."""
     suffix = chance.choice([".tsv", ".txt"])
@@ -459,7 +388,7 @@ def other_names_of_text(fleet: Fleet, chance: Random) -> None:
         with_csv(part, delimiter="\t" if suffix == ".tsv" else ",")
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def other_names_of_parquet(fleet: Fleet, chance: Random) -> None:
     """.pq, .parq and .PARQUET are Parquet."""
     suffix = chance.choice([".pq", ".parq", ".PARQUET"])
@@ -467,7 +396,7 @@ def other_names_of_parquet(fleet: Fleet, chance: Random) -> None:
         part.path = part.path.removesuffix(".parquet") + suffix
 
 
-@damage(format="csv")
+@damage(format="csv", kinds=ROWS)
 def other_compressions(fleet: Fleet, chance: Random) -> None:
     """.bz2, .zst and .gz are unpacked."""
     pack = {
@@ -481,39 +410,24 @@ def other_compressions(fleet: Fleet, chance: Random) -> None:
         part.mend.append(pack[suffix])
 
 
-@damage(format="csv")
+@damage(format="jsonl", kinds=ROWS)
 def json_lines(fleet: Fleet, chance: Random) -> None:
     """A JSON object on each line; a key that is not there is a missing value."""
-    for part in fleet.parts:
-        part.path = part.path.removesuffix(".csv") + ".jsonl"
-        part.mend.append(lambda data, part=part: _json(fleet, part))
 
 
-def _json(fleet: Fleet, part: Part) -> bytes:
-    lines = []
-    for i in range(len(part)):
-        row: dict[str, Any] = {"t": _json_time(int(part.time[i]), fleet)}
-        if fleet.plan.naming == "column":
-            row["machine"] = part.asset[i]
-        for name, value in zip(fleet.features, part.values[i].tolist(), strict=True):
-            if np.isfinite(value):
-                row[name] = value
-        for name, column in part.extra.items():
-            if not (isinstance(column[i], float) and np.isnan(column[i])):
-                row[name] = column[i]
-        lines.append(json.dumps(row))
-    return ("\n".join(lines) + "\n").encode()
+@damage(format="json", kinds=ROWS)
+def json_arrays(fleet: Fleet, chance: Random) -> None:
+    """A JSON array of objects; a key that is not there is a missing value."""
 
 
-def _json_time(tick: int, fleet: Fleet) -> Any:
-    clock = CLOCKS[fleet.plan.clock]
-    text = time_text(tick, clock)
-    return json.loads(text) if clock.arrow.startswith(("int", "float")) else text
-
-
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def feather(fleet: Fleet, chance: Random) -> None:
     """Arrow IPC files, as pandas' to_feather writes them."""
+    with_arrow(fleet, chance)
+
+
+def with_arrow(fleet: Fleet, chance: Random) -> None:
+    """Writes all files as Arrow's."""
     import io
 
     import pyarrow.feather

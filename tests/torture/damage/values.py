@@ -3,12 +3,13 @@
 from random import Random
 
 import numpy as np
+import pyarrow as pa
 
 from ..fleet import Fleet
-from .kind import damage, some_feature, some_part, with_text, with_type
+from .kind import ROWS, damage, some_feature, some_part, with_text, with_type
 
 
-@damage()
+@damage(kinds=ROWS)
 def nothing_at_all(fleet: Fleet, chance: Random) -> None:
     """A clean fleet: every row comes out."""
 
@@ -18,7 +19,7 @@ def one_file_of_all_machines(fleet: Fleet, chance: Random) -> None:
     """A single file holds the rows of every asset."""
 
 
-@damage()
+@damage(kinds=ROWS)
 def run_of_missing_values(fleet: Fleet, chance: Random) -> None:
     """A run of missing values in one file: filled as the job says, or the windows end there."""
     part, (i, _) = some_part(fleet, chance, 10), some_feature(fleet, chance)
@@ -34,7 +35,7 @@ def missing_at_both_ends(fleet: Fleet, chance: Random) -> None:
     part.values[-chance.randint(1, 5) :, i] = np.nan
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def nan_and_null(fleet: Fleet, chance: Random) -> None:
     """NaN in some files, null in others: both are missing."""
     for part in fleet.parts:
@@ -42,7 +43,7 @@ def nan_and_null(fleet: Fleet, chance: Random) -> None:
         part.values[chance.randrange(len(part)), 0] = np.nan
 
 
-@damage()
+@damage(kinds=ROWS)
 def infinities(fleet: Fleet, chance: Random) -> None:
     """Infinity is a missing value."""
     part, (i, _) = some_part(fleet, chance, 10), some_feature(fleet, chance)
@@ -67,7 +68,7 @@ def column_missing_everywhere(fleet: Fleet, chance: Random) -> None:
         with_text(part, name, lambda column: [""] * len(column))
 
 
-@damage()
+@damage(kinds=ROWS)
 def constant_column(fleet: Fleet, chance: Random) -> None:
     """A constant sensor is moved to 0 by a scale and divided by 1."""
     i, _ = some_feature(fleet, chance)
@@ -94,21 +95,60 @@ def magnitudes(fleet: Fleet, chance: Random) -> None:
         part.values[chance.randrange(len(part)), i] = value
 
 
-@damage(format="parquet")
+@damage(format="parquet", kinds=ROWS)
 def beyond_float32(fleet: Fleet, chance: Random) -> None:
     """Numbers of a double that no float32 holds are as infinite as infinity: missing."""
-    import pyarrow as pa
-
     part, (i, name) = some_part(fleet, chance, 10), some_feature(fleet, chance)
-    at = chance.randrange(len(part))
+    at, value = chance.randrange(len(part)), chance.choice([1e300, 1e39, -3.5e38, np.inf, -np.inf])
 
     def doubles(column: np.ndarray) -> pa.Array:
         wide = column.astype(np.float64)
-        wide[at] = 1e300
+        wide[at] = value
         return pa.array(wide, mask=np.isnan(wide))
 
     part.values[at, i] = np.inf
     with_type(part, name, doubles)
+
+
+INFINITE = ["inf", "-inf", "Infinity", "-Infinity", "1e999", "-1e999", "1e39", "-1e39", "3.5e38"]
+
+
+@damage(format=["csv", "csv.gz"], kinds=ROWS)
+def infinities_in_words(fleet: Fleet, chance: Random) -> None:
+    """inf, -Infinity, 1e999 and 1e39 in a text, with quotes or without, are missing values."""
+    part, (i, name) = some_part(fleet, chance, 10), some_feature(fleet, chance)
+    words = {chance.randrange(len(part)): chance.choice(INFINITE) for _ in range(3)}
+    part.values[list(words), i] = np.inf
+    comma = part.form.get("csv", {}).get("decimal") == ","
+    quotes = chance.choice(["", '"'])
+
+    def texts(column: np.ndarray) -> list[str]:
+        plain = ["" if np.isnan(v) else f"{v:.3f}".replace(".", "," if comma else ".") for v in column]
+        return [f"{quotes}{words.get(at, text)}{quotes}" for at, text in enumerate(plain)]
+
+    with_text(part, name, texts)
+
+
+@damage(format=["json", "jsonl"], kinds=ROWS)
+def infinities_in_json(fleet: Fleet, chance: Random) -> None:
+    """1e999 and 1e39 in JSON, and inf in quotes, are missing values; so is the bare Infinity that Python writes."""
+    part, (i, name) = some_part(fleet, chance, 10), some_feature(fleet, chance)
+    words = {chance.randrange(len(part)): chance.choice(["1e999", "-1e999", "1e39", '"inf"', "Infinity", "-Infinity"])}
+    part.values[list(words), i] = np.inf
+    part.form["json"] = name, words
+
+
+@damage(label=["end", "any", "horizon"], kinds=ROWS)
+def infinite_labels(fleet: Fleet, chance: Random) -> None:
+    """A label that is infinite, or too large for float32, is missing."""
+    part = some_part(fleet, chance, 10)
+    for _ in range(chance.randint(1, 3)):
+        part.extra["load"][chance.randrange(len(part))] = chance.choice([np.inf, -np.inf, 1e39, -1e300])
+    with_type(part, "load", lambda column: pa.array(np.array(column, np.float64)))
+    words = {np.inf: "inf", -np.inf: "-Infinity", 1e39: "1e39", -1e300: "-1e300"}
+    dot = part.form.get("csv", {}).get("decimal", ".")
+    with_text(part, "load", lambda column: [
+        words.get(v, "" if np.isnan(v) else f"{v:.3f}".replace(".", dot)) for v in column])  # fmt: skip
 
 
 @damage(resample=None, rows=60)
