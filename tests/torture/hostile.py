@@ -57,7 +57,11 @@ PIECES = [
     b"'",
     b"\n\n",
 ]
-MARKS = re.compile(r"(<!-- hostile: begin.*?-->\n).*?(<!-- hostile: end -->)", re.DOTALL)
+MARKS = re.compile(r"(<!-- hostile: begin.*?-->\n)(.*?)(<!-- hostile: end -->)", re.DOTALL)
+HEAD = (
+    "| format | broken files | set aside | jobs that ended in a line | read | wrong |",
+    "| --- | ---: | ---: | ---: | ---: | ---: |",
+)
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -509,6 +513,17 @@ def changed_paths(log: str) -> Iterator[str]:
             yield call[2]
 
 
+def with_lines(page: str, lines: dict[str, str]) -> str:
+    """The page with these lines of its table; those of other formats stay."""
+
+    def table(marks: re.Match[str]) -> str:
+        kept = {line.split(" | ")[0].removeprefix("| "): line for line in marks[2].splitlines()}
+        rows = [(kept | lines)[name] for name in NAMES if name in kept | lines]
+        return "\n".join([marks[1].rstrip("\n"), *HEAD, *rows, marks[3]])
+
+    return MARKS.sub(table, page)
+
+
 def main() -> int:
     """Prints a line for each format."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -516,26 +531,22 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=10_000, help="of each format")
     parser.add_argument("--formats", nargs="+", default=NAMES, choices=NAMES)
     parser.add_argument("--seed", type=int, default=0, help="of the first batch")
-    parser.add_argument("--docs", type=Path, help="the page whose table is replaced")
+    parser.add_argument("--docs", type=Path, help="the page whose table gets these formats' lines")
     arguments = parser.parse_args()
-    lines = [
-        "| format | broken files | set aside | jobs that ended in a line | read | wrong |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
+    lines: dict[str, str] = {}
     wrong: list[str] = []
     for name in arguments.formats:
         tally = torture(name, arguments.files, arguments.seed)
         if name in FORMATS and shutil.which("strace"):
             tally.wrong += [f"{name}: {path} was written" for path in opened_elsewhere(name, arguments.seed)]
         counts = [tally.files, tally.set_aside, tally.ended, tally.read, len(tally.wrong)]
-        lines.append(f"| {name} | {' | '.join(f'{count:,}' for count in counts)} |")
-        print(lines[-1], f"slowest batch {tally.slowest:.1f} s, {memory_mb():,.0f} MB", flush=True)
+        lines[name] = f"| {name} | {' | '.join(f'{count:,}' for count in counts)} |"
+        print(lines[name], f"slowest batch {tally.slowest:.1f} s, {memory_mb():,.0f} MB", flush=True)
         for problem in tally.wrong:
             print("  ", problem, flush=True)
         wrong += tally.wrong
-    if arguments.docs and set(arguments.formats) == set(NAMES):
-        table = "\n".join(lines)
-        arguments.docs.write_text(MARKS.sub(lambda marks: f"{marks[1]}{table}\n{marks[2]}", arguments.docs.read_text()))
+    if arguments.docs:
+        arguments.docs.write_text(with_lines(arguments.docs.read_text(), lines))
     return int(bool(wrong))
 
 
