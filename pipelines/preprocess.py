@@ -119,10 +119,15 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     if is_done(job, fingerprint):
         return
     check_output(job.output.path)
-    if own.replace != "true":
-        check_owner(job, find_replaceable(job.output.path)[0])
+
+    def check_whose() -> None:
+        if own.replace != "true":
+            check_owner(job, find_replaceable(job.output.path)[0])
+
+    check_whose()  # before a lock is made there
     with lock.hold(lock_path(job.output.path), ending.end) as held, ending.undoing(held.give_back):
         if not is_done(job, fingerprint):  # by a run that has just ended
+            check_whose()  # that may have been one of another job
             with ExitStack() as packages, ending.undoing(packages.close):
                 packages.enter_context(own_packages(job, options, local=is_local(options)))
                 preprocess(job, files, fingerprint, options, ending, log)
