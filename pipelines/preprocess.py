@@ -13,7 +13,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from functools import partial
 from typing import Any
 
 from beamfeed.contract import storage, streams
@@ -188,16 +187,25 @@ def preprocess(
 
 @contextmanager
 def open_pipeline(runner: Any, options: Any, ending: Ending) -> Iterator[Any]:
-    """A pipeline. Its folder for temporary files is removed also where it comes to no run."""
+    """A pipeline. Its folder for temporary files, and a job server that it starts here, go also where it fails."""
     import apache_beam as beam
 
+    from beamfeed.pipelines.runner import servers_of
+
     pipeline = beam.Pipeline(runner, options=options)
-    remove = partial(shutil.rmtree, pipeline.local_tempdir, ignore_errors=True)
+    servers = servers_of(pipeline.runner)
+
+    def close() -> None:
+        shutil.rmtree(pipeline.local_tempdir, ignore_errors=True)
+        for server in servers:
+            with suppress(Exception):  # it is the job's failure that is told
+                server.stop()
+
     try:
-        with ending.undoing(remove):
+        with ending.undoing(close):
             yield pipeline
     finally:
-        remove()
+        close()
 
 
 @contextmanager
