@@ -97,7 +97,7 @@ def servers_of(runner: PipelineRunner) -> list[JobServer]:
             started.append(make(options))
             return started[-1]
 
-        runner.default_job_server = made
+        runner.default_job_server = made  # type: ignore[method-assign]
     return started
 
 
