@@ -8,10 +8,8 @@ Exit codes: 0 done, 1 no shard can be used, 2 a mistake of the user's.
 import argparse
 import logging
 import os
-import shutil
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract import storage
@@ -25,7 +23,7 @@ from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import FileStat, lock
 from beamfeed.contract.verbosity import note
 from beamfeed.pipelines.adopt_options import add_options, request_of
-from beamfeed.pipelines.preprocess import run_program
+from beamfeed.pipelines.preprocess import open_pipeline, run_program
 
 if TYPE_CHECKING:  # they load Beam
     from beamfeed.transforms.adopt.files import Candidates
@@ -136,9 +134,7 @@ def scan_all(
     runner = choose_runner(options, "auto")
     if is_dataflow(options):
         raise UserError("--runner: DataflowRunner: adopt runs on this machine, or on Flink or Spark")
-    pipeline = beam.Pipeline(runner, options=options)
-    remove = partial(shutil.rmtree, pipeline.local_tempdir, ignore_errors=True)
-    try:
+    with open_pipeline(runner, options, ending) as pipeline:
         found = (
             pipeline
             | "Shards" >> beam.Create(candidates.shards, reshuffle=True)
@@ -146,12 +142,10 @@ def scan_all(
         )
         publish = Publish(request, candidates, described, fingerprint)
         _ = pipeline | "Once" >> beam.Create([None]) | "Publish" >> beam.ParDo(publish, beam.pvalue.AsList(found))
-        with ending.undoing(remove), log.listening(logging.WARNING):
+        with log.listening(logging.WARNING):
             result = pipeline.run()
             with ending.undoing(result.cancel):
                 wait_for(result)
-    finally:
-        remove()
 
 
 def write_job(path: str, manifest: Manifest, out: str) -> str:

@@ -13,7 +13,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from functools import partial
 from typing import Any
 
 from beamfeed.contract import storage, streams
@@ -119,10 +118,15 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     if is_done(job, fingerprint):
         return
     check_output(job.output.path)
-    if own.replace != "true":
-        check_owner(job, find_replaceable(job.output.path)[0])
+
+    def check_whose() -> None:
+        if own.replace != "true":
+            check_owner(job, find_replaceable(job.output.path)[0])
+
+    check_whose()  # before a lock is made there
     with lock.hold(lock_path(job.output.path), ending.end) as held, ending.undoing(held.give_back):
         if not is_done(job, fingerprint):  # by a run that has just ended
+            check_whose()  # that may have been one of another job
             with ExitStack() as packages, ending.undoing(packages.close):
                 packages.enter_context(own_packages(job, options, local=is_local(options)))
                 preprocess(job, files, fingerprint, options, ending, log)
@@ -183,16 +187,25 @@ def preprocess(
 
 @contextmanager
 def open_pipeline(runner: Any, options: Any, ending: Ending) -> Iterator[Any]:
-    """A pipeline. Its folder for temporary files is removed also where it comes to no run."""
+    """A pipeline. Its folder for temporary files, and a job server that it starts here, go also where it fails."""
     import apache_beam as beam
 
+    from beamfeed.pipelines.runner import servers_of
+
     pipeline = beam.Pipeline(runner, options=options)
-    remove = partial(shutil.rmtree, pipeline.local_tempdir, ignore_errors=True)
+    servers = servers_of(pipeline.runner)
+
+    def close() -> None:
+        shutil.rmtree(pipeline.local_tempdir, ignore_errors=True)
+        for server in servers:
+            with suppress(Exception):  # it is the job's failure that is told
+                server.stop()
+
     try:
-        with ending.undoing(remove):
+        with ending.undoing(close):
             yield pipeline
     finally:
-        remove()
+        close()
 
 
 @contextmanager

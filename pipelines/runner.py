@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.portability.job_server import JobServer
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState, create_runner
 from apache_beam.transforms.environments import EmbeddedPythonGrpcEnvironment, python_sdk_capabilities
@@ -81,6 +82,23 @@ def choose_runner(options: PipelineOptions, workers: int | Literal["auto"]) -> P
         data_buffer_time_limit_ms=-1, capabilities=python_sdk_capabilities(), artifacts=()
     )
     return FnApiRunner(default_environment=environment)
+
+
+def servers_of(runner: PipelineRunner) -> list[JobServer]:
+    """The job servers that a runner starts on this machine, Prism or those of Flink and Spark; filled as it does.
+
+    Who opens the pipeline stops them. Beam would do so where Python takes itself apart, and our programs leave at once.
+    """
+    started: list[JobServer] = []
+    if isinstance(runner, PortableRunner):
+        make = runner.default_job_server
+
+        def made(options: PipelineOptions) -> JobServer:
+            started.append(make(options))
+            return started[-1]
+
+        runner.default_job_server = made  # type: ignore[method-assign]
+    return started
 
 
 def wait_for(result: PipelineResult) -> None:

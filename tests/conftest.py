@@ -2,7 +2,8 @@
 
 import os
 import signal
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,19 @@ settings.register_profile("beamfeed", deadline=None)
 settings.load_profile("beamfeed")
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def folder_of_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Of the tests and of what they start: logs of jobs that are to fail, and what else is left there, goes with it."""
+    tmp_path_factory.getbasetemp()  # that one stays where it is
+    with (
+        tempfile.TemporaryDirectory(prefix="beamfeed-tests-", ignore_cleanup_errors=True) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import logging
 import os
 import stat
+import subprocess
 import sys
 
 import pytest
@@ -95,3 +96,12 @@ def test_what_is_logged_is_shown_where_it_is_wanted(monkeypatch, capsys, tmp_pat
     assert capsys.readouterr().err == shown
     with open(log.keep()) as file:
         assert file.read() == kept
+
+
+def test_logs_of_tests_go_with_the_tests(folder_of_temporary_files):
+    log = FailureLog()
+    log.write("why")
+    assert os.path.dirname(log.keep()) == str(folder_of_temporary_files)
+    command = [sys.executable, "-c", "import tempfile; print(tempfile.gettempdir())"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout.strip() == str(folder_of_temporary_files)

@@ -1,5 +1,7 @@
 """Runners that take the job and return: it is waited for, and gives the files of a local run."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -80,6 +82,40 @@ def test_a_job_that_fails_there_is_one_line(run, fleet):
     assert len(done.stderr.splitlines()) == 1
     assert not (fleet.output / "manifest.json").exists()
     assert not (fleet.output / "lock.json").exists()
+
+
+PRISM = """#!/bin/sh
+# Beam's job server in the place of Prism's binary: --job_port NUMBER comes first on its command line.
+echo $$ >> "{pids}"
+exec {python} -m apache_beam.runners.portability.local_job_service_main "$1" "$2" > "{pids}.log" 2>&1
+"""
+
+
+@pytest.fixture
+def prism(tmp_path):
+    """The options of a runner that starts a server of its own, and the ids of the servers that it started."""
+    binary, pids = tmp_path / "prism", tmp_path / "pids"
+    binary.write_text(PRISM.format(pids=pids, python=sys.executable))
+    binary.chmod(0o755)
+    yield ("--runner=PrismRunner", f"--prism_location={binary}"), lambda: [int(one) for one in pids.read_text().split()]
+    for pid in map(int, pids.read_text().split()):
+        if runs(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def runs(pid: int) -> bool:
+    return os.path.exists(f"/proc/{pid}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_server_that_was_started_for_the_job_ends_with_it(run, prism, fails):
+    options, pids = prism
+    done = run(*options, *(["--set", "windows.length=5000"] if fails else []))
+    assert done.returncode == (1 if fails else 0), done.stderr
+    assert len(done.stderr.splitlines()) == fails
+    assert pids()
+    assert not any(map(runs, pids()))
 
 
 @pytest.mark.parametrize("state", [PipelineState.CANCELLED, PipelineState.DRAINED, PipelineState.FAILED])

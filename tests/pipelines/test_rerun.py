@@ -11,7 +11,7 @@ import pytest
 from fleets import files_of, make_table
 
 from beamfeed.launcher import cli
-from beamfeed.pipelines import check
+from beamfeed.pipelines import check, preprocess
 from beamfeed.pipelines.preprocess import main
 
 KILLS = 20
@@ -157,3 +157,24 @@ def test_another_jobs_dataset_stays_until_it_is_said_to_go(fleet, capfd):
     assert files_of(fleet.output) == before
     assert main([*argv, "--replace"]) == 0
     assert fleet.manifest.name == "other"
+
+
+def test_a_dataset_that_another_job_published_a_moment_ago_stays_too(fleet, new_fleet, capfd, monkeypatch):
+    """The other one ends between the look at the folder and the lock."""
+    other = new_fleet("other")
+    for one in (fleet, other):
+        one.write("m0.parquet", make_table(40))
+        one.job["output"]["path"] = str(fleet.output)
+    hold, first = preprocess.lock.hold, [lambda: other.preprocess()]
+
+    def held(*args, **options):
+        if first:
+            assert first.pop()() == 0
+        return hold(*args, **options)
+
+    monkeypatch.setattr(preprocess.lock, "hold", held)
+    assert fleet.preprocess() == 2
+    assert f"holds the dataset of another job: test, of {other.files}" in capfd.readouterr().err
+    assert fleet.manifest.source == [str(other.files)]
+    assert fleet.preprocess() == 2
+    assert main(["--job", str(fleet.write_job()), "--replace"]) == 0

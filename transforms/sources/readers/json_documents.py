@@ -68,7 +68,7 @@ def as_lines(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _records(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    texts = _decoded(path, pieces)
+    texts = _decoded(pieces)
     start = ""
     for text in texts:
         start = (start + text).lstrip("\ufeff \t\r\n")
@@ -88,14 +88,12 @@ def _records(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield from (_line(raw, value) for raw, value in chain([first], [second] if second else [], values))
 
 
-def _decoded(path: str, pieces: Iterable[bytes]) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        for piece in pieces:
-            yield decoder.decode(piece)
-        yield decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        raise BadInput(path, "file", f"is not UTF-8: byte {error.object[error.start]:#04x}") from None
+def _decoded(pieces: Iterable[bytes]) -> Iterator[str]:
+    """The letters of a text; bytes that are none stay in it as halves of characters, which `_line` turns back."""
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    for piece in pieces:
+        yield decoder.decode(piece)
+    yield decoder.decode(b"", final=True)
 
 
 def _values(path: str, texts: Iterable[str], most: int, end: str | None) -> Iterator[tuple[str, Any]]:
@@ -140,9 +138,13 @@ def _values(path: str, texts: Iterable[str], most: int, end: str | None) -> Iter
 
 
 def _line(raw: str | None, value: Any) -> bytes:
+    """A record as a line. A byte that is no UTF-8 stands in it as it was, so that its row alone is set aside."""
     if raw is None or "\n" in raw or "\r" in raw:
         raw = json.dumps(value, ensure_ascii=False)
-    return raw.encode("utf-8", "surrogatepass")
+    try:
+        return raw.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half of a character, that an escape named
+        return json.dumps(value).encode()
 
 
 def _inside(path: str, whole: dict[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -178,7 +178,9 @@ def parse_json(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
 
 def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
     if pa.types.is_string(type_):
-        return column.cast(pa.string())
+        column = column.cast(pa.string())
+        column.validate(full=True)  # raises ArrowInvalid at a byte that is no UTF-8, which Arrow's reader takes
+        return column
     if pa.types.is_string(column.type):
         return convert(column, type_, _PLAIN)
     if pa.types.is_boolean(type_) and not pa.types.is_boolean(column.type):

@@ -182,8 +182,13 @@ def _first_row(table: Table, keys: Csv, kinds: Sequence[Kind], header: int | Non
     line = rows[header][0]
     if isinstance(keys.skip_after_header, int):
         return line + 1 + keys.skip_after_header
+    if not any(kind in ("number", "time") for kind in kinds):  # then nothing tells units from rows
+        return line + 1
     for i in range(header + 1, min(header + 2 + _AFTER_NAMES, len(rows))):
-        if _fits(rows[i][1], kinds, keys.null_words)[0]:  # also one of too many values, or of too few, is a row
+        cells = rows[i][1]
+        # Also one of too many values, or of too few, is a row; and one that is so as a quote in it is open.
+        broken = len(cells) != table.width and keys.quote is not None and any(keys.quote in cell for cell in cells)
+        if broken or _fits(cells, kinds, keys.null_words)[0]:
             return rows[i][0]
     return line + 1
 

@@ -38,6 +38,35 @@ def test_one_bad_line_of_json_costs_its_row(tmp_path, case, rows):
     assert [row for i, row in enumerate(found) if i != 4] == [(i + 0.5, f"n{i % 3}") for i in range(rows) if i != 4]
 
 
+RECORDS = {
+    "a byte": (b'{"x": 1, "note": "no\xffte"}', "", "is not UTF-8: byte 0xff"),
+    "a byte over several lines": (b'{"x": 1,\n"note": "n\xe9"}', "", "is not UTF-8: byte 0xe9"),
+    "half a character": (b'{"x": 1,\n"note": "\\ud800"}', ", column note", "holds half of a character"),
+    "a list": (b'{"x": [1], "note": "a"}', ", column x", "is a list, a single value is needed"),
+    "no object": (b"[1, 2]", "", "is not a JSON object"),
+}
+
+
+@pytest.mark.parametrize("case", RECORDS)
+def test_one_bad_record_of_a_json_document_costs_its_row(tmp_path, case):
+    bad, column, reason = RECORDS[case]
+    rows = [bad if i == 4 else json.dumps({"x": i + 0.5, "note": f"ü{i % 3}"}).encode() for i in range(30)]
+    (tmp_path / "a.json").write_bytes(b"[" + b",\n".join(rows) + b"]")
+    found, wrong = read_rows(tmp_path / "a.json", FEATURES)
+    assert [(row, place) for row, (place, _) in wrong.items()] == [(4, f"record 5{column}")]
+    assert wrong[4][1].startswith(reason)
+    assert [row for i, row in enumerate(found) if i != 4] == [(i + 0.5, f"ü{i % 3}") for i in range(30) if i != 4]
+
+
+@pytest.mark.parametrize("features", [FEATURES, {"note": "categorical"}])
+def test_a_byte_in_a_line_of_json_is_told_with_its_line(tmp_path, features):
+    lines = lines_of_json({}).encode().splitlines()
+    lines[4] = b'{"x": 4.5, "note": "n\xff"}'
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines))
+    _, wrong = read_rows(tmp_path / "a.jsonl", features)
+    assert wrong == {4: ("line 5", "is not UTF-8: byte 0xff")}
+
+
 def test_what_json_may_hold_beside_a_bad_line_stays_as_it_is(tmp_path):
     rows = {1: {"x": "7.25", "note": 5}, 2: {"x": None}, 3: '{"x": NaN, "note": "b"}', 4: "oops", 5: "", 6: {"x": True}}
     (tmp_path / "a.jsonl").write_text(lines_of_json(rows))

@@ -86,3 +86,25 @@ def test_one_open_quote_in_a_file_without_others(tmp_path, row, column):
     found, wrong = read_rows(tmp_path / "a.csv", FEATURES)
     assert len(found) == 10_000
     assert {at: place for at, (place, _) in wrong.items()} == {row: f"line {lines[row]}"}
+
+
+@pytest.mark.parametrize("row", ['"w,"0.5","z"', '"w","0.5,"z"', '"w","0.5","z', 'w,"0.5,z', '"w,0.5,"z"'])
+def test_a_first_row_with_an_open_quote_is_no_line_of_units(tmp_path, row):
+    rows = [row, *(f'"n{i}","{i}.5","z"' for i in range(1, 30))]
+    (tmp_path / "a.csv").write_text("note,x,more\n" + "\n".join(rows) + "\n")
+    found, wrong = read_rows(tmp_path / "a.csv", {"note": "categorical", "x": "numeric"})
+    assert (len(found), [place for place, _ in wrong.values()]) == (30, ["line 2"])
+
+
+def test_a_line_of_units_in_quotes_is_still_none_of_the_rows(tmp_path):
+    rows = [f'"n{i}","{i}.5","z"' for i in range(30)]
+    (tmp_path / "a.csv").write_text('note,x,more\n"word","in ""inches""",""\n' + "\n".join(rows) + "\n")
+    found, wrong = read_rows(tmp_path / "a.csv", {"note": "categorical", "x": "numeric"})
+    assert (len(found), wrong) == (30, {})
+
+
+def test_rows_of_texts_before_one_with_an_open_quote_are_no_units(tmp_path):
+    rows = ['"n0","z"', '"n1","z"', '"n2,"z"', *(f'"n{i}","z"' for i in range(3, 30))]
+    (tmp_path / "a.csv").write_text("note,more\n" + "\n".join(rows) + "\n")
+    found, wrong = read_rows(tmp_path / "a.csv", {"note": "categorical", "more": "categorical"})
+    assert (len(found), [place for place, _ in wrong.values()]) == (30, ["line 4"])
