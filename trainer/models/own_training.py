@@ -112,7 +112,8 @@ def check_made_again(model: keras.Model, again: keras.Model, key: str, name: str
     for one, other in zip(model.variables, again.variables, strict=True):
         if not np.array_equal(keras.ops.convert_to_numpy(one), keras.ops.convert_to_numpy(other)):
             raise UserError(
-                f"{key}: {name} begins with other weights when it is made again with the same seed ({one.path}): {advice}"
+                f"{key}: {name} begins with other weights when it is made again with the same seed "
+                f"({one.path}): {advice}"
             )
     if not _same(model(x, training=False), again(x, training=False)):
         raise UserError(
