@@ -8,6 +8,7 @@ TensorFlow and pyarrow.
 """
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,8 +59,12 @@ def main() -> None:
     parser.add_argument("--decimal", default=".")
     parser.add_argument("--worst", type=int, default=5)
     args = parser.parse_args()
-    table = read_series(args.file, args.delimiter, args.decimal, args.time)
-    windows = list(score(args.model, table, args.asset))
+    try:
+        table = read_series(args.file, args.delimiter, args.decimal, args.time)
+        windows = list(score(args.model, table, args.asset))
+    except (KeyError, ValueError, OSError) as error:  # no such file or column, or words where numbers should be
+        print(f"{args.file}: {str(error).splitlines()[0]}", file=sys.stderr)
+        sys.exit(2)
     known = [window for window in windows if not np.isnan(window[1])]
     mean = np.mean([value for _, value in known]) if known else float("nan")
     print(f"{len(windows):,} windows, {len(windows) - len(known):,} without a score; mean score {mean:.6g}")

@@ -11,6 +11,7 @@ the file may be of any size. Needs TensorFlow, and for Parquet pyarrow.
 
 import argparse
 import csv
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -25,7 +26,9 @@ def read_csv(path: Path, delimiter: str, quotes: bool, names: list[str]) -> Iter
     with path.open(newline="", encoding="utf-8-sig") as file:
         quoting = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
         lines = csv.reader(file, delimiter=delimiter, quoting=quoting)
-        names = names or [name.strip() for name in next(lines)]
+        names = names or [name.strip() for name in next(lines, [])]
+        if not names:
+            raise ValueError("is empty")
         while some := list(islice(lines, ROWS)):
             rows = [row for row in some if len(row) == len(names)]
             if lost := sum(bool(row) for row in some) - len(rows):
@@ -34,11 +37,15 @@ def read_csv(path: Path, delimiter: str, quotes: bool, names: list[str]) -> Iter
 
 
 def read_parquet(path: Path) -> Iterator[dict[str, list[str]]]:
-    """The same of Parquet; a missing value is an empty text."""
+    """The same of Parquet; a missing value is an empty text, and columns of bytes, lists and the like are left out."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    for batch in pq.ParquetFile(path).iter_batches(ROWS):
+    file = pq.ParquetFile(path)
+    fields = [
+        field for field in file.schema_arrow if not (pa.types.is_nested(field.type) or "binary" in str(field.type))
+    ]
+    for batch in file.iter_batches(ROWS, columns=[field.name for field in fields]):
         yield {name: batch[name].cast(pa.string()).fill_null("").to_pylist() for name in batch.schema.names}
 
 
@@ -48,6 +55,8 @@ def score(model: Path, batches: Iterator[dict[str, list[str]]]) -> Iterator[tupl
     told = {name: [one.decode() for one in value.numpy().ravel()] for name, value in signatures["columns"]().items()
             if value.dtype == tf.string}  # fmt: skip
     for columns in batches:
+        if absent := [name for name in told["columns"] if name not in columns]:
+            raise ValueError(f"has no column {absent[0]!r}, which the model needs (it has: {', '.join(columns)})")
         given = {argument: tf.constant(columns[column])
                  for column, argument in zip(told["columns"], told["arguments"], strict=True)}  # fmt: skip
         found = {}
@@ -60,8 +69,19 @@ def score(model: Path, batches: Iterator[dict[str, list[str]]]) -> Iterator[tupl
         yield columns, found
 
 
+def write(path: Path, scored: Iterator[tuple[dict[str, list[str]], dict]]) -> None:
+    """A CSV of the columns of the file and the predictions."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        for number, (columns, found) in enumerate(scored):
+            if number == 0:
+                rows.writerow([*columns, *found])
+            texts = [[one.decode() if isinstance(one, bytes) else one for one in values] for values in found.values()]
+            rows.writerows(zip(*columns.values(), *texts, strict=True))
+
+
 def main() -> None:
-    """Writes the columns of the file and the predictions."""
+    """Reads the command line, and scores the file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, required=True, help="train.workdir of the job")
     parser.add_argument("--file", type=Path, required=True)
@@ -74,13 +94,11 @@ def main() -> None:
         batches = read_parquet(args.file)
     else:
         batches = read_csv(args.file, args.delimiter, not args.no_quotes, args.names)
-    with args.out.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        for number, (columns, found) in enumerate(score(args.model, batches)):
-            if number == 0:
-                rows.writerow([*columns, *found])
-            texts = [[one.decode() if isinstance(one, bytes) else one for one in values] for values in found.values()]
-            rows.writerows(zip(*columns.values(), *texts, strict=True))
+    try:
+        write(args.out, score(args.model, batches))
+    except (ValueError, OSError) as error:  # no such file or column, or it is written in another way
+        print(f"{args.file}: {str(error).splitlines()[0]}", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

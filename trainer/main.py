@@ -191,7 +191,7 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         found = None if restart else find_finished(job, manifest)
         if found is not None and from_step is None:
             for change in changes_of(job) if worker.is_chief else ():
-                note(change)
+                note(f"{change}; not applied, as the training run is over")
             how = "stopped early after" if found.stopped_early else "ran"
             note(f"{job.train.workdir}: nothing to do, the training run {how} {describe_length(found)}", sys.stdout)
             return 0

@@ -107,6 +107,15 @@ FREE: dict[str, Any] = {
 }
 
 
+def is_free(key: str) -> bool:
+    """Whether a key of the job, `train.optimizer.learning_rate`, may change between the starts of a training run."""
+    _, name, *rest = key.split(".")
+    free = FREE.get(name, False)
+    return (
+        free is True or (bool(free) and bool(rest) and rest[0] in free) or (name == "task" and rest[-1:] == ["metrics"])
+    )
+
+
 def run_fingerprint(train: Train, data: str) -> str:
     """The identity of a training run: the data and what is learned of them, 64 hex digits.
 

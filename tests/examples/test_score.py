@@ -26,6 +26,14 @@ def run(*command) -> str:
     return done.stdout
 
 
+def fails(*command) -> str:
+    """The one line of a mistake, but for what TensorFlow says when it is loaded."""
+    done = subprocess.run([sys.executable, *map(str, command)], timeout=300, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr[-2000:]
+    assert "Traceback" not in done.stderr
+    return done.stderr.strip().splitlines()[-1]
+
+
 def train(job: Path) -> dict:
     """Both stages; the result."""
     for stage in ("pipelines.preprocess", "trainer.main"):
@@ -93,9 +101,23 @@ def test_a_table_is_scored_as_the_trainer_did(tmp_path):
     code = lines_of_the_page("rows_of_text", model=str(model / "saved_model"), file=str(tmp_path / "commas.csv"))
     told = run("-c", code + "\nprint(scored['class'].numpy().tolist())")
     assert told.strip() == str([row["class"].encode() for row in scored])
-    # Text of Parquet goes in just so.
+    # What is not as the model needs it is one line.
+    (tmp_path / "nothing.csv").write_text("")
+    (tmp_path / "wide.csv").write_bytes("income\n1\n".encode("utf-16"))
+    for file, told in {
+        "commas.csv": ", which the model needs (it has: income,kind,day)",
+        "nothing.csv": "is empty",
+        "wide.csv": "'utf-8' codec can't decode byte 0xff",
+        "absent.csv": "No such file",
+    }.items():
+        assert told in fails(ROOT / "examples/score_table.py", "--model", model, "--file", tmp_path / file, "--out",
+                             tmp_path / "none.csv", "--delimiter", ";")  # fmt: skip
+    # Text of Parquet goes in just so; columns that are no values are left out.
     names = ["part", "income", "kind", "day", "good"]
-    pq.write_table(pa.table({name: [row[name] for row in scored] for name in names}), tmp_path / "new.parquet")
+    table = pa.table({name: [row[name] for row in scored] for name in names})
+    for name, values in {"list": [[1]], "bytes": [b"\xff"], "struct": [{"a": 1}]}.items():
+        table = table.append_column(name, pa.array(values * len(scored)))
+    pq.write_table(table, tmp_path / "new.parquet")
     again = tmp_path / "again.csv"
     run(ROOT / "examples/score_table.py", "--model", model, "--file", tmp_path / "new.parquet", "--out", again)
     with again.open(newline="") as file:

@@ -72,12 +72,16 @@ def test_it_trains_once_then_more_then_anew(job_file, job, capsys, tmp_path):
     assert capsys.readouterr().out == ""  # the launcher, which follows the progress, sums it up
     assert main(["--job", job_file, "--set", "train.epochs=1"]) == 0
     assert "nothing to do" in capsys.readouterr().out
+    assert main(["--job", job_file, "--set", "train.epochs=1", "--set", "train.optimizer.learning_rate=0.5"]) == 0
+    rate = "train.optimizer.learning_rate: was 0.01, is now 0.5; not applied, as the training run is over"
+    assert rate in capsys.readouterr().err
     assert main(["--job", job_file]) == 0  # goes on to the second
     assert "2 epochs, best eval loss" in capsys.readouterr().out
     with open(names.metrics) as file:
         assert len(file.readlines()) == 2
 
-    other = ["--job", job_file, "--set", "train.seed=8"]
+    other = ["--job", job_file, "--set", "train.seed=8", "--set", "train.feed.cache=memory"]  # the cache may change
+    other += ["--set", "train.optimizer.clip_norm=1.0", "--set", "train.task.metrics=[mae]"]
     assert main(other) == 2
     message = capsys.readouterr().err
     assert "holds another training run (train.seed: was 7, is now 8); choose another train.workdir" in message

@@ -9,7 +9,7 @@ from beamfeed.contract.config.model import CustomModel
 from beamfeed.contract.config.train import Train
 from beamfeed.trainer import models
 from beamfeed.trainer.models.custom import CLASS
-from beamfeed.trainer.models.own_training import check_training
+from beamfeed.trainer.models.own_training import check_made_again, check_training
 from beamfeed.trainer.models.recurrence import quicken
 from beamfeed.trainer.models.signature import Signature
 
@@ -20,12 +20,14 @@ def make_model(train: Train, signature: Signature) -> keras.Model:
     Call it in the strategy's scope.
 
     Raises:
-      UserError: see `models.build` and `check_training`.
+      UserError: see `models.build`, `check_training` and `check_made_again`.
     """
     with computing_in(train.devices.precision):
         model = models.build(train.model, signature, train.seed)
         if isinstance(train.model, CustomModel):
             check_training(model, CLASS, train.model.class_, signature, train.devices)
+            again = models.build(train.model.bare, signature, train.seed)
+            check_made_again(model, again, CLASS, train.model.class_, signature.noise(2))
     if train.devices.xla:
         without_cudnn(model)
     elif not isinstance(train.model, CustomModel):

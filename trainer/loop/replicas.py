@@ -11,7 +11,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-SEED = "seed_generator_state"  # how Keras names the state of each keras.random.SeedGenerator: int64 [seed, count]
+from beamfeed.trainer.models.own_training import SEED_STATE
+
 APART = 1_000_003  # from the seed of one replica to that of the next
 
 
@@ -44,7 +45,7 @@ def spread_seeds(strategy: tf.distribute.Strategy, model: keras.Model) -> None:
 
     To be called once where all replicas have the same: after the model was made or restored.
     """
-    seeds = [variable for variable in model.non_trainable_variables if variable.name == SEED]
+    seeds = [variable for variable in model.non_trainable_variables if variable.name == SEED_STATE]
     if strategy.num_replicas_in_sync == 1 or not seeds:
         return
 

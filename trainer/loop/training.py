@@ -129,7 +129,9 @@ class Training:
                 if not math.isfinite(state.sums[name]):
                     raise JobFailed(
                         f"{what} is {state.sums[name]} in epoch {state.epoch + 1}, by step {state.step}; "
-                        "try a lower train.optimizer.learning_rate, and look for extreme values in the data"
+                        "try a lower train.optimizer.learning_rate, and look for extreme values in the data; "
+                        "if saved weights are bad already, --from-step N goes back to an earlier checkpoint "
+                        "(--list-checkpoints)"
                     )
             metrics.step(before, state, self.job.train.feed.batch_size, self.optimizer)
             self._profile.end(state.step)

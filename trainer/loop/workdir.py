@@ -14,7 +14,7 @@ from typing import Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
-from beamfeed.contract.dataset.fingerprint import run_fingerprint
+from beamfeed.contract.dataset.fingerprint import is_free, run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
@@ -36,7 +36,8 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
     fingerprint = run_fingerprint(job.train, manifest.fingerprint)
     run = _read_json(names.run)
     if run is not None and run.get("fingerprint") != fingerprint:
-        told = "other data" if run.get("data") != manifest.fingerprint else "; ".join(changes_of(job)[:5])
+        counting = [line for line in changes_of(job) if not is_free(line.partition(":")[0])]
+        told = "other data" if run.get("data") != manifest.fingerprint else "; ".join(counting[:5])
         raise UserError(
             f"{names.workdir}: holds another training run ({told or 'of another version'}); "
             "choose another train.workdir, or start again with --restart"

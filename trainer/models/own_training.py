@@ -1,7 +1,8 @@
 """What a model of the user's own would do in training beside its `call`: refused in a line, before anything is trained.
 
 The trainer has a loop of its own and calls the model alone. What Keras's `fit` would call beside it would be ignored
-without a word, and numbers that Keras does not know of are in no checkpoint.
+without a word, and numbers that Keras does not know of are in no checkpoint. A model that predicts by chance is
+another function each time: evaluation could choose no best weights, and no export would be the trained model.
 """
 
 import random
@@ -20,7 +21,8 @@ from beamfeed.trainer.models.signature import Signature
 
 INSTEAD = "the trainer has its own loop and calls the model alone"
 LOSSES = "add a loss in call with self.add_loss, or name one in train.task"
-# Methods that Keras's fit and evaluate call, and what to do instead.
+OUTPUTS = "let call return what the model gives"
+# Methods that Keras's fit, evaluate and predict call, and what to do instead.
 UNUSED = {
     "train_step": LOSSES,
     "test_step": LOSSES,
@@ -32,14 +34,20 @@ UNUSED = {
     "make_test_function": LOSSES,
     "train_on_batch": LOSSES,
     "fit": "leave it out",
+    "predict_step": OUTPUTS,
+    "make_predict_function": OUTPUTS,
+    "evaluate": "name metrics in train.task.metrics",
+    "predict": OUTPUTS,
 }
+TRAINING_ONLY = "evaluation and export need a model that always predicts the same; do so only if training is true"
 SEED = "give it a keras.random.SeedGenerator that the layer keeps: keras.random.normal(..., seed=self.seed)"
 GENERATOR = re.compile("Stateful(Standard|Uniform|Truncated|Random)|Rng")  # operations of tf.random.Generator
+SEED_STATE = "seed_generator_state"  # how Keras names the state of a SeedGenerator: int64 [seed, count]
 PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 
 
 def check_training(model: keras.Model, key: str, name: str, signature: Signature, devices: Devices) -> None:
-    """Traces the model as training calls it, and looks for what training cannot do or keep.
+    """Traces the model as training and prediction call it, and looks for what they cannot do or keep.
 
     Args:
       model: which was built and tried.
@@ -73,7 +81,61 @@ def check_training(model: keras.Model, key: str, name: str, signature: Signature
             )
         return [*model.variables, *(variable for metric in model.metrics for variable in metric.variables)]
 
-    check_function(lambda x: model(x, training=True), signature.noise(2), known, f"{key}: {name}", SEED)
+    def trained(x: Any) -> Any:
+        """All that a step computes: regularizers and constraints of weights are functions of the user's, too."""
+        given = model(x, training=True)
+        kept = [(one.constraint, one) for one in model.trainable_variables if one.constraint is not None]
+        return given, model.losses, [constraint(keras.ops.convert_to_tensor(one)) for constraint, one in kept]
+
+    noise = signature.noise(2)
+    check_function(trained, noise, known, f"{key}: {name}", SEED)
+    _check_predictions(model, f"{key}: {name}", noise)
+
+
+def check_made_again(model: keras.Model, again: keras.Model, key: str, name: str, x: Any) -> None:
+    """The export makes the model anew, as a run that is resumed does: from the same seed it must be the same.
+
+    Args:
+      model: that is to be trained, with its first weights.
+      again: made by the same call, after the same seed was set.
+      key: of the job that names it.
+      name: its class, as the job has it.
+      x: a batch of its inputs.
+
+    Raises:
+      UserError: if its weights, or what it makes of them, are others.
+    """
+    advice = "draw numbers by keras.initializers or keras.random, which follow train.seed"
+    shapes = [[tuple(one.shape) for one in made.variables] for made in (model, again)]
+    if shapes[0] != shapes[1]:
+        raise UserError(f"{key}: {name} has weights of other shapes when it is made again: its arguments must say them")
+    for one, other in zip(model.variables, again.variables, strict=True):
+        if not np.array_equal(keras.ops.convert_to_numpy(one), keras.ops.convert_to_numpy(other)):
+            raise UserError(
+                f"{key}: {name} begins with other weights when it is made again with the same seed "
+                f"({one.path}): {advice}"
+            )
+    if not _same(model(x, training=False), again(x, training=False)):
+        raise UserError(
+            f"{key}: {name} is another function when it is made again with the same weights, as for the export: its "
+            f"numbers must be weights, or follow from its arguments; {advice}"
+        )
+
+
+def _check_predictions(model: keras.Model, what: str, x: Any) -> None:
+    """Refuses predictions that are others each time: the graph's, or those of the same Python code traced again."""
+    function = tf.function(lambda x: model(x, training=False))
+    graph = function.get_concrete_function(x).graph
+    predicting = f"{what} when it predicts (training=False)"
+    _check_draws(graph, predicting, TRAINING_ONLY)
+    changed = _changed(graph)
+    for variable in graph.variables:
+        if id(variable.handle) in changed:
+            label = variable.name.split(":")[0]
+            does = "draws random numbers" if SEED_STATE in label else f"changes the variable {label!r}"
+            raise UserError(f"{predicting} {does}: {TRAINING_ONLY}")
+    if not _same(function(x), model(x, training=False)):
+        raise UserError(f"{what} predicts other numbers each time it is called with training=False: {TRAINING_ONLY}")
 
 
 def check_function(
@@ -104,7 +166,7 @@ def check_function(
         )
 
 
-def _check_graph(graph: Any, known: Iterable[Any], what: str, instead: str) -> None:
+def _check_draws(graph: Any, what: str, instead: str) -> None:
     definition = graph.as_graph_def()
     nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
     for node in nodes:
@@ -116,14 +178,23 @@ def _check_graph(graph: Any, known: Iterable[Any], what: str, instead: str) -> N
             raise UserError(
                 f"{what} calls Python from its graph ({node.op}), which no SavedModel holds; use keras.ops or tf"
             )
+
+
+def _changed(graph: Any) -> set[int]:
+    """The `id` of the handle of each variable that a graph assigns."""
+    within = {id(op.inputs[0]) for op in graph.get_operations() if op.type.startswith("Assign")}
+    return {id(outer) for outer, inner in graph.captures if id(inner) in within}
+
+
+def _check_graph(graph: Any, known: Iterable[Any], what: str, instead: str) -> None:
+    _check_draws(graph, what, instead)
     kept = {id(copy) for variable in known for copy in _copies(variable.value)}
-    changed = {id(op.inputs[0]) for op in graph.get_operations() if op.type.startswith("Assign")}
-    changed = {id(outer) for outer, inner in graph.captures if id(inner) in changed}
+    changed = _changed(graph)
     for variable in graph.variables:
         if id(variable) in kept:
             continue
         label = variable.name.split(":")[0]
-        if "seed_generator_state" in label:
+        if SEED_STATE in label:
             raise UserError(f"{what} draws random numbers without a seed, which no checkpoint holds: {instead}")
         if variable.trainable or id(variable.handle) in changed:
             raise UserError(
@@ -170,3 +241,14 @@ def _states() -> dict[str, Any]:
 def _copies(value: Any) -> tuple[Any, ...]:
     """Of a variable on each device."""
     return getattr(value, "values", (value,))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether outputs are alike, but for how they were rounded: `[batch, ...]` each, in any structure."""
+
+    def alike(one: Any, other: Any) -> bool:
+        size = np.abs(one[np.isfinite(one)]).max(initial=0)
+        return np.allclose(one, other, rtol=0, atol=1e-2 * max(float(size), 1e-6), equal_nan=True)
+
+    pairs = zip(tf.nest.flatten(one), tf.nest.flatten(other), strict=True)
+    return all(alike(*(np.asarray(tf.cast(each, tf.float32)) for each in pair)) for pair in pairs)

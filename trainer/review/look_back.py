@@ -19,7 +19,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import AssetError, Review, SplitReview, write_review
-from beamfeed.trainer.models.latent import find_encoder
+from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.review.assets import WORST, assets_csv, errors_by_asset, worst_share
 from beamfeed.trainer.review.columns import Columns, drift
 from beamfeed.trainer.review.inputs_seen import images_of, training_inputs
@@ -115,8 +115,7 @@ def most_windows(job: TrainingJob, objective: Objective, result: TrainResult) ->
 
 def latent_size(model: keras.Model, objective: Objective) -> int | None:
     """How many numbers the model's encoder makes of a window; None where it has none that tells."""
-    encoder = find_encoder(model)
-    found = encoder(objective.signature.zeros(1), training=False) if encoder is not None else None
+    found, _ = with_latent(model)(objective.signature.zeros(1))  # the encoder may get something else than the input
     return int(np.prod(found.shape[1:])) if isinstance(found, tf.Tensor) else None
 
 

@@ -18,12 +18,12 @@ made = []
 
 
 class Drifting(keras.Model):
-    \"\"\"Each that is made is another function: the one that is trained, and the one that is exported.\"\"\"
+    \"\"\"The third that is made, the one that is exported, is another function than the two before training.\"\"\"
 
     def __init__(self, length, features, **kwargs):
         super().__init__(**kwargs)
         made.append(self)
-        self.scale = float(len(made))
+        self.scale = 1.0 if len(made) < 3 else 3.0
         self.settings = {"length": length, "features": features}
         self.dense = keras.layers.Dense(features)
 

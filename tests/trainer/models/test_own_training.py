@@ -15,9 +15,11 @@ from beamfeed.trainer.tasks.named import Trial, find_loss, try_loss
 BACK = Signature({"values": Input((8, 3), in_rows=True)}, {"reconstruct": Output(((8, 3),), "shaped as the windows")})
 
 MODULE = """
-import random
+import random, secrets
 import keras, numpy as np, tensorflow as tf
 from keras import layers
+
+sizes = []
 
 
 class Base(keras.Model):
@@ -124,6 +126,75 @@ class Counting(Base):
         return self.calls
 
 
+class Regularized(Base):
+    def more(self, features):
+        self.dense = layers.Dense(features, kernel_regularizer=lambda one: tf.reduce_sum(one) * tf.random.uniform([]))
+
+
+class Constrained(Base):
+    def more(self, features):
+        self.dense = layers.Dense(features, kernel_constraint=lambda one: one * tf.random.uniform([]))
+
+
+class Sampled(Base):
+    '''A latent state that is drawn also when it predicts, as in many examples of VAEs.'''
+
+    def more(self, features):
+        self.seed = keras.random.SeedGenerator(3)
+
+    def call(self, windows, training=False):
+        return self.dense(windows) + keras.random.normal(keras.ops.shape(windows), seed=self.seed)
+
+
+class Tracked(Base):
+    def more(self, features):
+        self.tracker = keras.metrics.Mean(name="seen")
+
+    def call(self, windows, training=False):
+        self.tracker.update_state(keras.ops.mean(windows))
+        return self.dense(windows)
+
+
+class Chance(Base):
+    def call(self, windows, training=False):
+        return self.dense(windows) + (0.0 if training else tf.random.normal(tf.shape(windows)))
+
+
+class Secret(Base):
+    def call(self, windows, training=False):
+        return self.dense(windows) + secrets.randbelow(1000)
+
+
+class Unseeded(Base):
+    def more(self, features):
+        start = lambda shape, dtype: np.random.default_rng().normal(size=shape).astype("f4")
+        self.dense = layers.Dense(features, kernel_initializer=start)
+
+
+class Drawn(Base):
+    '''What it draws when it is made is no weight, and so not in a checkpoint.'''
+
+    def more(self, features):
+        self.shift = np.random.default_rng().normal(size=[features]).astype("f4")
+
+    def call(self, windows, training=False):
+        return self.dense(windows) + self.shift
+
+
+class Growing(Base):
+    def more(self, features):
+        sizes.append(len(sizes) + 1)
+        self.wide = layers.Dense(sizes[-1])
+
+    def call(self, windows, training=False):
+        return self.dense(self.wide(windows))
+
+
+class PredictStep(Base):
+    def predict_step(self, data):
+        raise RuntimeError
+
+
 class Float64(Base):
     def more(self, features):
         self.dense = layers.Dense(features, dtype="float64")
@@ -211,6 +282,19 @@ def make(name, **devices):
         ("Callback", r"calls Python from its graph \(EagerPyFunc\)"),
         ("Strange", "uses the variable 'Variable', which Keras does not know: .* self.add_weight"),
         ("Counting", "uses the variable 'Variable', which Keras does not know"),
+        ("Regularized", r"draws random numbers that no checkpoint holds \(RandomUniform\)"),
+        ("Constrained", r"draws random numbers that no checkpoint holds \(RandomUniform\)"),
+        ("Sampled", r"when it predicts \(training=False\) draws random numbers: .* only if training is true"),
+        (
+            "Tracked",
+            r"when it predicts \(training=False\) changes the variable '.*seen.*': .* only if training is true",
+        ),
+        ("Chance", r"when it predicts \(training=False\) draws random numbers that no checkpoint holds \(RandomSt"),
+        ("Secret", r"predicts other numbers each time it is called with training=False: .* only if training is true"),
+        ("Unseeded", r"begins with other weights when it is made again with the same seed \(.*kernel\): .* train.seed"),
+        ("Drawn", r"is another function when it is made again with the same weights, as for the export: "),
+        ("Growing", r"has weights of other shapes when it is made again: "),
+        ("PredictStep", r"has a predict_step of its own, which would not be called: .*; let call return "),
         ("Float64", r"has weights of float64 \(.*kernel\), they must be float32"),
         ("Float16", r"computes in float16 \(dense.*\), .* train.devices.precision: mixed_float16"),
         ("Late", r"makes weights only when training=True \(.*kernel\), .* let __init__ or build make them"),
@@ -236,6 +320,8 @@ def test_variables_are_known_where_devices_have_copies():
         make("Allowed")
         with pytest.raises(UserError, match="Keras does not know"):
             make("Strange")
+        with pytest.raises(UserError, match="draws random numbers: "):
+            make("Sampled")
 
 
 @pytest.mark.parametrize(

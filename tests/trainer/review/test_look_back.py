@@ -157,3 +157,13 @@ def test_models_without_an_encoder_have_no_pca(series):
     plain = keras.Sequential([keras.Input((8, 3)), keras.layers.Dense(3)])
     job = series[0]
     assert module.latent_size(plain, Objective(job.train.task, written.manifest)) is None
+
+
+def test_an_encoder_behind_other_layers_has_a_size(series):
+    """It was called with the window itself, which does not fit it, and the review was lost."""
+    job, written, _, _ = series
+    windows = keras.Input((8, 3))
+    wide = keras.layers.Dense(7)(windows)
+    encoder = keras.Sequential([keras.Input((8, 7)), keras.layers.Dense(2)], name="encoder")
+    model = keras.Model(windows, keras.layers.Dense(3)(encoder(wide)))
+    assert module.latent_size(model, Objective(job.train.task, written.manifest)) == 16
