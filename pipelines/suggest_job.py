@@ -10,11 +10,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from beamfeed.contract import storage, streams
-from beamfeed.contract.config.document import parse_document
-from beamfeed.contract.config.job import Job
 from beamfeed.contract.errors import UserError, failure_of
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.failure_log import FailureLog, complain
@@ -98,48 +96,33 @@ def _tried(folder: str, name: str, asked: Asked) -> "Suggestion":
     from beamfeed.transforms.suggest.job_file import suggest
 
     job = first = suggest(folder, name, asked)
-    problems = _problems(job.text)
+    problems = _problems(job)
     for _ in range(_TRIES):
         if not problems or job.length is None or job.length <= _SHORTEST:
             break
         job = suggest(folder, name, asked, longest=job.length // 2)
-        if not (left := _problems(job.text)):
+        if not (left := _problems(job)):
             return replace(job, problems=left)
     if problems and len(problems) == 1 and "limits.max_rejected_fraction" in problems[0]:
         said = f"{problems[0].partition(',')[0]}; they are set aside, with their reasons. More than this ends the job:"
         limits = "\n".join([*comment(said), f"limits: {{max_rejected_fraction: {_SPARED}}}"])
         job = replace(first, body=f"{first.body}\n{limits}\n")
-        if not (left := _problems(job.text)):
+        if not (left := _problems(job)):
             return replace(job, problems=left)
     return replace(first, problems=problems)
 
 
-def _problems(text: str) -> list[str] | None:
+def _problems(job: "Suggestion") -> list[str] | None:
     """Why a job cannot run as it is, by the kernels of a run on its files or some; None where they are too large."""
     from beamfeed.pipelines.job_check import check_job
     from beamfeed.pipelines.sample import TooLarge
 
-    job = Job.model_validate(_without_texts(parse_document(text, NAME, list(Job.model_fields)).data))
     try:
-        return list(check_job(job, most=_READ).problems)
+        return list(check_job(job.to_try, most=_READ).problems)
     except TooLarge:
         return None
     except (UserError, OSError) as error:
         return failure_of(error).message.splitlines()
-
-
-def _without_texts(job: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a job with a hash in the place of each text, whose words TensorFlow would count."""
-    features = {
-        name: {"type": "categorical", "column": one.get("column", name), "hash": 2}
-        if isinstance(one, dict) and one["type"] == "text"
-        else one
-        for name, one in job.get("features", {}).items()
-    }
-    if features == job.get("features", {}):
-        return job
-    train = {"train": job["train"] | {"model": {"name": "tabular"}}} if "train" in job else {}
-    return job | {"features": features} | train
 
 
 if __name__ == "__main__":

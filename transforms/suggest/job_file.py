@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from beamfeed.contract.config.document import parse_document
+from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.errors import UserError
@@ -64,6 +67,23 @@ class Suggestion:
             f"# {printable(line)}".rstrip() if not line.startswith("  ") else f"#   {printable(line)}" for line in lines
         ]
         return "\n".join([*head, *comment(f"{said} `beamfeed schema` describes every key.")]) + "\n\n" + self.body
+
+    @property
+    def to_try(self) -> Job:
+        """The job with a category in the place of each text, whose words TensorFlow would count."""
+        job: dict[str, Any] = parse_document(self.text, self.name, list(Job.model_fields)).data
+        features = {
+            name: {"type": "categorical", "column": one.get("column", name), "hash": 2} if _is_text(one) else one
+            for name, one in job.get("features", {}).items()
+        }
+        if any(map(_is_text, job.get("features", {}).values())):
+            train = {"train": job["train"] | {"model": {"name": "tabular"}}} if "train" in job else {}
+            job |= {"features": features} | train
+        return Job.model_validate(job)
+
+
+def _is_text(feature: Any) -> bool:
+    return isinstance(feature, dict) and feature["type"] == "text"
 
 
 def suggest(folder: str, name: str = "job.yaml", asked: Asked = NOTHING_ASKED, longest: int = LENGTHS[0]) -> Suggestion:
