@@ -1,7 +1,7 @@
 """From a folder of files to the text of a job file."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from beamfeed.contract.config.document import parse_document
@@ -18,6 +18,7 @@ from beamfeed.transforms.suggest.series import Series, draft_series, find_series
 from beamfeed.transforms.suggest.shared import Places, choose_places
 from beamfeed.transforms.suggest.table import Table, draft_table, find_table
 from beamfeed.transforms.suggest.times import Time, find_times
+from beamfeed.transforms.suggest.wide import find_wide
 from beamfeed.transforms.suggest.windowing import LENGTHS, choose_shape
 
 NOTHING_ASKED = Asked()
@@ -136,6 +137,13 @@ def _about_images(found: ImageFolder) -> str:
 
 def _look(sample: Sample, asked: Asked) -> tuple[Sample, Series | Table]:
     """What the files hold; and the sample without lines at the end of texts that are no rows."""
+    wide = find_wide(sample, asked)
+    if wide is not None:
+        columns = describe([one.table for one in wide.sample.tables])
+        found = find_series(wide.sample, columns, wide.times, wide.asked)
+        if found is not None:
+            why = found.assets.why if asked.asset else "a row holds the series of one"
+            return wide.sample, replace(found, assets=replace(found.assets, why=why))
     columns, times, series = _rows_of(sample, asked)
     time = None if series is None else series.time
     lines = trailing_rows(sample, None if time is None else time.valid)

@@ -188,11 +188,19 @@ def _source(sample: Sample, found: Series) -> list[Part]:
         Key("kind", "timeseries", tail="rows follow each other in time; beamfeed schema lists the kinds"),
         Key("files", sample.patterns[0] if len(sample.patterns) == 1 else list(sample.patterns),
             tail=tell_size(sample)),
+        *_reshape(sample),
         Key("asset", assets.section, tail=f"{number}: {assets.why}"),
         Key("time", order, above, tail=told),
         *csv_keys(sample),
         Key("features", list(found.features), left_out(found.others)),
     ]  # fmt: skip
+
+
+def _reshape(sample: Sample) -> list[Part]:
+    if sample.wide is None:
+        return []
+    patterns, told = sample.wide
+    return [Key("reshape", {"wide": patterns[0] if len(patterns) == 1 else list(patterns)}, (told,))]
 
 
 def _prepare(found: Series, shape: Shape) -> list[Part]:
