@@ -10,9 +10,10 @@ from beamfeed.contract.errors import UserError
 from beamfeed.transforms.suggest.asked import NO_LABEL, Asked
 from beamfeed.transforms.suggest.assets import STEADY, Assets, find_assets
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, OTHERS, Column
+from beamfeed.transforms.suggest.dates import part_of_time
 from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow
 from beamfeed.transforms.suggest.label import classifies, named_label
-from beamfeed.transforms.suggest.leaks import find_leaks
+from beamfeed.transforms.suggest.leaks import find_leaks, numbers_of
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size
 from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, survey
@@ -110,10 +111,13 @@ def _series(
         label = columns[str(asked.label)]
     features: list[str] = []
     others: dict[str, str] = {}
+    tables = [one.table for one in sample.tables]
     for name, column in columns.items():
         if name in keys or (learns and label is not None and name == label.name):
             continue
         why = _no_feature(column)
+        if why is None and time is not None and column.whole and (part := part_of_time(time, numbers_of(tables, name))):
+            why = f"the {part} of the time"
         if why is None:
             features.append(name)
         else:
@@ -121,7 +125,6 @@ def _series(
     if not features:  # better than none
         features = [name for name in others if columns[name].constant and columns[name].kind == "number"]
         others = {name: why for name, why in others.items() if name not in features}
-    tables = [one.table for one in sample.tables]
     if learns and label is not None:
         leaks = find_leaks(tables, label, {name: columns[name] for name in features})
         features = [name for name in features if name not in leaks]

@@ -120,8 +120,6 @@ def _asked(sample: Sample, columns: Mapping[str, Column], name: str) -> Iterator
 
 def _candidates(sample: Sample, columns: Mapping[str, Column]) -> Iterator[tuple[dict[str, Any], str, bool]]:
     """Sections `source.time`, why, and whether the values are times in any case."""
-    if parts := _parts(columns):
-        yield {"column": parts}, f"{', '.join(parts)} hold its parts", True
     dates, clocks = [], []
     for name, column in columns.items():
         type_ = sample.types[name]
@@ -136,6 +134,8 @@ def _candidates(sample: Sample, columns: Mapping[str, Column]) -> Iterator[tuple
         if columns[name].distinct > 1 or columns[name].rows == 1:
             kind = "timestamps" if columns[name].kind == "time" else f"times as text, such as {columns[name].example!r}"
             yield {"column": name}, f"{name} holds {kind}", True
+    if parts := _parts(columns):  # which may stand beside a date that tells more
+        yield {"column": parts}, f"{', '.join(parts)} hold its parts", True
     for name, column in columns.items():
         if column.kind in ("number", "text") and (format_ := _compact(column)):
             yield {"column": name, "format": format_}, f"{name} holds times such as {column.example}", True

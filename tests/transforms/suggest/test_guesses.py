@@ -208,7 +208,29 @@ def test_a_job_that_sets_a_few_assets_aside_says_so(folder):
     tried = _tried("a.csv", "job.yaml", Asked())
     assert tried.problems == []
     assert yaml.safe_load(tried.text)["limits"] == {"max_rejected_fraction": 0.05}
-    assert "# 2.4% of the assets were rejected; they are set aside, with their reasons." in tried.text
+    assert "Too short for a window: 2.4% of the assets were rejected; they are set aside" in tried.text
+
+
+def test_assets_that_are_too_short_for_a_window_are_set_aside(folder):
+    sizes = [60] * 35 + [6, 6, 2, 1, 1]
+    days = np.concatenate([DAYS[:rows] for rows in sizes])
+    names = np.repeat([f"m{k:02d}" for k in range(len(sizes))], sizes)
+    parts = days.astype("datetime64[M]").astype(int)
+    write(
+        folder / "a.csv",
+        place=names,
+        date=days,
+        month=parts % 12 + 1,
+        year=parts // 12 + 1970,
+        price=amounts(len(days)),
+    )
+    tried = _tried("a.csv", "job.yaml", Asked())
+    assert tried.problems == []
+    job = yaml.safe_load(tried.text)
+    assert (job["windows"]["length"], job["limits"]) == (12, {"max_rejected_fraction": 0.15})
+    assert "# Too short for a window: 12.5% of the assets were rejected" in tried.text
+    assert job["source"]["features"] == ["price"]
+    assert "month (the month of the time)" in tried.text
 
 
 def test_a_job_that_cannot_run_says_why(folder):
