@@ -57,9 +57,14 @@ def part_of_time(time: Time, columns: Sequence[np.ndarray]) -> str | None:
         "month": months % 12 + 1,
         "day": days - months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + 1,
         "hour": ticks % DAY // (DAY // 24),
-        "weekday": (days + 3) % 7,
+        "weekday": (days + 3) % 7,  # from Monday on
+        "weekday from Sunday on": (days + 4) % 7,
     }
-    return next((name for name, part in parts.items() if len(part) and (values == part).mean() > _NEARLY), None)
+    varied = {name: part for name, part in parts.items() if len(np.unique(part)) > 1}
+    for name, part in varied.items():
+        if (values == part).mean() > _NEARLY or (name.startswith("weekday") and (values == part + 1).mean() > _NEARLY):
+            return name
+    return None
 
 
 def time_cuts(sample: Sample, time: Time) -> tuple[str, str] | None:

@@ -116,7 +116,9 @@ def suggest(folder: str, name: str = "job.yaml", asked: Asked = NOTHING_ASKED, l
         about, length = _about(sample, found), None
         if isinstance(found, Series):
             rows = sum(sample.rows.values())
-            shape = choose_shape(found.line.assets, found.line.runs, found.assets.names, rows, longest)
+            seen, each = found.line.assets, rows / max(1, len(found.assets.names))
+            share = min(1.0, sum(seen) / len(seen) / each) if found.assets.every and each else 1.0
+            shape = choose_shape(seen, found.line.runs, found.assets.names, rows, longest, share)
             draft, length = draft_series(sample, found, shape, places), shape.length
         else:
             draft = draft_table(sample, found, places)

@@ -228,11 +228,9 @@ def _prepare(found: Series, shape: Shape) -> list[Part]:
             that = time.tell(line.widest)
             told += f", in some assets {that}"
         if line.gaps:
-            parts.append(
-                Key("max_gap", time.tell(GAP * line.widest), (f"{told}; {line.gaps:,} are longer than {GAP} times "
-                                                              f"{that}, the longest {time.tell(line.longest)}: no "
-                                                              "window crosses one.",))
-            )  # fmt: skip
+            verb = "is" if line.gaps == 1 else "are"
+            said = f"{told}; {line.gaps:,} {verb} longer than {GAP} times {that}, the longest {time.tell(line.longest)}"
+            parts.append(Key("max_gap", time.tell(GAP * line.widest), (f"{said}: no window crosses one.",)))
         else:
             parts.append(
                 Remark(f"{told}, and none is longer than {GAP} times {that}; max_gap would end windows there.")

@@ -244,6 +244,29 @@ def test_a_job_that_cannot_run_says_why(folder):
     parse_job(tried.text)
 
 
+def test_a_column_that_says_train_and_test_divides_the_rows(folder):
+    write(
+        folder / "a.csv",
+        Case=np.where(np.arange(ROWS) % 3, "Train", "Test"),
+        Class=RNG.choice(["PS", "WS"], ROWS),
+        **{f"x{k}": amounts() for k in range(4)},
+    )
+    tried = _tried("a.csv", "job.yaml", Asked())
+    assert tried.problems == []
+    job = yaml.safe_load(tried.text)
+    assert job["label"]["column"] == "Class"
+    assert list(job["features"]) == ["x0", "x1", "x2", "x3"]
+    assert job["split"] == {"by": "column", "column": "Case", "train": ["Train"], "eval": ["Test"]}
+    assert "Left out: Case (it says which split a row is in)." in tried.text
+
+
+def test_parts_of_the_time_are_no_features(folder):
+    weekdays = DAYS.astype("datetime64[D]").astype(int) + 3
+    columns = {"date": DAYS, "price": amounts(), "weekday": weekdays % 7 + 1, "sunday_first": (weekdays + 1) % 7}
+    write(folder / "a.csv", **columns, volume=np.where(np.arange(len(DAYS)) == 5, 1, 0))
+    assert job("a.csv")["source"]["features"] == ["price", "volume"]
+
+
 def test_a_text_that_is_called_label_is_an_input(folder):
     names = [f"word{k} of a long name" for k in range(ROWS)]
     write(folder / "beers.csv", style=RNG.choice(["ale", "stout"], ROWS), label=names, abv=amounts())
