@@ -1,12 +1,13 @@
 """The job file of sensor series."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from beamfeed.contract.errors import UserError
+from beamfeed.transforms.sources.readers import FIRST_YEAR, LAST_YEAR
 from beamfeed.transforms.suggest.asked import NO_LABEL, Asked
 from beamfeed.transforms.suggest.assets import STEADY, Assets, find_assets
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, OTHERS, Column
@@ -17,7 +18,7 @@ from beamfeed.transforms.suggest.leaks import find_leaks, numbers_of
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size
 from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, survey
-from beamfeed.transforms.suggest.times import Time
+from beamfeed.transforms.suggest.times import Time, counted_times
 from beamfeed.transforms.suggest.windowing import LENGTHS, Shape
 
 _FILL = 5  # rows of a run of missing values that are filled
@@ -75,13 +76,18 @@ def find_series(sample: Sample, columns: Mapping[str, Column], times: Sequence[T
                 return series
             if not surely:
                 return None
-    # Without a time, columns of numbers in several files are taken for series; in one file for a table.
-    numbers = all(one.kind in ("number", "bool", "nothing") for one in columns.values())
+    # Without a time, columns of numbers in several files are taken for series; in one file for a table, unless dates
+    # that are too far off say that its rows follow each other.
+    counted = {name for name, one in columns.items() if counted_times(sample, one)}
+    numbers = all(one.kind in ("number", "bool", "nothing") for name, one in columns.items() if name not in counted)
     labels = asked.label is not None or any(map(named_label, columns.values()))
-    if not surely and (not numbers or labels or len(sample.files) < 2):
+    if not surely and (not numbers or labels or (len(sample.files) < 2 and not counted)):
         return None
     assets = find_assets(sample, columns, None, asked)
     series = None if assets is None else _series(sample, columns, None, assets, asked)
+    if series is not None and counted:
+        far = dict.fromkeys(counted, f"times before {FIRST_YEAR + 1} or after {LAST_YEAR - 1}; so rows count")
+        series = replace(series, others=series.others | far)
     if series is None and surely:
         raise UserError(f"{sample.patterns[0]}: no column of numbers that a model of series could learn from was found")
     return series

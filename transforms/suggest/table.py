@@ -297,6 +297,7 @@ def _train(found: Table, rows: float, places: Places, *, held_back: bool) -> lis
             f"  feed: {{batch_size: {batch}}}",
             "  epochs: 10",
             *(["  early_stopping: {patience: 3}"] if held_back else []),
+            *(["  floor: true"] if not texts else []),
             f"  workdir: {places.model}",
         )
         return [] if found.declined else [Remark("With a label:", example)]
@@ -312,6 +313,7 @@ def _train(found: Table, rows: float, places: Places, *, held_back: bool) -> lis
             Key("feed", {"batch_size": batch}, tail=f"about {round(rows):,} rows train"),
             Key("epochs", 10),
             *([Key("early_stopping", {"patience": 3})] if held_back else []),
+            *([Key("floor", True, tail="first a linear model, to see what this one adds")] if not texts else []),
             Key("workdir", places.model, tail="checkpoints, logs, report.png and the exported model"),
         ))
     ]  # fmt: skip

@@ -260,6 +260,18 @@ def test_a_column_that_says_train_and_test_divides_the_rows(folder):
     assert "Left out: Case (it says which split a row is in)." in tried.text
 
 
+def test_times_that_are_too_far_off_still_say_that_rows_follow_each_other(folder):
+    months = [f"{1749 + k // 12}-{1 + k % 12:02d}" for k in range(ROWS)]
+    write(folder / "a.csv", Month=months, Sunspots=amounts())
+    tried = _tried("a.csv", "job.yaml", Asked())
+    assert tried.problems == []
+    source = yaml.safe_load(tried.text)["source"]
+    assert (source["kind"], source["time"], source["features"]) == ("timeseries", {"from": "row"}, ["Sunspots"])
+    assert "Left out: Month (times before 1825 or after 2114; so rows count)." in tried.text
+    write(folder / "b.csv", Month=months[::-1], Sunspots=amounts())
+    assert job("b.csv")["source"]["kind"] == "table"
+
+
 def test_parts_of_the_time_are_no_features(folder):
     weekdays = DAYS.astype("datetime64[D]").astype(int) + 3
     columns = {"date": DAYS, "price": amounts(), "weekday": weekdays % 7 + 1, "sunday_first": (weekdays + 1) % 7}
