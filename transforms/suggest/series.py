@@ -17,12 +17,13 @@ from beamfeed.transforms.suggest.label import classifies, named_label
 from beamfeed.transforms.suggest.leaks import find_leaks, numbers_of
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size
-from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, survey
+from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, size_ratio, survey
 from beamfeed.transforms.suggest.times import Time, counted_times
 from beamfeed.transforms.suggest.windowing import LENGTHS, Shape
 
 _FILL = 5  # rows of a run of missing values that are filled
 _EVENTS = 0.2  # of rows whose time was there: these are events, and no series
+_APART = 10  # times as far are values of all assets spread as those of one, from where on a common scale flattens these
 _GRID = 0.9  # of the steps that are alike: rows that follow each other so are a series, however the file orders them
 
 
@@ -40,6 +41,7 @@ class Series:
       learns: whether it is learned, as the user wants it.
       drops: whether rows with long runs of missing values are dropped; else they are filled with the mean.
       missing: the fraction of the values of the features that are missing.
+      apart: how many times as far the values of all assets are spread as those of one, for the middle feature.
     """
 
     time: Time | None
@@ -51,6 +53,7 @@ class Series:
     learns: bool
     drops: bool
     missing: float
+    apart: float = 1.0
 
 
 def find_series(sample: Sample, columns: Mapping[str, Column], times: Sequence[Time], asked: Asked) -> Series | None:
@@ -143,7 +146,9 @@ def _series(
         lost = [np.zeros_like(gone) for gone in lost]
     missing = sum(columns[name].missing for name in features) / len(features)
     line = survey(time, assets.groups, lost)
-    return Series(time, assets, line, tuple(features), others, label, learns, drops, missing)
+    ratios = [size_ratio(numbers_of(tables, name), assets.groups) for name in features]
+    apart = float(np.median(ratios))
+    return Series(time, assets, line, tuple(features), others, label, learns, drops, missing, apart)
 
 
 def _no_feature(column: Column) -> str | None:
@@ -245,7 +250,10 @@ def _prepare(found: Series, shape: Shape) -> list[Part]:
             more = " (it goes with split.by: time, not rows)" if shape.split["by"] == "rows" else ""
             said = f"Steps differ. To put rows on a regular grid{more}:"
             parts.append(Remark(said, (f"resample: {{every: {step}}}",)))
-    parts.append(Key("scale", {"how": "standard", "per": "fleet"}, tail="mean 0, deviation 1 over all training rows"))
+    told = "mean 0, deviation 1 over all training rows"
+    if own := found.apart > _APART and not found.learns:
+        told = f"values of all assets are spread {round(found.apart)} times as far as those of one"
+    parts.append(Key("scale", {"how": "standard", "per": "asset" if own else "fleet"}, tail=told))
     return parts
 
 

@@ -272,6 +272,14 @@ def test_times_that_are_too_far_off_still_say_that_rows_follow_each_other(folder
     assert job("b.csv")["source"]["kind"] == "table"
 
 
+def test_assets_of_other_sizes_have_scales_of_their_own(folder):
+    for k, size in enumerate((0.04, 1.0, 70.0, 2e7)):
+        write(folder / f"apart/{k}.csv", timestamp=DAYS, value=size * (5 + amounts()))
+        write(folder / f"alike/{k}.csv", timestamp=DAYS, value=size / max(size, 1) * (5 + amounts()))
+    assert job("apart")["prepare"]["scale"] == {"how": "standard", "per": "asset"}
+    assert job("alike")["prepare"]["scale"] == {"how": "standard", "per": "fleet"}
+
+
 def test_parts_of_the_time_are_no_features(folder):
     weekdays = DAYS.astype("datetime64[D]").astype(int) + 3
     columns = {"date": DAYS, "price": amounts(), "weekday": weekdays % 7 + 1, "sunday_first": (weekdays + 1) % 7}
