@@ -280,6 +280,14 @@ def test_assets_of_other_sizes_have_scales_of_their_own(folder):
     assert job("alike")["prepare"]["scale"] == {"how": "standard", "per": "fleet"}
 
 
+def test_a_linear_model_is_trained_beside_that_of_a_table(folder):
+    write(folder / "a.csv", x=amounts(), target=RNG.choice(["yes", "no"], ROWS))
+    assert job("a.csv")["train"]["floor"] is True
+    texts = [f"message number {k} of several words" for k in range(ROWS)]
+    write(folder / "b.csv", label=RNG.choice(["yes", "no"], ROWS), text=texts)  # which a linear model does not take
+    assert "floor" not in job("b.csv")["train"]
+
+
 def test_parts_of_the_time_are_no_features(folder):
     weekdays = DAYS.astype("datetime64[D]").astype(int) + 3
     columns = {"date": DAYS, "price": amounts(), "weekday": weekdays % 7 + 1, "sunday_first": (weekdays + 1) % 7}
