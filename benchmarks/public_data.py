@@ -31,7 +31,7 @@ class PublicData:
 
     Attributes:
       place: owner/repository/path.
-      time: the column that orders the rows of a series.
+      time: the column that orders the rows of a series; several are `year, month`.
       asset: the column that names assets; None where a file is one.
       label: what a model is to tell; None where a series has no column for it.
     """
@@ -96,8 +96,9 @@ def parts_of(job: dict) -> tuple[str | None, ...]:
     source = job["source"]
     asset = source.get("asset") or {}
     label = job.get("label") or {}
-    time = (source.get("time") or {}) if source["kind"] == "timeseries" else {}
-    return source["kind"], time.get("column"), asset.get("column"), label.get("column")
+    time = ((source.get("time") or {}) if source["kind"] == "timeseries" else {}).get("column")
+    time = ", ".join(time) if isinstance(time, list) else time
+    return source["kind"], time, asset.get("column"), label.get("column")
 
 
 def try_out(dataset: PublicData, folder: Path, work: Path) -> Trial:

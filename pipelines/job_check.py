@@ -27,6 +27,7 @@ from beamfeed.contract.sizes import size_text
 from beamfeed.contract.storage import FileStat
 from beamfeed.pipelines.preprocess import check_output, list_source
 from beamfeed.pipelines.sample import SAMPLE_BYTES, Look, RowsTold, choose, scaled, tell_rows
+from beamfeed.transforms.outcome import empty_splits
 from beamfeed.transforms.predict import Prediction, Problems, predict
 from beamfeed.transforms.sources import make_source
 from beamfeed.transforms.splits import check_filled, split_of_asset
@@ -117,6 +118,8 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
     if job.train is not None:
         with problems.told():
             check_place(job.train.workdir, "train.workdir")
+    if exact and manifest is not None:
+        warnings += empty_splits(job, manifest.splits)
     if manifest is not None and job.train is not None and not (exact and found.problems):
         of_training = Problems()
         warnings += _training(job, manifest, of_training)

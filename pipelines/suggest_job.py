@@ -7,14 +7,14 @@ It needs neither Beam nor TensorFlow, and so begins in a moment. Exit codes: 0 d
 """
 
 import argparse
+import math
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from beamfeed.contract import storage, streams
-from beamfeed.contract.config.document import parse_document
-from beamfeed.contract.config.job import Job
 from beamfeed.contract.errors import UserError, failure_of
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.failure_log import FailureLog, complain
@@ -29,6 +29,7 @@ _READ = 16 << 20  # bytes of files that are read to try a job
 _TRIES = 3  # with shorter windows
 _SHORTEST = 4  # rows of a window, of which none is tried that is shorter
 _SPARED = 0.05  # of assets or rows that a job may set aside, where it cannot run otherwise
+_SPARED_SHORT = 0.2  # of assets that are too short for a window, likewise
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -94,52 +95,53 @@ def _tried(folder: str, name: str, asked: Asked) -> "Suggestion":
     from beamfeed.pipelines.job_check import spare_pandas
 
     spare_pandas()  # before anything asks Arrow for an array
-    from beamfeed.transforms.suggest.draft import comment
     from beamfeed.transforms.suggest.job_file import suggest
 
-    job = first = suggest(folder, name, asked)
-    problems = _problems(job.text)
-    for _ in range(_TRIES):
-        if not problems or job.length is None or job.length <= _SHORTEST:
-            break
+    job = suggest(folder, name, asked)
+    tried = [replace(job, problems=_problems(job))]
+    while tried[-1].problems and job.length is not None and job.length > _SHORTEST and len(tried) <= _TRIES:
         job = suggest(folder, name, asked, longest=job.length // 2)
-        if not (left := _problems(job.text)):
-            return replace(job, problems=left)
-    if problems and len(problems) == 1 and "limits.max_rejected_fraction" in problems[0]:
-        said = f"{problems[0].partition(',')[0]}; they are set aside, with their reasons. More than this ends the job:"
-        limits = "\n".join([*comment(said), f"limits: {{max_rejected_fraction: {_SPARED}}}"])
-        job = replace(first, body=f"{first.body}\n{limits}\n")
-        if not (left := _problems(job.text)):
-            return replace(job, problems=left)
-    return replace(first, problems=problems)
+        tried.append(replace(job, problems=_problems(job)))
+    if not tried[-1].problems:
+        return tried[-1]
+    for most, only in ((_SPARED, ""), (_SPARED_SHORT, "windows.length")):
+        for job in tried:
+            share = _rejected(job)
+            if 0 < share <= most and only in " ".join(job.problems or ()):
+                spared = _sparing(job, _SPARED * math.ceil((share + 0.0005) / _SPARED))  # what is told is rounded
+                if not (left := _problems(spared)):
+                    return replace(spared, problems=left)
+    return tried[0]
 
 
-def _problems(text: str) -> list[str] | None:
+def _rejected(job: "Suggestion") -> float:
+    """The fraction of assets or rows that is all that keeps a job from running, as they are set aside; else 0."""
+    found = re.match(r"([\d.]+)%.* limits\.max_rejected_fraction", job.problems[0]) if job.problems else None
+    return 0.0 if found is None or len(job.problems or ()) > 1 else float(found[1]) / 100
+
+
+def _sparing(job: "Suggestion", most: float) -> "Suggestion":
+    """The job with a limit that lets so many assets or rows be set aside."""
+    from beamfeed.transforms.suggest.draft import comment
+
+    told, _, example = ("" if not job.problems else job.problems[0]).partition(",")
+    short = "Too short for a window: " if "windows.length" in example else ""
+    said = f"{short}{told}; they are set aside, with their reasons. More than this ends the job:"
+    limits = "\n".join([*comment(said), f"limits: {{max_rejected_fraction: {most:.3g}}}"])
+    return replace(job, body=f"{job.body}\n{limits}\n")
+
+
+def _problems(job: "Suggestion") -> list[str] | None:
     """Why a job cannot run as it is, by the kernels of a run on its files or some; None where they are too large."""
     from beamfeed.pipelines.job_check import check_job
     from beamfeed.pipelines.sample import TooLarge
 
-    job = Job.model_validate(_without_texts(parse_document(text, NAME, list(Job.model_fields)).data))
     try:
-        return list(check_job(job, most=_READ).problems)
+        return list(check_job(job.to_try, most=_READ).problems)
     except TooLarge:
         return None
     except (UserError, OSError) as error:
         return failure_of(error).message.splitlines()
-
-
-def _without_texts(job: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a job with a hash in the place of each text, whose words TensorFlow would count."""
-    features = {
-        name: {"type": "categorical", "column": one.get("column", name), "hash": 2}
-        if isinstance(one, dict) and one["type"] == "text"
-        else one
-        for name, one in job.get("features", {}).items()
-    }
-    if features == job.get("features", {}):
-        return job
-    train = {"train": job["train"] | {"model": {"name": "tabular"}}} if "train" in job else {}
-    return job | {"features": features} | train
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from beamfeed.transforms.fleet import Fleet
 from beamfeed.transforms.notes import most_notes
 from beamfeed.transforms.records.targets import TargetTally, check_targets, is_target
 from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.splits import wanted_splits
 
 Counted = tuple[Shard, Mapping[str, TargetTally]]  # a shard, and the values of its targets
 
@@ -78,6 +79,17 @@ def check_splits(job: Job, fields: Sequence[Field], splits: Mapping[SplitName, S
     check_targets(fields, {name: info.targets for name, info in splits.items()}, job.source.noun)
 
 
+def empty_splits(job: Job, splits: Mapping[SplitName, SplitInfo]) -> list[str]:
+    """Splits by time that the job asks for and no time of the files is in, a line each."""
+    split = job.split
+    if split.by != "time":
+        return []
+    keys = {key: getattr(split, key) for key in ("train_from", "eval_from", "test_from")}
+    cuts = ", ".join(f"{key}: {value}" for key, value in keys.items() if value is not None)
+    empty = [name for name in wanted_splits(split) if not splits[name].windows]
+    return [f"the split {name} has no {job.source.noun}: no time of the files is in it ({cuts})" for name in empty]
+
+
 def make_manifest(
     job: Job, fields: Sequence[Field], fingerprint: str, data: str, outcome: Outcome, splits: dict[SplitName, SplitInfo]
 ) -> Manifest:
@@ -101,7 +113,7 @@ def make_manifest(
             rows_read=final.rows,
             rejected_rows=final.rejected_rows,
         ),
-        notes=most_notes(outcome.notes),
+        notes=most_notes([*empty_splits(job, splits), *outcome.notes]),
         splits=splits,
     )
 

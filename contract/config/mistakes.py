@@ -79,7 +79,9 @@ def _describe(key: Key, errors: Sequence[Any], places: Places, model: type[Secti
     annotation = annotation_at(key, model, data)
     if error["loc"][-1] == "[key]":
         words = key_words_for(annotation) or key_words_for(annotation_at(key[:-1], model, data))
-        return f"{where}: {shown(found)} is not allowed as a name, it must be {words}"
+        plain = re.sub(r"[^a-z0-9_]+", "_", str(found).lower()).strip("_")
+        near = f"; {plain} is one" if words.startswith("small letters") and plain[:1].isalpha() else ""
+        return f"{where}: {shown(found)} is not allowed as a name, it must be {words}{near}"
     if kind == "missing" and _value_at(key, data) is None:
         return f"{where}: is missing, it must be {words_for(annotation)}"
     if kind == "literal_error" and len(errors) == 1:

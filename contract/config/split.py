@@ -10,6 +10,11 @@ from beamfeed.contract.config.section import Duration, Fraction, Section, class_
 
 SplitName = Literal["train", "eval", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "eval", "test")
+SPLIT_WORDS: dict[str, SplitName] = {  # in small letters, what folders, files and columns call them
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("eval", "evaluation", "val", "valid", "validation", "dev"), "eval"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
 
 
 SPLIT_KEYS = ("train_from", "gap", "stratify")  # that not every kind of source knows

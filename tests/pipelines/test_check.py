@@ -379,3 +379,23 @@ def test_the_training_run_of_another_job_in_the_working_folder_is_a_warning(flee
         storage.write_text(RunLayout(job.train.workdir).run, json.dumps({"fingerprint": fingerprint}))
         assert check.main(["--job", path]) == 0
         assert ("holds another training run" in capsys.readouterr().out) == warned
+
+
+def test_a_split_that_no_time_is_in_is_told_by_both(tmp_path):
+    """Dates of 2000 to 2010 and cuts of 2024: all rows train."""
+    months = (np.datetime64("2000-01") + np.arange(120)).astype("datetime64[D]")
+    pq.write_table(pa.table({"date": months, "price": np.arange(120.0)}), tmp_path / "a.parquet")
+    job = {
+        "name": "late",
+        "source": {"kind": "table", "files": str(tmp_path / "a.parquet"), "time": "date"},
+        "features": {"price": "numeric"},
+        "split": {"by": "time", "eval_from": "2024-03-01", "test_from": "2024-06-01"},
+        "output": {"path": str(tmp_path / "data")},
+    }
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(job))
+    cuts = "no time of the files is in it (eval_from: 2024-03-01, test_from: 2024-06-01)"
+    told = [f"the split {name} has no row: {cuts}" for name in ("eval", "test")]
+    assert check_job(load_job(str(path))).warnings == told
+    assert_foretold(str(path))
+    assert list(read_manifest(job["output"]["path"]).notes) == told

@@ -141,20 +141,25 @@ def without(outputs: Outputs, rows: tf.Tensor) -> Outputs:
 def argument_names(columns: Sequence[str]) -> dict[str, str]:
     """For each column a name that a signature can have: ASCII letters, digits and _; those that can stay as they are.
 
+    No two differ in capitals alone: to TensorFlow these are one.
     One without any of them is the code points of its letters: `温度` is `u6e29u5ea6`.
     """
     found: dict[str, str] = {}
-    fine = [name for name in columns if _is_argument(name)]
+    fine: dict[str, str] = {}  # by small letters
+    for name in filter(_is_argument, columns):
+        fine.setdefault(name.lower(), name)
+    taken = {*fine}
     for column in columns:
         name = column
-        if not _is_argument(name):
+        if fine.get(column.lower()) != column:
             name = re.sub(r"[^A-Za-z0-9_]+", "_", column).strip("_")
             name = name or ascii_name("".join(filter(str.isalpha, column))) or "column"
             name = name if name[0].isalpha() else f"column_{name}"
             name = name if _is_argument(name) else f"{name}_"
             base, number = name, 2
-            while name in fine or name in found.values():
+            while name.lower() in taken:
                 name, number = f"{base}_{number}", number + 1
+            taken.add(name.lower())
         found[column] = name
     return found
 

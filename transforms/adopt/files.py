@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from beamfeed.contract import storage
-from beamfeed.contract.config.split import SPLITS, Split, SplitName
+from beamfeed.contract.config.split import SPLIT_WORDS, SPLITS, Split, SplitName
 from beamfeed.contract.dataset.layout import LOCK, MANIFEST
 from beamfeed.contract.dataset.manifest import below
 from beamfeed.contract.errors import UserError
@@ -18,11 +18,6 @@ from beamfeed.transforms.splits import find_seed, split_of_asset, wanted_splits
 
 # Names that say that a file holds TFRecords: then one that does not is told of, and not passed over.
 RECORDS = re.compile(r"tf_?rec(ord)?s?\b|(^|/)part-|\d{5}-of-\d{5}", re.IGNORECASE)
-WORDS: dict[str, SplitName] = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("eval", "evaluation", "val", "valid", "validation", "dev"), "eval"),
-    **dict.fromkeys(("test", "testing"), "test"),
-}
 THREADS = 16
 PARTITION = re.compile(r"([^=/]+)=([^/]*)")
 
@@ -73,7 +68,7 @@ def relative(path: str, folder: str) -> str:
     return path.removeprefix(top)
 
 
-def named_split(path: str, splits: Mapping[str, SplitName] = WORDS) -> SplitName | None:
+def named_split(path: str, splits: Mapping[str, SplitName] = SPLIT_WORDS) -> SplitName | None:
     """The split that a path names: its last part that names one, and no other.
 
     Example:

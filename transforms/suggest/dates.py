@@ -13,6 +13,7 @@ from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.times import Time, read_ticks
 
 DAY = 86_400 * 10**9
+_NEARLY = 0.99  # of the rows; of the others a zone may be another one
 _READ = 64 << 20  # bytes of files, up to which the times of all rows are read
 
 
@@ -36,6 +37,34 @@ def date_parts(time: Time) -> list[str]:
         "month": months.astype(np.int64) % 12,
     }
     return [name for name, values in parts.items() if len(np.unique(values)) > 1]
+
+
+def part_of_time(time: Time, columns: Sequence[np.ndarray]) -> str | None:
+    """Which part of the time a column of numbers repeats, if it does in nearly all sampled rows.
+
+    Args:
+      time: that orders the rows.
+      columns: float [rows] of each sampled table.
+    """
+    if time.units.kind != "timestamp":
+        return None
+    values = np.concatenate([one[valid] for one, valid in zip(columns, time.valid, strict=True)])
+    ticks = _known(time)
+    instants = ticks.astype("datetime64[ns]")
+    years, months, days = (instants.astype(f"datetime64[{unit}]").astype(np.int64) for unit in "YMD")
+    parts = {
+        "year": years + 1970,
+        "month": months % 12 + 1,
+        "day": days - months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + 1,
+        "hour": ticks % DAY // (DAY // 24),
+        "weekday": (days + 3) % 7,  # from Monday on
+        "weekday from Sunday on": (days + 4) % 7,
+    }
+    varied = {name: part for name, part in parts.items() if len(np.unique(part)) > 1}
+    for name, part in varied.items():
+        if (values == part).mean() > _NEARLY or (name.startswith("weekday") and (values == part + 1).mean() > _NEARLY):
+            return name
+    return None
 
 
 def time_cuts(sample: Sample, time: Time) -> tuple[str, str] | None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from csv import reader
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -11,9 +12,11 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import BAD, Look, TextOptions, Unsure, is_csv, iter_batches, look_at
 from beamfeed.transforms.sources.readers.blocks import read_start
+from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import decode
 from beamfeed.transforms.suggest.look import Every, read_rows, spread, types_of
 
+_YEARS = 8  # columns, from which on years in the first line are their names
 _ROW = "row"  # what a first column without a name is called
 
 
@@ -50,6 +53,8 @@ def _wanting(path: str, csv: Csv) -> tuple[str, object, str] | None:
         return unquoted
     if look.dialect is None:
         return None
+    if csv.header == "auto" and _first_row_is_years(path, look.dialect):
+        return "header", True, "The first line holds years in succession, so it is taken for names of columns."
     read = read_rows(path, types_of([look]), options)
     if csv.header == "auto" and read is not None and _names_are_values(look, read.table):
         return "header", False, "The first line holds values that are in the rows too, so it is taken for a row."
@@ -68,9 +73,7 @@ def _with_row_names(path: str, csv: Csv, reason: str) -> tuple[str, object, str]
         return None
     if dialect is None:
         return None
-    start, _ = read_start(path, int(counts[2]))
-    line = decode(start[dialect.bom :], dialect.encoding).split(dialect.newline)[int(counts[2]) - 1]
-    named = next(reader([line.rstrip("\r")], delimiter=dialect.delimiter, quotechar=dialect.quote or '"'))
+    named = _cells(path, dialect, int(counts[2]) - 1)
     names = [_ROW, *(name.strip() for name in named)]
     if len(names) != int(counts[1]) or len(set(names)) < len(names):
         return None
@@ -85,6 +88,23 @@ def _names_are_values(look: Look, table: pa.Table) -> bool:
         pa.types.is_string(table.schema.field(name).type) and name in table.column(name).unique().to_pylist()
         for name in table.column_names
     )
+
+
+def _first_row_is_years(path: str, dialect: Dialect) -> bool:
+    """Whether what was taken for a row has years that follow each other: names of columns."""
+    if dialect.header_line is not None:
+        return False
+    cells = _cells(path, dialect, dialect.first_line)
+    years = [int(cell) for cell in cells if re.fullmatch(r"(1[89]|2[01])\d\d", cell.strip())]
+    steps = {after - year for year, after in pairwise(years)}
+    return len(years) >= _YEARS and len(steps) == 1 and steps != {0}
+
+
+def _cells(path: str, dialect: Dialect, number: int) -> list[str]:
+    """The values of a line, from 0."""
+    start, _ = read_start(path, number + 1)
+    line = decode(start[dialect.bom :], dialect.encoding).split(dialect.newline)[number]
+    return next(reader([line.rstrip("\r")], delimiter=dialect.delimiter, quotechar=dialect.quote or '"'))
 
 
 def _without_quotes(path: str, csv: Csv) -> tuple[str, object, str] | None:

@@ -9,6 +9,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.config.sources.table import TableSource
+from beamfeed.contract.config.split import SPLIT_WORDS, SPLITS
 from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.image.header import BadImage, read_header
@@ -19,11 +20,6 @@ _LOOKED = 16  # images whose headers are read
 _HEAD = 1 << 16  # bytes of each
 _LARGEST = 128  # pixels of a side that a model gets, if nobody says more: a CPU takes minutes for more
 _SPLIT = 100  # images, from which on some are held back
-_PARTS = {
-    "train": ("train", "training"),
-    "eval": ("val", "valid", "validation", "eval", "dev"),
-    "test": ("test", "testing"),
-}
 
 
 @dataclass(frozen=True)
@@ -87,7 +83,7 @@ def _sizes(images: Sequence[FileStat]) -> tuple[tuple[int, int], ...]:
 
 def _parts(names: Sequence[str]) -> dict[str, list[str]]:
     tops = sorted({name.partition("/")[0] for name in names if "/" in name})
-    found = {split: [top for top in tops if top.lower() in words] for split, words in _PARTS.items()}
+    found = {split: [top for top in tops if SPLIT_WORDS.get(top.lower()) == split] for split in SPLITS}
     whole = all("/" in name for name in names) and sum(map(len, found.values())) == len(tops)
     return {split: some for split, some in found.items() if some} if whole and found["train"] and len(tops) > 1 else {}
 

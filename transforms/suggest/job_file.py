@@ -1,8 +1,11 @@
 """From a folder of files to the text of a job file."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+from beamfeed.contract.config.document import parse_document
+from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.errors import UserError
@@ -15,6 +18,7 @@ from beamfeed.transforms.suggest.series import Series, draft_series, find_series
 from beamfeed.transforms.suggest.shared import Places, choose_places
 from beamfeed.transforms.suggest.table import Table, draft_table, find_table
 from beamfeed.transforms.suggest.times import Time, find_times
+from beamfeed.transforms.suggest.wide import find_wide
 from beamfeed.transforms.suggest.windowing import LENGTHS, choose_shape
 
 NOTHING_ASKED = Asked()
@@ -65,6 +69,23 @@ class Suggestion:
         ]
         return "\n".join([*head, *comment(f"{said} `beamfeed schema` describes every key.")]) + "\n\n" + self.body
 
+    @property
+    def to_try(self) -> Job:
+        """The job with a category in the place of each text, whose words TensorFlow would count."""
+        job: dict[str, Any] = parse_document(self.text, self.name, list(Job.model_fields)).data
+        features = {
+            name: {"type": "categorical", "column": one.get("column", name), "hash": 2} if _is_text(one) else one
+            for name, one in job.get("features", {}).items()
+        }
+        if any(map(_is_text, job.get("features", {}).values())):
+            train = {"train": job["train"] | {"model": {"name": "tabular"}}} if "train" in job else {}
+            job |= {"features": features} | train
+        return Job.model_validate(job)
+
+
+def _is_text(feature: Any) -> bool:
+    return isinstance(feature, dict) and feature["type"] == "text"
+
 
 def suggest(folder: str, name: str = "job.yaml", asked: Asked = NOTHING_ASKED, longest: int = LENGTHS[0]) -> Suggestion:
     """Writes a job file from a sample of the files of a folder.
@@ -95,7 +116,9 @@ def suggest(folder: str, name: str = "job.yaml", asked: Asked = NOTHING_ASKED, l
         about, length = _about(sample, found), None
         if isinstance(found, Series):
             rows = sum(sample.rows.values())
-            shape = choose_shape(found.line.assets, found.line.runs, found.assets.names, rows, longest)
+            seen, each = found.line.assets, rows / max(1, len(found.assets.names))
+            share = min(1.0, sum(seen) / len(seen) / each) if found.assets.every and each else 1.0
+            shape = choose_shape(seen, found.line.runs, found.assets.names, rows, longest, share)
             draft, length = draft_series(sample, found, shape, places), shape.length
         else:
             draft = draft_table(sample, found, places)
@@ -116,6 +139,13 @@ def _about_images(found: ImageFolder) -> str:
 
 def _look(sample: Sample, asked: Asked) -> tuple[Sample, Series | Table]:
     """What the files hold; and the sample without lines at the end of texts that are no rows."""
+    wide = find_wide(sample, asked)
+    if wide is not None:
+        columns = describe([one.table for one in wide.sample.tables])
+        found = find_series(wide.sample, columns, wide.times, wide.asked)
+        if found is not None:
+            why = found.assets.why if asked.asset else "a row holds the series of one"
+            return wide.sample, replace(found, assets=replace(found.assets, why=why))
     columns, times, series = _rows_of(sample, asked)
     time = None if series is None else series.time
     lines = trailing_rows(sample, None if time is None else time.valid)

@@ -7,6 +7,8 @@ from beamfeed.transforms.suggest.asked import NO_LABEL, Asked
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, Column, tokens
 
 CLASSES = 20  # values of a label, up to which whole numbers are classes
+_WORD_CLASSES, _OF_WORD = 100, 50  # more of words, where each has so many rows on average
+_MANY_NUMBERS = 8  # columns, beside which classes alone, in the first column, are what the numbers tell
 _OF_CLASS = 5  # rows of a class, on average, without which values are no classes
 _SURE = 2.0
 _TOLD = 6  # candidates in a comment
@@ -44,7 +46,8 @@ _OF_CLASSES = ((_PLAIN, 3.0), (_EVENTS, 2.0), (_CLASSES, 1.0), (_LAST_CLASSES, 0
 _OF_AMOUNTS = ((frozenset(("label", "target")), 3.0), (_PRICES, 2.0), (_AMOUNTS, 1.0), (_LAST_AMOUNTS, 0.5))
 _TRAITS = frozenset((  # what a last column often holds beside measurements, and nobody asks for
     "sex", "gender", "age", "group", "region", "country", "state", "city", "size", "cluster", "fold", "split", "batch",
-    "weekday", "month", "year", "day", "hour", "season", "subject", "user", "color", "colour", "name", "source",
+    "weekday", "month", "year", "day", "hour", "season", "subject", "user", "color", "colour", "name", "source", "make",
+    "brand", "model", "manufacturer", "store", "station", "site", "location", "product", "company", "team",
 ))  # fmt: skip
 
 
@@ -131,6 +134,8 @@ def _able(column: Column) -> bool:
 
 def _few(column: Column) -> bool:
     """Whether the values are few enough to be classes."""
+    if column.kind == "text" and column.distinct <= _WORD_CLASSES and column.distinct * _OF_WORD <= column.rows:
+        return True
     return column.distinct <= max(CLASSES, 2) and column.distinct * _OF_CLASS <= column.rows
 
 
@@ -141,6 +146,9 @@ def _score(column: Column, able: Sequence[Column], ends: _Ends) -> float:
     if not strength and column is ends.last:
         spoken = bool({*words} & (_AMOUNTS | _LAST_AMOUNTS)) if _is_amount(column) else _odd_one_out(column, able)
         strength = 0.5 if spoken and not _is_axis(words, able) else 0.0  # such as `Chance of Admit`
+    if not strength and column is ends.first and column.kind == "text" and len(able) > _MANY_NUMBERS:
+        numbers = all(one.kind == "number" and not _said_by_name(one, able) for one in able if one is not column)
+        strength = 1.0 if numbers and not {*words} & _TRAITS else 0.0
     place = 2.0 if column is ends.last else 1.0 if column is ends.first else 0.0
     if column is ends.first and column.distinct == 2 and len(words) == 1:
         place += 0.5  # such as `type`, of two kinds, before all that is known of them

@@ -27,11 +27,11 @@ def find_leaks(tables: Sequence[pa.Table], label: Column, features: Mapping[str,
     if classifies(label):
         classes = _codes(tables, label.name)
         return {name: told for name, one in features.items() if (told := _tells_classes(tables, one, classes))}
-    amounts = _numbers(tables, label.name)
+    amounts = np.concatenate(numbers_of(tables, label.name))
     return {
         name: f"it rises or falls with {label.name} in every row"
         for name, one in features.items()
-        if one.kind == "number" and _same_order(_numbers(tables, name), amounts)
+        if one.kind == "number" and _same_order(np.concatenate(numbers_of(tables, name)), amounts)
     }
 
 
@@ -52,7 +52,7 @@ def _tells_classes(tables: Sequence[pa.Table], column: Column, classes: np.ndarr
     wrong = int((of_value - most).sum() + (of_value == 1).sum())
     if wrong <= _LEFT * others:
         return "each of its values goes with one class of the label"
-    if column.kind == "number" and _parted(_numbers(tables, column.name), classes, counts):
+    if column.kind == "number" and _parted(np.concatenate(numbers_of(tables, column.name)), classes, counts):
         return "each class of the label has a range of its values"
     return ""
 
@@ -94,12 +94,10 @@ def _codes(tables: Sequence[pa.Table], name: str) -> np.ndarray:
     return encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _numbers(tables: Sequence[pa.Table], name: str) -> np.ndarray:
-    """The numbers of a column, float64 [rows]; NaN where one is missing."""
+def numbers_of(tables: Sequence[pa.Table], name: str) -> list[np.ndarray]:
+    """The numbers of a column, float64 [rows] of each table; NaN where one is missing."""
     parts = [plain(table.column(name).combine_chunks()) for table in tables]
-    return np.concatenate(
-        [to_float32(one).astype(np.float64) if is_number(one.type) else np.full(len(one), np.nan) for one in parts]
-    )
+    return [to_float32(one).astype(np.float64) if is_number(one.type) else np.full(len(one), np.nan) for one in parts]
 
 
 def rarest_class(tables: Sequence[pa.Table], label: Column) -> float:

@@ -37,6 +37,8 @@ class Sample:
       text: how texts are written.
       csv: what a job file must say of that.
       remarks: why `csv` says it.
+      wide: of files whose columns are times, `source.reshape.wide` and what is said of it; all else is then of the rows
+        that they become.
     """
 
     files: tuple[FileStat, ...]
@@ -49,6 +51,7 @@ class Sample:
     text: TextOptions
     csv: dict[str, object]
     remarks: tuple[str, ...]
+    wide: tuple[tuple[str, ...], str] | None = None
 
 
 def take_sample(folder: str) -> Sample:

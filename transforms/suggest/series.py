@@ -1,26 +1,29 @@
 """The job file of sensor series."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from beamfeed.contract.errors import UserError
+from beamfeed.transforms.sources.readers import FIRST_YEAR, LAST_YEAR
 from beamfeed.transforms.suggest.asked import NO_LABEL, Asked
 from beamfeed.transforms.suggest.assets import STEADY, Assets, find_assets
 from beamfeed.transforms.suggest.columns import MOSTLY_MISSING, OTHERS, Column
+from beamfeed.transforms.suggest.dates import part_of_time
 from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow
 from beamfeed.transforms.suggest.label import classifies, named_label
-from beamfeed.transforms.suggest.leaks import find_leaks
+from beamfeed.transforms.suggest.leaks import find_leaks, numbers_of
 from beamfeed.transforms.suggest.sample import Sample
 from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size
-from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, survey
-from beamfeed.transforms.suggest.times import Time
+from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, size_ratio, survey
+from beamfeed.transforms.suggest.times import Time, counted_times
 from beamfeed.transforms.suggest.windowing import LENGTHS, Shape
 
 _FILL = 5  # rows of a run of missing values that are filled
 _EVENTS = 0.2  # of rows whose time was there: these are events, and no series
+_APART = 10  # times as far are values of all assets spread as those of one, from where on a common scale flattens these
 _GRID = 0.9  # of the steps that are alike: rows that follow each other so are a series, however the file orders them
 
 
@@ -38,6 +41,7 @@ class Series:
       learns: whether it is learned, as the user wants it.
       drops: whether rows with long runs of missing values are dropped; else they are filled with the mean.
       missing: the fraction of the values of the features that are missing.
+      apart: how many times as far the values of all assets are spread as those of one, for the middle feature.
     """
 
     time: Time | None
@@ -49,6 +53,7 @@ class Series:
     learns: bool
     drops: bool
     missing: float
+    apart: float = 1.0
 
 
 def find_series(sample: Sample, columns: Mapping[str, Column], times: Sequence[Time], asked: Asked) -> Series | None:
@@ -74,13 +79,18 @@ def find_series(sample: Sample, columns: Mapping[str, Column], times: Sequence[T
                 return series
             if not surely:
                 return None
-    # Without a time, columns of numbers in several files are taken for series; in one file for a table.
-    numbers = all(one.kind in ("number", "bool", "nothing") for one in columns.values())
+    # Without a time, columns of numbers in several files are taken for series; in one file for a table, unless dates
+    # that are too far off say that its rows follow each other.
+    counted = {name for name, one in columns.items() if counted_times(sample, one)}
+    numbers = all(one.kind in ("number", "bool", "nothing") for name, one in columns.items() if name not in counted)
     labels = asked.label is not None or any(map(named_label, columns.values()))
-    if not surely and (not numbers or labels or len(sample.files) < 2):
+    if not surely and (not numbers or labels or (len(sample.files) < 2 and not counted)):
         return None
     assets = find_assets(sample, columns, None, asked)
     series = None if assets is None else _series(sample, columns, None, assets, asked)
+    if series is not None and counted:
+        far = dict.fromkeys(counted, f"times before {FIRST_YEAR + 1} or after {LAST_YEAR - 1}; so rows count")
+        series = replace(series, others=series.others | far)
     if series is None and surely:
         raise UserError(f"{sample.patterns[0]}: no column of numbers that a model of series could learn from was found")
     return series
@@ -110,10 +120,13 @@ def _series(
         label = columns[str(asked.label)]
     features: list[str] = []
     others: dict[str, str] = {}
+    tables = [one.table for one in sample.tables]
     for name, column in columns.items():
         if name in keys or (learns and label is not None and name == label.name):
             continue
         why = _no_feature(column)
+        if why is None and time is not None and column.whole and (part := part_of_time(time, numbers_of(tables, name))):
+            why = f"the {part} of the time"
         if why is None:
             features.append(name)
         else:
@@ -121,7 +134,6 @@ def _series(
     if not features:  # better than none
         features = [name for name in others if columns[name].constant and columns[name].kind == "number"]
         others = {name: why for name, why in others.items() if name not in features}
-    tables = [one.table for one in sample.tables]
     if learns and label is not None:
         leaks = find_leaks(tables, label, {name: columns[name] for name in features})
         features = [name for name in features if name not in leaks]
@@ -134,7 +146,9 @@ def _series(
         lost = [np.zeros_like(gone) for gone in lost]
     missing = sum(columns[name].missing for name in features) / len(features)
     line = survey(time, assets.groups, lost)
-    return Series(time, assets, line, tuple(features), others, label, learns, drops, missing)
+    ratios = [size_ratio(numbers_of(tables, name), assets.groups) for name in features]
+    apart = float(np.median(ratios))
+    return Series(time, assets, line, tuple(features), others, label, learns, drops, missing, apart)
 
 
 def _no_feature(column: Column) -> str | None:
@@ -188,11 +202,19 @@ def _source(sample: Sample, found: Series) -> list[Part]:
         Key("kind", "timeseries", tail="rows follow each other in time; beamfeed schema lists the kinds"),
         Key("files", sample.patterns[0] if len(sample.patterns) == 1 else list(sample.patterns),
             tail=tell_size(sample)),
+        *_reshape(sample),
         Key("asset", assets.section, tail=f"{number}: {assets.why}"),
         Key("time", order, above, tail=told),
         *csv_keys(sample),
         Key("features", list(found.features), left_out(found.others)),
     ]  # fmt: skip
+
+
+def _reshape(sample: Sample) -> list[Part]:
+    if sample.wide is None:
+        return []
+    patterns, told = sample.wide
+    return [Key("reshape", {"wide": patterns[0] if len(patterns) == 1 else list(patterns)}, (told,))]
 
 
 def _prepare(found: Series, shape: Shape) -> list[Part]:
@@ -217,11 +239,9 @@ def _prepare(found: Series, shape: Shape) -> list[Part]:
             that = time.tell(line.widest)
             told += f", in some assets {that}"
         if line.gaps:
-            parts.append(
-                Key("max_gap", time.tell(GAP * line.widest), (f"{told}; {line.gaps:,} are longer than {GAP} times "
-                                                              f"{that}, the longest {time.tell(line.longest)}: no "
-                                                              "window crosses one.",))
-            )  # fmt: skip
+            verb = "is" if line.gaps == 1 else "are"
+            said = f"{told}; {line.gaps:,} {verb} longer than {GAP} times {that}, the longest {time.tell(line.longest)}"
+            parts.append(Key("max_gap", time.tell(GAP * line.widest), (f"{said}: no window crosses one.",)))
         else:
             parts.append(
                 Remark(f"{told}, and none is longer than {GAP} times {that}; max_gap would end windows there.")
@@ -230,7 +250,10 @@ def _prepare(found: Series, shape: Shape) -> list[Part]:
             more = " (it goes with split.by: time, not rows)" if shape.split["by"] == "rows" else ""
             said = f"Steps differ. To put rows on a regular grid{more}:"
             parts.append(Remark(said, (f"resample: {{every: {step}}}",)))
-    parts.append(Key("scale", {"how": "standard", "per": "fleet"}, tail="mean 0, deviation 1 over all training rows"))
+    told = "mean 0, deviation 1 over all training rows"
+    if own := found.apart > _APART and not found.learns:
+        told = f"values of all assets are spread {round(found.apart)} times as far as those of one"
+    parts.append(Key("scale", {"how": "standard", "per": "asset" if own else "fleet"}, tail=told))
     return parts
 
 

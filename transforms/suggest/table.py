@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
+
+from beamfeed.contract.config.split import SPLIT_WORDS, SPLITS
 from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.dataset.fields import field_name
 from beamfeed.contract.errors import UserError
@@ -41,6 +44,7 @@ class Table:
       key: the column whose rows belong together, as the user says.
       time: the column of times that divides the rows, as the user says.
       declined: whether the user wants no label.
+      parted: the column that says which split a row is in, and its values by split.
     """
 
     features: dict[str, Any]
@@ -51,6 +55,7 @@ class Table:
     key: str | None
     time: str | None
     declined: bool
+    parted: tuple[str, dict[str, list[str]]] | None = None
 
     @property
     def label(self) -> Column | None:
@@ -73,7 +78,9 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
     dates = plain_times(times)
     if asked.time is not None and asked.time not in dates:
         raise UserError(f"--time {asked.time}: a table is divided by a column of dates or times, which this is not")
-    choice = choose_label(columns, asked)
+    tables = [one.table for one in sample.tables]
+    parted = _find_parts(tables, columns, asked)
+    choice = choose_label({name: one for name, one in columns.items() if not (parted and name == parted[0])}, asked)
     label = choice.label
     features: dict[str, Any] = {}
     others: dict[str, str] = {}
@@ -82,6 +89,8 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
         if name in keys:
             continue
         feature, why = _feature(column, label, dates.get(name))
+        if parted is not None and name == parted[0]:
+            feature, why = None, "it says which split a row is in"
         if feature is not None and field_name(name) in map(field_name, features):
             feature, why = None, f"its name as a field, {field_name(name)}, is another column's"
         if feature is None:
@@ -89,7 +98,6 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
         else:
             features[name] = feature
     rarest = None
-    tables = [one.table for one in sample.tables]
     if label is not None:
         inputs = {
             name: columns[name]
@@ -111,8 +119,24 @@ def find_table(sample: Sample, columns: Mapping[str, Column], times: Sequence[Ti
     return Table(
         {_feature_name(name, one): _with_column(name, one) for name, one in features.items()},
         others, choice, rarest, {name: time for name, time in dates.items() if name in features or name == asked.time},
-        asked.asset, asked.time, asked.label == NO_LABEL,
+        asked.asset, asked.time, asked.label == NO_LABEL, parted,
     )  # fmt: skip
+
+
+def _find_parts(
+    tables: Sequence[pa.Table], columns: Mapping[str, Column], asked: Asked
+) -> tuple[str, dict[str, list[str]]] | None:
+    """The column whose values all say train, eval or test, and these values by split."""
+    for name, column in columns.items():
+        if column.kind != "text" or not 2 <= column.distinct <= len(SPLIT_WORDS) or name in asked.columns.values():
+            continue
+        values = {str(value) for table in tables for value in table.column(name).unique().drop_null().to_pylist()}
+        found = {split: sorted(v for v in values if SPLIT_WORDS.get(v.strip().lower()) == split) for split in SPLITS}
+        if sum(map(len, found.values())) == len(values) and found["train"] and len(values) > len(found["train"]):
+            if not found["eval"]:  # by which the best weights are chosen
+                found["eval"], found["test"] = found["test"], []
+            return name, {split: some for split, some in found.items() if some}
+    return None
 
 
 def _feature_name(name: str, feature: Any) -> str:
@@ -210,6 +234,10 @@ def _split(sample: Sample, found: Table, rows: int) -> tuple[dict[str, Any], str
     cuts = time_cuts(sample, found.times[found.time]) if found.time else None
     if cuts is not None:
         return {"by": "time", "eval_from": cuts[0], "test_from": cuts[1]}, "a tenth of the rows each", 0.8
+    if found.parted is not None and found.key is None:
+        column, values = found.parted
+        alone = "" if "test" in values else "; what is not for training chooses the best weights"
+        return {"by": "column", "column": column, **values}, f"{column} says it{alone}", 0.8
     if found.key:
         return {"by": "key", **parts}, f"all rows of a {found.key} are in one split", 0.8
     if found.rarest is not None and found.rarest * rows < _FEW_OF_CLASS:
@@ -269,6 +297,7 @@ def _train(found: Table, rows: float, places: Places, *, held_back: bool) -> lis
             f"  feed: {{batch_size: {batch}}}",
             "  epochs: 10",
             *(["  early_stopping: {patience: 3}"] if held_back else []),
+            *(["  floor: true"] if not texts else []),
             f"  workdir: {places.model}",
         )
         return [] if found.declined else [Remark("With a label:", example)]
@@ -284,6 +313,7 @@ def _train(found: Table, rows: float, places: Places, *, held_back: bool) -> lis
             Key("feed", {"batch_size": batch}, tail=f"about {round(rows):,} rows train"),
             Key("epochs", 10),
             *([Key("early_stopping", {"patience": 3})] if held_back else []),
+            *([Key("floor", True, tail="first a linear model, to see what this one adds")] if not texts else []),
             Key("workdir", places.model, tail="checkpoints, logs, report.png and the exported model"),
         ))
     ]  # fmt: skip

@@ -9,7 +9,7 @@ import pyarrow as pa
 from beamfeed.transforms.sources.columns.numbers import to_float32
 from beamfeed.transforms.suggest.times import Time
 
-_STEPS = 8  # of an asset, from which on it has a usual one of its own
+_STEPS = 8  # of an asset, from which on it has a usual one of its own, and a spread
 GAP = 5  # usual steps, beyond which a step is a gap
 
 
@@ -83,6 +83,21 @@ def survey(
             for length in _runs(np.diff(ticks) > gap if time is not None else np.diff(ticks) < 0, gone)
         ),
     )
+
+
+def size_ratio(columns: Sequence[np.ndarray], assets: Sequence[Sequence[np.ndarray]]) -> float:
+    """How many times as far the values of all assets are spread as those of the middle one; 1 where that is unknown.
+
+    Args:
+      columns: float64 [rows] of each sampled table, the values of a feature.
+      assets: the rows of each asset in each of these, int64.
+    """
+    every = [table[rows] for table, groups in zip(columns, assets, strict=True) for rows in groups]
+    known = [one for one in (values[np.isfinite(values)] for values in every) if len(one) >= _STEPS]
+    if len(known) < 2:
+        return 1.0
+    usual = float(np.median([np.std(one) for one in known]))
+    return float(np.std(np.concatenate(known))) / usual if usual else 1.0
 
 
 def _in_order(time: Time | None, place: int, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 from beamfeed.contract.config.sources.timeseries import TimeColumn
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
+from beamfeed.transforms.sources.readers import FIRST_YEAR, LAST_YEAR
 from beamfeed.transforms.sources.readers.blocks import read_start
 from beamfeed.transforms.sources.readers.encoding import decode
 from beamfeed.transforms.sources.timeseries.times import resolve_time
@@ -34,6 +36,7 @@ _CLOCK = re.compile(r"\s*\d{1,2}:\d\d(:\d\d([.,]\d+)?)?\s*([AaPp][Mm])?\s*")
 _OPEN = re.compile(
     r"\s*\d{1,2}([-/.])\d{1,2}\1(\d{4}|\d\d)(?:[ T]+\d{1,2}:\d\d(:\d\d)?(?:[.,]\d+)?( ?[AaPp][Mm])?)?\s*"
 )
+_FAR_DATE = r"\d{4}-\d\d(-\d\d)?"
 _WRONG = 20  # values of a column that may be no times
 
 
@@ -120,8 +123,6 @@ def _asked(sample: Sample, columns: Mapping[str, Column], name: str) -> Iterator
 
 def _candidates(sample: Sample, columns: Mapping[str, Column]) -> Iterator[tuple[dict[str, Any], str, bool]]:
     """Sections `source.time`, why, and whether the values are times in any case."""
-    if parts := _parts(columns):
-        yield {"column": parts}, f"{', '.join(parts)} hold its parts", True
     dates, clocks = [], []
     for name, column in columns.items():
         type_ = sample.types[name]
@@ -136,6 +137,8 @@ def _candidates(sample: Sample, columns: Mapping[str, Column]) -> Iterator[tuple
         if columns[name].distinct > 1 or columns[name].rows == 1:
             kind = "timestamps" if columns[name].kind == "time" else f"times as text, such as {columns[name].example!r}"
             yield {"column": name}, f"{name} holds {kind}", True
+    if parts := _parts(columns):  # which may stand beside a date that tells more
+        yield {"column": parts}, f"{', '.join(parts)} hold its parts", True
     for name, column in columns.items():
         if column.kind in ("number", "text") and (format_ := _compact(column)):
             yield {"column": name, "format": format_}, f"{name} holds times such as {column.example}", True
@@ -182,6 +185,19 @@ def _units_below_names(sample: Sample) -> dict[str, str]:
     lines = decode(start[dialect.bom :], dialect.encoding).split(dialect.newline)
     cells = lines[dialect.header_line + 1].strip("\r").split(None if dialect.delimiter == " " else dialect.delimiter)
     return {name: cell.strip(' "') for name, cell in zip(dialect.names, cells, strict=False)}
+
+
+def counted_times(sample: Sample, column: Column) -> bool:
+    """Whether a column holds dates, a row each and in order, of which some are too far off to be read.
+
+    The year is written first, so that they are in order as texts are.
+    """
+    if column.kind != "text" or column.missing or not re.match(rf"\s*{_FAR_DATE}", str(column.example)):
+        return False
+    parts = [one.table.column(column.name).to_pylist() for one in sample.tables]
+    years = {int(text.strip()[:4]) for part in parts for text in part if re.match(rf"\s*{_FAR_DATE}", text)}
+    rises = all(before < after for part in parts for before, after in pairwise(part))
+    return rises and not all(FIRST_YEAR < year < LAST_YEAR for year in years)
 
 
 def named_time(name: str) -> bool:

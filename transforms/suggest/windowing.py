@@ -35,7 +35,12 @@ class Shape:
 
 
 def choose_shape(
-    assets: Sequence[int], runs: Sequence[int], names: Sequence[str], rows: int, longest: int = LENGTHS[0]
+    assets: Sequence[int],
+    runs: Sequence[int],
+    names: Sequence[str],
+    rows: int,
+    longest: int = LENGTHS[0],
+    share: float = 1.0,
 ) -> Shape:
     """Chooses windows, a split and a batch.
 
@@ -45,8 +50,10 @@ def choose_shape(
       names: of all assets that are known.
       rows: of all files, about.
       longest: rows of a window, at most.
+      share: about how many of the rows of these assets were looked at.
     """
-    usual = sorted(assets)[len(assets) // 2]
+    seen = sorted(assets)[len(assets) // 2]
+    usual = round(seen / share)
     least = 4 if len(names) >= FLEET else _EACH
     fits = (one for one in LENGTHS if one <= longest and least * one <= usual and _covered(runs, one) >= 0.7)
     length = next(fits, LENGTHS[-1])
@@ -54,7 +61,7 @@ def choose_shape(
     split, why, share = _choose_split(names, usual, length)
     windows = sum(count_windows(run, length, stride) for run in runs) * max(1.0, rows / max(1, sum(assets)))
     overlap = "each begins a row after the one before" if stride == 1 else "each shares half of its rows with the next"
-    told = f"an asset has about {usual:,} rows" + (" between gaps" if max(runs, default=0) < usual else "")
+    told = f"an asset has about {usual:,} rows" + (" between gaps" if max(runs, default=0) < seen else "")
     return Shape(
         length, stride, split, choose_batch(share * windows),
         (f"{told}; {overlap}", why, f"about {round(share * windows):,} windows train"),

@@ -2,7 +2,7 @@
 
 import re
 import zoneinfo
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -136,6 +136,22 @@ class TimeColumn(Section):
         return self
 
 
+class Reshape(Section):
+    """Files of another shape than a row for each time."""
+
+    example: ClassVar[str] = '{wide: "20*"}'
+
+    wide: str | Annotated[list[str], Field(min_length=1)] = Field(
+        description="Names and globs of columns that are times by their names: a row holds a whole series, that of "
+        "its asset. time.column then names what their names become, features what their values do.",
+    )
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """`wide` as a list, whether it is one or not."""
+        return (self.wide,) if isinstance(self.wide, str) else tuple(self.wide)
+
+
 TABLES = (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc")
 TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
 PACKED = (".gz", ".bz2", ".zst")
@@ -162,12 +178,30 @@ class TimeseriesSource(SourceSection):
         description="If left out, {from: path}: a file is an asset.",
     )
     time: TimeColumn
+    reshape: Reshape | None = Field(default=None, description="For files whose columns are times.")
     features: list[str] = Field(min_length=1, description="Names and globs of the numeric columns to train on.")
     missing_columns: Literal["reject", "missing"] = Field(
         default="reject",
         description="What becomes of a file that lacks a feature's column: it is set aside, or the values are missing.",
     )
     csv: Csv = Csv()
+
+    @model_validator(mode="after")
+    def _names_what_is_made(self) -> "TimeseriesSource":
+        if self.reshape is None:
+            return self
+        if self.asset.column is None:
+            raise ValueError("reshape.wide needs asset: {column: NAME}, which says whose series a row holds")
+        if len(self.time.columns) > 1:
+            raise ValueError(
+                f"reshape.wide makes one column of times, time.column names {len(self.time.columns)}; give one name"
+            )
+        if len(self.features) > 1 or any(c in self.features[0] for c in "*?"):
+            raise ValueError(
+                f"reshape.wide makes one column of values, and features is what it is called: {self.features} is not "
+                "allowed, it must be one name, such as [value]"
+            )
+        return self
 
     @classmethod
     def tell_suffixes(cls) -> str:

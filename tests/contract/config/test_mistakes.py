@@ -60,6 +60,7 @@ def message(text: str = TEXT, *overrides: str) -> str:
         ("train.model.units=[x]", "'x' is not allowed, it must be a whole number above 0"),
         ("train.task={name: classify, threshold: 2}", "2 is not allowed, it must be best_f1 or a number between 0 and"),
         ("train.task={outputs: {A: {name: regress}}}", "'A' is not allowed as a name, it must be small letters"),
+        ("train.task={outputs: {A b: {name: regress}}}", "with a letter first, such as fault_2; a_b is one"),
         ("train.optimizer.learning_rate=.inf", "inf is not allowed, it must be a number above 0"),
         ("train.writers=csv", "'csv' is not allowed, it must be a list of tensorboard or csv or mlflow"),
         ("train.seed=99999999999999999999", "is not allowed, it must be a whole number from 0 to 4,294,967,295"),

@@ -70,6 +70,7 @@ DATA: list[tuple[str, str, str | None]] = [
     ("source.time.zone", "source.time={column: t, zone: UTC}", "source.time={column: t}"),
     ("source.features", "source.features=[a, b]", None),
     ("source.missing_columns", "source.missing_columns=missing", None),
+    ("source.reshape.wide", "source.reshape={wide: b*}", None),
     ("source.csv.delimiter", "source.csv.delimiter=;", None),
     ("source.csv.quote", "source.csv.quote=null", None),
     ("source.csv.escape", "source.csv.escape='!'", None),

@@ -94,6 +94,19 @@ def test_names_that_no_argument_can_have(model):
     assert list(found.values()) == plain
 
 
+def test_names_that_differ_in_capitals_alone(tmp_path):
+    columns = ["Kurt.maxis", "Kurt.Maxis", "a", "A", "A_2"]
+    found = argument_names(columns)
+    assert list(found.values()) == ["Kurt_maxis", "Kurt_Maxis_2", "a", "A_3", "A_2"]
+    specs = {name: tf.TensorSpec([None], tf.string, name) for name in found.values()}
+    joined = tf.function(lambda **values: {"all": tf.strings.join([values[name] for name in found.values()])})
+    saved = str(tmp_path / "model")
+    tf.saved_model.save(tf.Module(), saved, signatures={"rows": joined.get_concrete_function(**specs)})
+    values = {name: tf.constant([column]) for column, name in found.items()}
+    given = tf.saved_model.load(saved).signatures["rows"](**values)
+    assert given["all"].numpy()[0].decode() == "".join(columns)
+
+
 def test_examples_are_columns_in_another_form(model):
     table = make_table(6, seed=3)
     columns = columns_of(table)

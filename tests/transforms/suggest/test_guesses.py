@@ -208,7 +208,29 @@ def test_a_job_that_sets_a_few_assets_aside_says_so(folder):
     tried = _tried("a.csv", "job.yaml", Asked())
     assert tried.problems == []
     assert yaml.safe_load(tried.text)["limits"] == {"max_rejected_fraction": 0.05}
-    assert "# 2.4% of the assets were rejected; they are set aside, with their reasons." in tried.text
+    assert "Too short for a window: 2.4% of the assets were rejected; they are set aside" in tried.text
+
+
+def test_assets_that_are_too_short_for_a_window_are_set_aside(folder):
+    sizes = [60] * 35 + [6, 6, 2, 1, 1]
+    days = np.concatenate([DAYS[:rows] for rows in sizes])
+    names = np.repeat([f"m{k:02d}" for k in range(len(sizes))], sizes)
+    parts = days.astype("datetime64[M]").astype(int)
+    write(
+        folder / "a.csv",
+        place=names,
+        date=days,
+        month=parts % 12 + 1,
+        year=parts // 12 + 1970,
+        price=amounts(len(days)),
+    )
+    tried = _tried("a.csv", "job.yaml", Asked())
+    assert tried.problems == []
+    job = yaml.safe_load(tried.text)
+    assert (job["windows"]["length"], job["limits"]) == (12, {"max_rejected_fraction": 0.15})
+    assert "# Too short for a window: 12.5% of the assets were rejected" in tried.text
+    assert job["source"]["features"] == ["price"]
+    assert "month (the month of the time)" in tried.text
 
 
 def test_a_job_that_cannot_run_says_why(folder):
@@ -220,6 +242,57 @@ def test_a_job_that_cannot_run_says_why(folder):
     assert "It runs as it is" not in tried.text
     assert "# It does not run as it is:\n#   50.0% of the assets were rejected" in tried.text
     parse_job(tried.text)
+
+
+def test_a_column_that_says_train_and_test_divides_the_rows(folder):
+    write(
+        folder / "a.csv",
+        Case=np.where(np.arange(ROWS) % 3, "Train", "Test"),
+        Class=RNG.choice(["PS", "WS"], ROWS),
+        **{f"x{k}": amounts() for k in range(4)},
+    )
+    tried = _tried("a.csv", "job.yaml", Asked())
+    assert tried.problems == []
+    job = yaml.safe_load(tried.text)
+    assert job["label"]["column"] == "Class"
+    assert list(job["features"]) == ["x0", "x1", "x2", "x3"]
+    assert job["split"] == {"by": "column", "column": "Case", "train": ["Train"], "eval": ["Test"]}
+    assert "Left out: Case (it says which split a row is in)." in tried.text
+
+
+def test_times_that_are_too_far_off_still_say_that_rows_follow_each_other(folder):
+    months = [f"{1749 + k // 12}-{1 + k % 12:02d}" for k in range(ROWS)]
+    write(folder / "a.csv", Month=months, Sunspots=amounts())
+    tried = _tried("a.csv", "job.yaml", Asked())
+    assert tried.problems == []
+    source = yaml.safe_load(tried.text)["source"]
+    assert (source["kind"], source["time"], source["features"]) == ("timeseries", {"from": "row"}, ["Sunspots"])
+    assert "Left out: Month (times before 1825 or after 2114; so rows count)." in tried.text
+    write(folder / "b.csv", Month=months[::-1], Sunspots=amounts())
+    assert job("b.csv")["source"]["kind"] == "table"
+
+
+def test_assets_of_other_sizes_have_scales_of_their_own(folder):
+    for k, size in enumerate((0.04, 1.0, 70.0, 2e7)):
+        write(folder / f"apart/{k}.csv", timestamp=DAYS, value=size * (5 + amounts()))
+        write(folder / f"alike/{k}.csv", timestamp=DAYS, value=size / max(size, 1) * (5 + amounts()))
+    assert job("apart")["prepare"]["scale"] == {"how": "standard", "per": "asset"}
+    assert job("alike")["prepare"]["scale"] == {"how": "standard", "per": "fleet"}
+
+
+def test_a_linear_model_is_trained_beside_that_of_a_table(folder):
+    write(folder / "a.csv", x=amounts(), target=RNG.choice(["yes", "no"], ROWS))
+    assert job("a.csv")["train"]["floor"] is True
+    texts = [f"message number {k} of several words" for k in range(ROWS)]
+    write(folder / "b.csv", label=RNG.choice(["yes", "no"], ROWS), text=texts)  # which a linear model does not take
+    assert "floor" not in job("b.csv")["train"]
+
+
+def test_parts_of_the_time_are_no_features(folder):
+    weekdays = DAYS.astype("datetime64[D]").astype(int) + 3
+    columns = {"date": DAYS, "price": amounts(), "weekday": weekdays % 7 + 1, "sunday_first": (weekdays + 1) % 7}
+    write(folder / "a.csv", **columns, volume=np.where(np.arange(len(DAYS)) == 5, 1, 0))
+    assert job("a.csv")["source"]["features"] == ["price", "volume"]
 
 
 def test_a_text_that_is_called_label_is_an_input(folder):

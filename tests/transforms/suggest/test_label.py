@@ -93,6 +93,17 @@ def test_without_evidence_none_is_learned_and_some_are_told(columns):
     assert found.candidates
 
 
+def test_letters_alone_before_many_numbers_are_learned():
+    rows = 2000
+    letters = RNG.choice(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), rows)
+    numbers = {f"x{k}": RNG.integers(0, 16, rows) for k in range(9)}
+    assert choose_label(describe([pa.table({"letter": letters, **numbers})]), Asked()).label.name == "letter"
+    of_things = describe([pa.table({"country": letters, **numbers})])
+    assert choose_label(of_things, Asked()).label is None
+    few = choose_label(describe([pa.table({"letter": letters[:200], "x0": numbers["x0"][:200]})]), Asked())
+    assert few.label is None
+
+
 def test_a_class_alone_beside_a_text_is_learned():
     texts = [f"this is message number {k}" for k in range(ROWS)]
     assert choice(f0=YES, f1=texts).label.name == "f0"

@@ -37,6 +37,13 @@ def test_each_split_gets_windows_and_a_batch_is_full(assets, rows):
         assert shape.length > 2
 
 
+def test_an_asset_of_which_some_rows_were_looked_at_has_more():
+    shape = choose_shape([900], [900], ["a"], 4500, share=0.2)
+    assert shape.why[0].startswith("an asset has about 4,500 rows;")
+    assert shape.stride == shape.length // 2
+    assert shape.why[2] == f"about {round(0.7 * 5 * count_windows(900, 32, 16))} windows train"
+
+
 def test_gaps_make_windows_shorter():
     names = [f"asset-{i}" for i in range(12)]
     whole = choose_shape([1000] * 12, [1000] * 12, names, 12_000)

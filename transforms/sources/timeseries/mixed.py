@@ -1,6 +1,6 @@
 """Files that mix assets: their rows are put together by asset once, on disk, so that each is read no more than once.
 
-A file whose row groups hold one asset each is left as it is.
+A file whose row groups hold one asset each is left as it is. One whose columns are times never is.
 """
 
 import hashlib
@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from beamfeed.contract import storage
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import BAD, Group, batch_rows, divides, iter_batches, naming_the_file
+from beamfeed.transforms.sources.readers import BAD, Group, batch_rows, divides, naming_the_file
 from beamfeed.transforms.sources.timeseries.scan import NO_TIME, FileSlice, Wrong, asset_names, read_ticks
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
+from beamfeed.transforms.sources.timeseries.wide import iter_rows
 
 RUN_BYTES = 64 << 20  # of rows that are put in order in memory
 ROW = "\x00row"  # the column of a copy that says which row of the file one was
@@ -67,9 +68,9 @@ def _look(path: str, schema: SeriesSchema) -> tuple[dict[str, _Seen], bool]:
     assert schema.asset is not None
     seen: dict[str, _Seen] = {}
     owner: dict[int, str] = {}
-    pure = True
+    pure = schema.wide is None
     with naming_the_file(path):
-        for group, row, batch in iter_batches(path, schema, [schema.asset, *schema.time_columns, BAD]):
+        for group, row, batch in iter_rows(path, schema, [schema.asset, *schema.time_columns, BAD]):
             if not batch.num_rows:
                 continue
             ticks, wrong = read_ticks(path, batch, schema, row)
@@ -133,7 +134,7 @@ def _tables(path: str, schema: SeriesSchema) -> Iterator[tuple[pa.Table, bool]]:
     """The rows of a file in tables of about RUN_BYTES, each with whether it is the only one."""
     held: list[pa.RecordBatch] = []
     size, is_only = 0, True
-    for _, row, batch in iter_batches(path, schema, [*schema.names, BAD]):
+    for _, row, batch in iter_rows(path, schema, [*schema.names, BAD]):
         plain = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch]
         rows = pa.array(np.arange(row, row + batch.num_rows))
         held.append(pa.RecordBatch.from_arrays([*plain, rows], names=[*batch.schema.names, ROW]))

@@ -29,6 +29,9 @@ def look_over(assets: Sequence[SeriesAsset], statistics: SeriesStatistics, spec:
     schema, moments = spec.schema, statistics.moments
     columns = tuple(schema.names)
     there = read_schema(assets[0].pieces[0].path, schema.text).names if assets else ()
+    if schema.wide is not None:
+        times = frozenset(schema.wide.columns_of(assets[0].pieces[0].path, there)) if assets else ()
+        there = [name for name in there if name not in times]
     return Overview(
         columns,
         tuple(name for name in there if name not in columns),

@@ -14,8 +14,9 @@ from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.numbers import is_number
 from beamfeed.transforms.sources.own_steps import OwnSteps
-from beamfeed.transforms.sources.readers import BAD, iter_batches
+from beamfeed.transforms.sources.readers import BAD
 from beamfeed.transforms.sources.timeseries.schema import Inputs, SeriesSchema
+from beamfeed.transforms.sources.timeseries.wide import iter_rows
 
 TRIED = 1000  # rows
 
@@ -45,7 +46,7 @@ def try_steps(
     schema = replace(schema, inputs=inputs)
     for path in paths:
         try:
-            for _, row, batch in iter_batches(path, schema, [*schema.names, BAD]):
+            for _, row, batch in iter_rows(path, schema, [*schema.names, BAD]):
                 batch = batch.filter(batch.column(BAD).is_null()).select(schema.names)
                 if batch.num_rows:
                     some, where = _of_one_asset(batch, schema).slice(0, TRIED), f"of {path}"

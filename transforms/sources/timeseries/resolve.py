@@ -12,6 +12,7 @@ from beamfeed.contract.config.prepare import STEPS
 from beamfeed.contract.config.sources.timeseries import TimeseriesSource
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import resolve_labels
 from beamfeed.transforms.sources.columns.numbers import is_number
 from beamfeed.transforms.sources.columns.sample import (
@@ -22,11 +23,13 @@ from beamfeed.transforms.sources.columns.sample import (
     most_common,
     read_with,
 )
+from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.readers import Look, TextOptions, find_bad_number
 from beamfeed.transforms.sources.timeseries.assets import path_columns
 from beamfeed.transforms.sources.timeseries.own_steps import try_steps
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
-from beamfeed.transforms.sources.timeseries.times import resolve_time
+from beamfeed.transforms.sources.timeseries.times import Times, resolve_time
+from beamfeed.transforms.sources.timeseries.wide import Wide, name_type
 
 
 def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
@@ -45,17 +48,18 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
     asset_column = None if source.asset.column in of_path else source.asset.column
     split_column = split.column if split.by == "column" and split.column not in of_path else None
     keys = {
-        **dict.fromkeys(source.time.columns, "source.time.column"),
+        **(dict.fromkeys(source.time.columns, "source.time.column") if source.reshape is None else {}),
         **({asset_column: "source.asset.column"} if asset_column else {}),
         **({split_column: "split.column"} if split_column else {}),
     }
-    named = [name for name in source.features if not any(c in name for c in "*?")]
+    stored = source.features if source.reshape is None else source.reshape.patterns
+    named = [name for name in stored if not any(c in name for c in "*?")]
     wanted = dict.fromkeys([*keys, *named, *(label.column for label in job.label if label.column)])
     classes = [label.column for label in job.label if label.column and label.classes is not None]
     texts = tuple(name for name in (asset_column, split_column, *classes) if name)
     numbers = [*source.time.columns, *named, *(one.column for one in job.label if one.column and one.classes is None)]
     options = TextOptions(
-        source.csv, tuple(wanted), tuple(source.features), texts=texts, lenient=True, number_columns=tuple(numbers)
+        source.csv, tuple(wanted), tuple(stored), texts=texts, lenient=True, number_columns=tuple(numbers)
     )
     looks, text = look_at_sample(files, options)
     rare = source.features if source.missing_columns == "missing" else named
@@ -67,7 +71,15 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
             raise UserError(
                 f"{key}: {name!r} is not a column of the files{near_miss(name, list(types))} (they have: {has})"
             )
-    time = resolve_time(source.time, types, looks, text)
+    wide = None
+    if source.reshape is None:
+        time = resolve_time(source.time, types, looks, text)
+    else:
+        labelled = (label.column for label in job.label if label.column)
+        wide, time = resolve_wide(source, looks, [*keys, *labelled], text)
+        seen = {name: found for name, found in seen.items() if not match_features(wide.patterns, [name], wide.never)}
+        seen[wide.value] = [pa.float32()]
+        types = {name: most_common(found) for name, found in seen.items()}
     remarks = [f"source.csv: {line}" for line in described(looks)] + list(time.remarks)
     files_schema = SeriesSchema(
         time=source.time.columns[0] if source.time.columns else None,
@@ -79,6 +91,7 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
         more_times=source.time.columns[1:],
         lacking=source.missing_columns == "missing",
         text=text,
+        wide=wide,
     )
     if job.prepare.steps:
         files_schema, seen = try_steps(job, files_schema, types, seen, list(looks))
@@ -99,6 +112,52 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:
         ranges=resolve_ranges(job.prepare.range, features),
         remarks=tuple(remarks),
     )
+
+
+def resolve_wide(
+    source: TimeseriesSource, looks: Mapping[str, Look], never: Sequence[str], text: TextOptions
+) -> tuple[Wide, Times]:
+    """Which columns of the files are times, by their names, and what the rows then have for a time.
+
+    Args:
+      source: with `reshape`.
+      looks: at a sample of the files, by their paths.
+      never: columns that no glob takes.
+      text: how texts are written.
+
+    Raises:
+      UserError: if there are none, or their names are no times.
+    """
+    assert source.reshape is not None
+    if not never or never[0] != source.asset.column:
+        raise UserError(
+            f"source.asset.column: {source.asset.column!r} is told by the paths; with reshape.wide it must be "
+            "a column, which says whose series a row holds"
+        )
+    patterns, (value,) = source.reshape.patterns, source.features
+    every = {path: match_features(patterns, look.schema.names, never) for path, look in looks.items()}
+    written = {path: names for path, names in every.items() if names}
+    there = dict.fromkeys(name for look in looks.values() for name in look.schema.names)
+    if not written:
+        asked = " and ".join(map(repr, patterns))
+        raise UserError(f"source.reshape.wide: no column matches {asked} (the files have: {', '.join(there)})")
+    for key, made in (("source.time.column", source.time.columns), ("source.features", (value,))):
+        if taken := [name for name in made if name in there]:
+            raise UserError(f"{key}: {taken[0]!r} is a column of the files; with reshape it is a name for a new one")
+    type_ = name_type([name for names in written.values() for name in names])
+    time = resolve_time(source.time, dict.fromkeys(source.time.columns, type_), looks, text, written)
+    wide = Wide(patterns, tuple(never), next(iter(source.time.columns), None), value, type_, time.units)
+    wrong = []
+    for path, names in written.items():
+        try:
+            wide.times_of(path, names)
+        except BadInput as bad:  # of one file, which is set aside later on
+            wrong.append(bad)
+    if len(wrong) == len(written):
+        raise UserError(f"source.reshape.wide: {wrong[0].place}: {wrong[0].reason}")
+    if time.units.kind == "timestamp":  # names are made times once, in UTC
+        time = replace(time, type=pa.timestamp("ns"), units=TimeUnits("timestamp", aware=False))
+    return wide, time
 
 
 def resolve_features(

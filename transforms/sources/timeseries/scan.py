@@ -33,6 +33,7 @@ from beamfeed.transforms.sources.readers import (
 )
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, path_columns
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
+from beamfeed.transforms.sources.timeseries.wide import place_in_file
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ def asset_names(path: str, column: pa.Array, schema: SeriesSchema, row: int) -> 
         column = column.cast(column.type.value_type)
     if column.null_count:
         at = row + pc.index(column.is_null(), True).as_py()
-        raise BadInput(path, place_of_row(path, at, schema), "the asset is missing")
+        raise BadInput(path, place_in_file(path, at, schema), "the asset is missing")
     try:
         names = column.cast(pa.string())
     except pa.ArrowException as error:
@@ -223,6 +224,6 @@ def asset_names(path: str, column: pa.Array, schema: SeriesSchema, row: int) -> 
         names.validate(full=True)
     except pa.ArrowInvalid as error:
         found = re.search(r"at string index (\d+)", str(error))
-        place = place_of_row(path, row + int(found[1]), schema) if found else name
+        place = place_in_file(path, row + int(found[1]), schema) if found else name
         raise BadInput(path, place, "the name of the asset is not UTF-8") from None
     return names

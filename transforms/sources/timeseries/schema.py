@@ -10,6 +10,7 @@ from beamfeed.transforms.sources.columns.numbers import is_name, is_number
 from beamfeed.transforms.sources.columns.time_units import PARTS, TimeUnits
 from beamfeed.transforms.sources.own_steps import OwnSteps
 from beamfeed.transforms.sources.readers import TextOptions, require_columns
+from beamfeed.transforms.sources.timeseries.wide import Wide
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class SeriesSchema:
       more_times: columns that times are read from beside `time`: of the time of the day, or month, day, hour and so on.
       lacking: whether a file may lack columns of features, whose values are missing then.
       text: how texts are written.
+      wide: where columns of the files are times; of the others, `time` and the feature are then made of these.
       inputs: where the user's own steps make `features` and `labels`, from what.
       remarks: what was found out of the files that the user did not say.
     """
@@ -82,6 +84,7 @@ class SeriesSchema:
     more_times: tuple[str, ...] = field(default=(), kw_only=True)
     lacking: bool = field(default=False, kw_only=True)
     text: TextOptions = field(default=TextOptions(), kw_only=True)
+    wide: Wide | None = field(default=None, kw_only=True)
     inputs: Inputs | None = field(default=None, kw_only=True)
     remarks: tuple[str, ...] = field(default=(), kw_only=True)
 

@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.sources.readers import place_of_row
 from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, add_names, see_classes
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, Span
 from beamfeed.transforms.sources.timeseries.read import Chunk, in_split
 from beamfeed.transforms.sources.timeseries.sampling import empty_sample, part_of_rows
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
+from beamfeed.transforms.sources.timeseries.wide import place_in_file
 from beamfeed.transforms.splits import split_of_value, wanted_splits
 from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.statistics.quantiles import RowSample, add_samples
@@ -164,8 +164,10 @@ class Survey:
             place, reason = chunk.wrong[row]
             if not place:
                 few = len(self.found.wrong) < _PLACES
-                place = place_of_row(chunk.path, chunk.row(row), self._schema) if few else f"row {chunk.row(row)}"
-            self.found.wrong.append(Reject(self._asset.name, chunk.path, place, reason, of_row=True))
+                place = place_in_file(chunk.path, chunk.row(row), self._schema) if few else f"row {chunk.row(row)}"
+            reject = Reject(self._asset.name, chunk.path, place, reason, of_row=True)
+            if reject not in self.found.wrong[-1:]:  # a row whose columns are times stands behind many
+                self.found.wrong.append(reject)
 
     def _add_values_of(self, chunk: Chunk, rows: np.ndarray) -> None:
         values = chunk.values if rows.all() else chunk.values[rows]

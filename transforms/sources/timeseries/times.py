@@ -32,7 +32,11 @@ class Times:
 
 
 def resolve_time(
-    time: TimeColumn, types: Mapping[str, pa.DataType], looks: Mapping[str, Look], text: TextOptions
+    time: TimeColumn,
+    types: Mapping[str, pa.DataType],
+    looks: Mapping[str, Look],
+    text: TextOptions,
+    written: Mapping[str, Sequence[str]] | None = None,
 ) -> Times:
     """What the time columns of a job hold.
 
@@ -41,6 +45,7 @@ def resolve_time(
       types: of the files' columns.
       looks: at a sample of the files, by their paths.
       text: how texts are written.
+      written: times as text, by files, where no column of these holds them.
 
     Raises:
       UserError: if they hold no times, or times that can be read in two ways.
@@ -58,7 +63,7 @@ def resolve_time(
     how = time.format
     remarks: tuple[str, ...] = ()
     needs_text = is_text(first) or (len(names) == 2 and (is_text(types[names[1]]) or not _is_clock(types[names[1]])))
-    values = _values(names, looks, text) if needs_text else {}
+    values = {} if not needs_text else written if written is not None else _values(names, looks, text)
     if how is None and needs_text:
         how = _find_order(names, values)
         remarks = (f"source.time: times are {_ORDERS[how]}",) if how in _ORDERS else ()
