@@ -45,6 +45,7 @@ if path:
     with open(asked["replies"], "w") as file:
         json.dump(replies, file)
 """
+LINK = "model"  # to the SavedModel, in the folder that the process works in
 PATIENCE = 1800  # seconds; of a large model on a busy machine
 TOLERANCE = 1e-3  # of the largest number of an output: other kernels, other orders of adding up
 ON_GPU = 2e-2  # those multiply with fewer bits by default
@@ -91,7 +92,10 @@ class FreshProcess:
 
     def ask(self, folder: str, calls: Sequence[Call]) -> None:
         """Lets it load a SavedModel and call it; returns at once."""
-        folder = folder if "://" in folder else os.path.abspath(folder)
+        if "://" not in folder:
+            # TensorFlow takes letters of a path for a glob; where the process works, the link has none.
+            os.symlink(os.path.abspath(folder), os.path.join(self._folder.name, LINK))
+            folder = LINK
         asked = {
             "folder": folder,
             "replies": self._replies,

@@ -1,6 +1,7 @@
 """An export is asked again in a process of its own: what is the trained model passes, what is another one does not."""
 
 import os
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -54,6 +55,15 @@ def calls(prediction, classes=("low", "high"), name="prediction"):
     rows = tf.constant([[1.0, 2.0], [3.0, 4.0]])
     expected = {name: tf.constant(prediction), "class": tf.constant(classes)}
     return [Call("serving_default", {"rows": rows}, expected, ["a from row 0 (eval)", "b from row 8 (eval)"])]
+
+
+def test_a_folder_that_is_there_may_lie_in_one_whose_name_is_a_glob(saved, tmp_path, monkeypatch):
+    shutil.copytree(saved, tmp_path / "in[1]" / "model")
+    monkeypatch.chdir(tmp_path / "in[1]")  # what a job names, such as out/model, is relative to it
+    with FreshProcess() as process:
+        process.ask("model", calls([[2.0, 4.0], [6.0, 8.0]]))
+        (found,) = process.answers("model")
+    assert found["prediction"].numpy().tolist() == [[2.0, 4.0], [6.0, 8.0]]
 
 
 def test_what_a_strange_process_says_is_compared_row_by_row(saved):
