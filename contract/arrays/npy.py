@@ -83,7 +83,7 @@ def dtype_name(descr: str) -> str:
     Raises:
       BadArray: if no tensor can hold it.
     """
-    kind, size = descr.lstrip("<>|=")[:1], descr.lstrip("<>|=")[1:]
+    kind, size = _kind_and_size(descr)
     if kind == "O":
         raise BadArray("holds Python objects, which would have to be unpickled: that could run any code. Save numbers")
     if kind in ("S", "U") and size.isdigit() and int(size):
@@ -96,5 +96,11 @@ def dtype_name(descr: str) -> str:
 
 def item_bytes(descr: str) -> int:
     """Of one value in the file."""
-    size = int(descr.lstrip("<>|=")[1:])
-    return 4 * size if descr.lstrip("<>|=")[0] == "U" else size
+    kind, size = _kind_and_size(descr)
+    return 4 * int(size) if kind == "U" else int(size)
+
+
+def _kind_and_size(descr: str) -> tuple[str, str]:
+    """`<f4` is ("f", "4"); of a text that is no dtype, both are empty."""
+    found = re.fullmatch(r"[<>|=]?([A-Za-z?])(\d*)", descr, re.ASCII)
+    return (found[1], found[2]) if found else ("", "")

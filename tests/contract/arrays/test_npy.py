@@ -46,7 +46,7 @@ def test_what_would_have_to_be_unpickled_is_refused():
         dtype_name(head.descr)
 
 
-@pytest.mark.parametrize("descr", ["<M8[ns]", "<f16", "|V8", "<c32", "|S0", "nonsense"])
+@pytest.mark.parametrize("descr", ["<M8[ns]", "<f16", "|V8", "<c32", "|S0", "nonsense", "<<f4", "<"])
 def test_what_no_tensor_holds_is_refused(descr):
     with pytest.raises(BadArray, match="cannot be used"):
         dtype_name(descr)
