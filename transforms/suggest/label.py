@@ -106,7 +106,9 @@ def choose_label(columns: Mapping[str, Column], asked: Asked) -> Choice:
     if not able:
         return Choice(None, "", ())
     kept = [column for column in columns.values() if not (column.identity or column.constant or column.prose)]
-    ends = _Ends(*(column if column in able else None for column in (kept[0], kept[-1])))
+    # Whole numbers that all differ may name rows, whatever they are called.
+    first = next((column for column in kept if not (column.whole and column.unique)), kept[0])
+    ends = _Ends(*(column if column in able else None for column in (first, kept[-1])))
     scores = {column.name: _score(column, able, ends) for column in able}
     order = sorted(able, key=lambda column: -scores[column.name])
     best, score = order[0], scores[order[0].name]

@@ -104,6 +104,12 @@ def test_letters_alone_before_many_numbers_are_learned():
     assert few.label is None
 
 
+def test_numbers_that_may_name_rows_are_no_first_column():
+    numbers = RNG.permutation(10**6)[:ROWS]
+    assert choice(Cell=numbers, Class=YES, **others(4)).label.name == "Class"
+    assert choice(**others(1), Class=YES, x8=AMOUNT, x9=AMOUNT).label is None
+
+
 def test_a_class_alone_beside_a_text_is_learned():
     texts = [f"this is message number {k}" for k in range(ROWS)]
     assert choice(f0=YES, f1=texts).label.name == "f0"
