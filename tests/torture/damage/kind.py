@@ -112,8 +112,8 @@ def with_csv(part: Part, **dialect: Any) -> None:
 
 
 def with_type(part: Part, name: str, make: Callable[[Any], Any]) -> None:
-    """Changes the Arrow array that a column of a Parquet file becomes."""
-    part.form["arrays"] = {**part.form.get("arrays", {}), name: make}
+    """Changes the Arrow array that a column of a Parquet file becomes; a change that is there stays."""
+    part.form["arrays"] = {name: make, **part.form.get("arrays", {})}
 
 
 def with_text(part: Part, name: str, make: Callable[[Any], list[str]]) -> None:
