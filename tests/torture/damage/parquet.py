@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..fleet import Fleet, Part
-from .kind import ROWS, break_file, break_values, damage, is_mixed, some_feature, some_part, with_type
+from .kind import ROWS, break_file, break_values, damage, is_mixed, some_feature, some_part, spoil, with_type
 
 UNREADABLE = "cannot be read|is empty|not a Parquet|damaged|broken"
 
@@ -132,19 +132,29 @@ def flipped_bits(fleet: Fleet, chance: Random) -> None:
     fleet.variants += [broken, as_decoded, *([all_of_it] if is_mixed(fleet) else [])]
 
 
+FIRST_SECOND, LAST_SECOND = (int(np.datetime64(f"{year}-01-01", "s").astype(int)) for year in (1824, 2116))
+
+
 def _decode(fleet: Fleet, part: Part, data: bytes) -> None:
-    """The rows that Arrow finds in the bytes when it reads them in one go."""
+    """The rows that Arrow finds in the bytes when it reads them in one go; a time out of range costs its row."""
     table = pq.read_table(io.BytesIO(data))
-    time = table["t"].cast(pa.int64()) if not pa.types.is_floating(table["t"].type) else table["t"]
-    scale = fleet.clock.tick
-    if pa.types.is_timestamp(table["t"].type):
-        scale = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[table["t"].type.unit]
-    elif pa.types.is_date(table["t"].type):
-        scale, time = 86_400 * 10**9, table["t"].cast(pa.int32())
-    numbers = time.to_numpy()
+    type_, scale = table["t"].type, fleet.clock.tick
+    time = table["t"]
+    if pa.types.is_date32(type_):
+        scale, time = 86_400 * 10**9, time.cast(pa.int32())
+    elif not pa.types.is_floating(type_):
+        time = time.cast(pa.int64())
+    if pa.types.is_timestamp(type_):
+        scale = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[type_.unit]
+    numbers, before = time.to_numpy(), part.time
     part.time = (
         np.round(numbers * scale).astype(np.int64) if numbers.dtype.kind == "f" else numbers.astype(np.int64) * scale
     )
+    if pa.types.is_temporal(type_):
+        seconds = numbers.astype(float) * (scale / 10**9)
+        for row in np.flatnonzero((seconds < FIRST_SECOND) | (seconds >= LAST_SECOND)).tolist():
+            part.time[row] = before[row]
+            spoil(part, row, "out of range", timed=False)
     part.values = np.stack([table[name].to_numpy() for name in fleet.features], 1).astype(np.float32)
     if is_mixed(fleet):
         part.asset = table["machine"].to_pylist()
