@@ -358,7 +358,7 @@ def other_zones(fleet: Fleet, chance: Random) -> None:
         )  # fmt: skip
 
 
-@damage(format="parquet", clock=STAMPS, naming=["stem", "pattern"])
+@damage(alone=True, format="parquet", clock=STAMPS, naming=["stem", "pattern"])
 def naive_among_utc(fleet: Fleet, chance: Random) -> None:
     """One file has times without a zone where the others have UTC: nobody knows which zone, so it is a reject."""
     odd = some_part(fleet, chance)
