@@ -21,6 +21,8 @@ FORMS = {
     "array": json.dumps(RECORDS),
     "spread array": json.dumps(RECORDS, indent=2, ensure_ascii=False),
     "array of lines": "\ufeff [\n" + ",\n".join(map(json.dumps, RECORDS)) + "\n]\n",
+    "array in each line": "\n".join(json.dumps(RECORDS[at : at + 20]) for at in range(0, 200, 20)) + "\n",
+    "array behind array": json.dumps(RECORDS[:7]) + "[]" + json.dumps(RECORDS[7:], indent=1),
     "under a key": json.dumps({"meta": {"n": 200}, "cars": RECORDS}, indent=1),
     "columns": json.dumps({name: [record[name] for record in RECORDS] for name in RECORDS[0]}),
     "pandas": json.dumps({name: {str(row): one[name] for row, one in enumerate(RECORDS)} for name in RECORDS[0]}),
@@ -68,6 +70,10 @@ def test_json_in_any_form_reads_like_lines(tmp_path, expected, form, monkeypatch
         (json.dumps({"a": RECORDS, "b": RECORDS}), r"holds several arrays of records \(a, b\); save the one"),
         ("[" * 100_000, "record 1: cannot be read as JSON"),
         ("17", r"line 1: is not a JSON object, such as \{...\}"),
+        (json.dumps(RECORDS) + "garbage", "record 201: text stands behind the array"),
+        (json.dumps(RECORDS) + '\n{"t": 200}', "record 201: text stands behind the array"),
+        (json.dumps(RECORDS) + "]", "record 201: text stands behind the array"),
+        (json.dumps(RECORDS[:3]) + "\n" + json.dumps(RECORDS[3:])[:-1], "record 201: the file ends before its array does"),
     ],
 )
 def test_what_is_wrong_with_a_document(tmp_path, text, told):
