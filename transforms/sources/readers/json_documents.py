@@ -178,7 +178,7 @@ def _inside(path: str, whole: dict[str, Any]) -> Iterator[Mapping[str, Any]]:
     tables = [value for value in whole.values() if isinstance(value, dict)]
     if tables and len(tables) == len(whole) and all(table.keys() == tables[0].keys() for table in tables):
         if all(key.isdecimal() for key in tables[0]):  # pandas' own way: columns of rows by their numbers
-            yield from _by_row(list(whole), [list(table.values()) for table in tables])
+            yield from _by_row(list(whole), [[table[key] for key in tables[0]] for table in tables])
         else:
             yield from tables
         return
