@@ -13,7 +13,15 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.sources.table import TableSource
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import BAD, TextOptions, divides, iter_batches, json_documents, look_at
+from beamfeed.transforms.sources.readers import (
+    BAD,
+    TextOptions,
+    choose_parts,
+    divides,
+    iter_batches,
+    json_documents,
+    look_at,
+)
 from beamfeed.transforms.suggest.look import Every
 
 RECORDS = [{"t": row, "x0": row / 2, "x1": None if row % 7 == 3 else -row, "who": f"ü{row % 3}"} for row in range(200)]
@@ -102,6 +110,14 @@ def test_an_array_of_records_is_not_held_as_a_whole():
         done += block.count(b"\n")
     assert done == 40_001
     assert most * 2000 < 3 * json_documents.BLOCK_BYTES
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_look_at_parts_takes_json_lines_alone(tmp_path, form):
+    path = tmp_path / "a.json"
+    path.write_text(FORMS[form], encoding="utf-8")
+    parts = choose_parts(str(path), path.stat().st_size, Every({}, TextOptions()), 4000)
+    assert (parts is not None) == (form == "lines")
 
 
 def zipped(path, **members):
