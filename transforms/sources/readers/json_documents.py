@@ -14,7 +14,7 @@ from typing import Any
 
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.blocks import BLOCK_BYTES, LINE_BYTES, EmptyFile, pieces_of, read_start
-from beamfeed.transforms.sources.readers.formats import packed_by
+from beamfeed.transforms.sources.readers.formats import is_named_lines, packed_by
 
 OBJECT_BYTES = 256 << 20  # of one object that holds all records
 _SPACE = re.compile(r"[\s,]*")
@@ -82,7 +82,8 @@ def _records(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
     if first is None:
         return
     second = next(values, None)
-    if second is None and isinstance(first[1], dict):
+    a_line = is_named_lines(path) and "\n" not in first[0]  # and so a record, whatever it holds
+    if second is None and isinstance(first[1], dict) and not a_line:
         yield from (_line(None, record) for record in _inside(path, first[1]))
         return
     yield from (_line(raw, value) for raw, value in chain([first], [second] if second else [], values))

@@ -112,6 +112,21 @@ def test_an_array_of_records_is_not_held_as_a_whole():
     assert most * 2000 < 3 * json_documents.BLOCK_BYTES
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.NDJSON.gz", "a.jsonl.zip", "a.json"])
+def test_the_only_line_of_json_lines_is_a_record(tmp_path, name):
+    text = json.dumps({"t": 1, "x0": 2.5, "events": [{"t": 7, "x0": 8}, {"t": 8, "x0": 9}]}) + "\n"
+    path = tmp_path / name
+    if name.endswith(".zip"):
+        zipped(path, **{"in/b.jsonl": text})
+    else:
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    rows = read_file(path, "t", features=["x0"]).values[:, 0].tolist()
+    assert rows == ([8, 9] if name == "a.json" else [2.5])
+    path = tmp_path / "spread.jsonl"
+    path.write_text(FORMS["under a key"])
+    assert len(read_file(path, "t").ticks) == 200
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_look_at_parts_takes_json_lines_alone(tmp_path, form):
     path = tmp_path / "a.json"
