@@ -25,7 +25,7 @@ _BROKEN = (
     NotImplementedError,
     RuntimeError,
 )
-_UNPACKED = (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc")
+_UNPACKED = (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc", ".gz", ".bz2", ".zst", ".zip")
 
 
 def member_of(path: str) -> str:

@@ -172,6 +172,23 @@ def test_a_zip_file_that_is_not_read_says_why(tmp_path):
             read_all(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("a.csv.gz", "is a zip file with a.csv.gz, which is packed already; unpack it"),
+        ("b.ZIP", "is a zip file with b.ZIP, which is packed already; unpack it"),
+        ("in/a.npy", r"is a zip file with in/a.npy, which holds arrays, which kind: array reads"),
+        ("a.xlsx", r"is a zip file with a.xlsx, which is an Excel file; .*pandas.read_excel\('a.xlsx'\)"),
+        ("a.tar", "is a zip file with a.tar, which is an archive; unpack it"),
+    ],
+)
+def test_a_zip_file_with_what_is_no_text_says_what_to_do(tmp_path, name, told):
+    path = zipped(tmp_path / "z.zip", **{name: b"\x93NUMPY\1\0v\0" + bytes(range(256))})
+    for read in (look_at, read_all):
+        with pytest.raises(BadInput, match=told):
+            read(str(path))
+
+
 def read_all(path):
     types = {"t": pa.int64(), "x0": pa.float32()}
     return list(iter_batches(str(path), Every(types, TextOptions()), [*types, BAD]))
