@@ -22,6 +22,7 @@ from beamfeed.transforms.sources.readers import (
     json_documents,
     look_at,
 )
+from beamfeed.transforms.sources.readers.blocks import open_text
 from beamfeed.transforms.suggest.look import Every
 
 RECORDS = [{"t": row, "x0": row / 2, "x1": None if row % 7 == 3 else -row, "who": f"ü{row % 3}"} for row in range(200)]
@@ -160,16 +161,29 @@ def test_a_zip_file_that_is_not_read_says_why(tmp_path):
     whole = bytearray(zipped(tmp_path / "whole.zip", **{"a.csv": "t,x0\n" + "1,2\n" * 5000}).read_bytes())
     whole[60] ^= 0xFF
     damaged.write_bytes(whole)
+    secret = tmp_path / "secret.zip"
+    sealed = bytearray(zipped(secret, **{"a.csv": "t,x0\n" + "1,2\n" * 9}).read_bytes())
+    for at in (6, sealed.rindex(b"PK\1\2") + 8):
+        sealed[at] |= 1  # the bit that says so
+    secret.write_bytes(sealed)
     (tmp_path / "text.zip").write_text("t,x0\n1,2\n")
     for path, told in (
         (two, r"is a zip file with 2 files \(a.csv, b.csv\), one is read; unpack it"),
         (none, "is a zip file with no file"),
         (packed, "is a zip file with a.parquet, which is packed already"),
         (damaged, "cannot be unpacked|cannot be read"),
+        (secret, "cannot be unpacked: .*encrypted"),
         (tmp_path / "text.zip", "cannot be unpacked: File is not a zip file"),
     ):
         with pytest.raises(BadInput, match=told):
             read_all(path)
+
+
+def test_what_goes_wrong_beside_a_zip_file_is_not_its_fault(tmp_path):
+    path = str(zipped(tmp_path / "a.zip", **{"a.csv": "t,x0\n1,2\n"}))
+    for error in (RuntimeError, IndexError, EOFError):
+        with pytest.raises(error), open_text(path):
+            raise error
 
 
 @pytest.mark.parametrize(
