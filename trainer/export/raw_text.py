@@ -104,6 +104,11 @@ class RawText:
             begun = tf.strings.lower(tf.strings.substr(part["b"], 0, 3))
             for place, name in enumerate(MONTHS):
                 month = tf.where(begun == name, np.int64(place + 1), month)
+        if "q" in part:
+            quarter = number("q")
+            month = tf.where(quarter > 0, 3 * quarter - 2, month)
+        if "j" in part:  # a day of the year, which nothing else says
+            month, day = tf.ones_like(year), number("j")
         hour, minute, second = number("H"), number("M"), number("S")
         if "p" in part:
             half = tf.strings.lower(tf.strings.substr(part["p"], 0, 1))
@@ -122,8 +127,10 @@ class RawText:
         fits &= (hour < 24) | ((hour == 24) & (minute == 0) & (second == 0))
         if not column.typed:
             fits &= (year >= YEARS[0]) & (year <= YEARS[1])
+        one = tf.ones_like(day)
+        after = days_of(year + 1, one, one) if "j" in part else days_of(year + month // 12, month % 12 + 1, one)
         days = days_of(year, month, day)
-        fits &= days < days_of(year + month // 12, month % 12 + 1, tf.ones_like(day))  # 31 February is none
+        fits &= days < after  # 31 February is none, and neither is day 366 of most years
         seconds = days * 86_400 + hour * 3600 + minute * 60 + second - ahead
         return tf.where(fits, seconds, NO_TIME), fits | (text == ""), "is no time as the files write it"
 

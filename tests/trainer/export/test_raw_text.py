@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
-from beamfeed.contract.dataset.raw_values import RawValues, read_raw_values
+from beamfeed.contract.dataset.raw_values import RawColumn, RawValues, read_raw_values
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.export.raw_text import RawText
-from beamfeed.transforms.sources.readers import BAD, iter_batches
+from beamfeed.trainer.export.raw_text import NO_TIME, RawText
+from beamfeed.transforms.sources.readers import BAD, BadTime, iter_batches, pattern_of, read_times
+from beamfeed.transforms.sources.readers.values import NUMBER
 from beamfeed.transforms.sources.table.resolve import resolve_schema
 from beamfeed.transforms.sources.table.rows import TableRows, to_rows
 
@@ -46,6 +47,7 @@ NUMBERS = st.one_of(
 )  # fmt: skip
 TEXTS = st.one_of(WORDS, st.sampled_from(["7", "7.0", "True", "FALSE", "1", "Ärger", "a b", "1e5", "2024-01-31"]))
 BOOLS = st.one_of(WORDS, st.sampled_from(["True", "true", "TRUE", "0", "1", "False", "tRue", "2", "yes"]))
+PERIODS = st.sampled_from(["Q1", "q2", "Q3", "Q4", "Q0", "Q5", "1", "07", "12", "13", "Jul", "sept."])
 DATES = st.one_of(
     WORDS,
     st.datetimes().map(str),
@@ -59,6 +61,8 @@ DATES = st.one_of(
     st.builds("{}{}{}{}{}{}".format, st.integers(0, 32), st.sampled_from("-/. "),
               st.sampled_from(["1", "02", "12", "13", "Feb", "March", "sept", "xyz"]), st.sampled_from("-/. "),
               st.sampled_from(["2024", "23", "69", "1969", "12023"]), st.sampled_from(["", " 12:30", ", 1:05:06 PM"])),
+    st.builds("{}{}{}".format, st.integers(1790, 2130), st.sampled_from(["", "-", "/", " "]), PERIODS),
+    st.builds("{}{}{}".format, PERIODS, st.sampled_from(["", "-", "/", " ", ", "]), st.integers(1790, 2130)),
 )  # fmt: skip
 KINDS = {"x": NUMBERS, "w": NUMBERS, "flag": BOOLS, "yes": BOOLS, "when": DATES}
 
@@ -112,7 +116,7 @@ def rows_of(padding: st.SearchStrategy[str]) -> st.SearchStrategy[list[dict[str,
     decimal=st.sampled_from([".", ","]),
     thousands=st.sampled_from([None, ".", ",", "'", " "]),
     padded=st.booleans(),
-    date=st.sampled_from(["2024-01-31", "31.01.2024", "01/31/2024 10:00"]),
+    date=st.sampled_from(["2024-01-31", "31.01.2024", "01/31/2024 10:00", "2010Q3", "Q3 2010"]),
 )
 def test_the_graph_reads_text_as_preprocessing_does(tmp_path_factory, rows, decimal, thousands, padded, date):
     thousands = None if thousands == decimal else thousands
@@ -133,7 +137,8 @@ SPELLINGS = {
         "2024-01-31 12:05 PM", "2024-01-31 13:05 pm", "2024-01-31 00:05 a.m.", "1969-12-31 23:59:59.5", "31.01.2024",
         "29.02.2023", "1.2.69", "1.2.68", "3 Mar 2024", "31-Sept-23 1:02 pm", "30 feb 2024", "01/31/2024", "?", " ",
         "12/13/2024 10:00", "February 3, 2024", "NaT", "morgen", "\u00a02024-01-31", "2024-01-31 10:00-0130",
-        "2024-01-31 10:00+15:00", "2024-02-30 10:00Z", "2024-01-31 10:00Z",
+        "2024-01-31 10:00+15:00", "2024-02-30 10:00Z", "2024-01-31 10:00Z", "2010Q1", "2010-q4", "2010 Q5", "1799Q1",
+        "2116Q1", "2010-07", "2010/13", "2010 sept.", "Q2 2010", "q3-1824", "Q1 1823", "7/2010", "Jul, 2010", "07 2010",
     ],
     "kind": ["a", " a", "a ", "\u00a0a", "A", "NA", " NA", "?", "na", "fehlt", "", " ", "7", "7.0", "Ärger", "1e5"],
     "yes": ["True", "TRUE", "1", "false", " true", "NA", "NULL", "#N/A", "nan", "", "ja"],
@@ -146,6 +151,7 @@ SPELLINGS = {
     [
         (".", None, False, "2024-01-31"), (",", ".", True, "31.01.2024"), (".", ",", True, "2024-01-31 10:00Z"),
         (",", None, False, "01/31/2024"), (".", "'", False, "31 Jan 2024"), (",", " ", True, "2024-01-31 00:00+01:00"),
+        (".", None, True, "2010Q3"), (".", None, False, "Q3 2010"), (".", None, False, "2010-07"),
     ],
 )  # fmt: skip
 def test_each_spelling_is_read_as_preprocessing_does(tmp_path, decimal, thousands, padded, date):
@@ -157,6 +163,31 @@ def test_each_spelling_is_read_as_preprocessing_does(tmp_path, decimal, thousand
     read = both_ways(tmp_path, rows, head, delimiter=";", decimal=decimal, thousands=thousands)
     missing = [place + 25 for place, row in enumerate(rows) if row["yes"] in ("NA", "NULL", "#N/A", "nan", "")]
     assert {read.wrong[place] for place in missing} == {"yes is missing"}
+
+
+DAYS_OF_YEARS = st.builds(
+    "{}-{:03d}{}".format, st.integers(1820, 2120), st.sampled_from([0, 1, 59, 60, 61, 200, 365, 366, 367, 999]),
+    st.sampled_from(["", " 12:30", " 24:00", " 24:01"]),
+)  # fmt: skip
+
+
+@given(texts=st.lists(DAYS_OF_YEARS, max_size=30))
+@settings(max_examples=20)
+def test_days_of_the_year_are_read_as_preprocessing_does(texts):
+    texts = ["2011-365 12:30", "2012-366 12:30", "2011-366 12:30", *texts]
+    column = RawColumn(reads="time", trims=True, null_words=False, pattern=pattern_of("%Y-%j %H:%M"))
+    raw = RawValues(null_words=[], true_words=[], false_words=[], decimal=".", number=NUMBER, columns={"when": column})
+    found, reasons = RawText(raw).read({"when": tf.constant(texts)})
+    expected = []
+    for text in texts:
+        try:
+            expected.append(int(read_times(pa.array([text]), "%Y-%j %H:%M").local[0] // 10**9))
+        except BadTime:
+            expected.append(int(NO_TIME))
+    assert found["when"].numpy().tolist() == expected
+    assert [reason == b"" for reason in reasons.numpy()] == [seconds != NO_TIME for seconds in expected]
+    days = [np.datetime64(day) for day in ("2011-12-31T12:30", "2012-12-31T12:30")]
+    assert expected[:3] == [*(int(day.astype("datetime64[s]").astype(int)) for day in days), NO_TIME]
 
 
 def test_files_that_are_written_in_several_ways_have_one_description(tmp_path):

@@ -6,7 +6,8 @@ import numpy as np
 
 from beamfeed.contract import storage
 from beamfeed.transforms.sources.readers.expected import Expected, Group
-from beamfeed.transforms.sources.readers.formats import format_of, packed_by
+from beamfeed.transforms.sources.readers.formats import format_of
+from beamfeed.transforms.sources.readers.json_documents import divides_json
 from beamfeed.transforms.sources.readers.parquet import open_parquet, row_groups
 from beamfeed.transforms.sources.readers.text import divides_text, find_dialect
 
@@ -39,7 +40,7 @@ def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tu
         dialect = find_dialect(path, expected.text)
         quote = dialect.quote
         end -= _END if dialect.skip_last else 0
-    elif format_of(path) != "json" or packed_by(path) is not None:
+    elif format_of(path) != "json" or not divides_json(path):
         return None
     part = most // PARTS
     if end < most:

@@ -13,6 +13,7 @@ _SUFFIXES: dict[str, Format] = {
     ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
     ".jsonl": "json", ".ndjson": "json", ".json": "json",
 }  # fmt: skip
+_LINES = (".jsonl", ".ndjson")
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zip": "zip"}
 
 
@@ -23,6 +24,17 @@ def packed_by(path: str) -> str | None:
 
 def format_of(path: str) -> Format:
     """The format of a file; what has no name that is known is taken for a CSV."""
+    name = _unpacked(path)
+    return next((format_ for suffix, format_ in _SUFFIXES.items() if name.endswith(suffix)), "csv")
+
+
+def is_named_lines(path: str) -> bool:
+    """Whether a file is JSON lines by its name."""
+    return _unpacked(path).endswith(_LINES)
+
+
+def _unpacked(path: str) -> str:
+    """The name of a file in small letters; of a packed one that of what is in it."""
     packing = packed_by(path)
     name = path.lower()
     if packing == "zip":
@@ -30,4 +42,4 @@ def format_of(path: str) -> Format:
             name = member_of(path).lower()
     elif packing:
         name = name.rpartition(".")[0]
-    return next((format_ for suffix, format_ in _SUFFIXES.items() if name.endswith(suffix)), "csv")
+    return name

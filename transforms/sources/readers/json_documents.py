@@ -1,4 +1,4 @@
-"""JSON that is not written a record in a line: an array of records, an object of arrays, records over several lines.
+"""JSON that is not written a record in a line: arrays of records, an object of arrays, records over several lines.
 
 Such a text becomes JSON lines while it is read, so all that reads these reads it. An array of records is never held as
 a whole; an object that holds all records is.
@@ -14,7 +14,7 @@ from typing import Any
 
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.blocks import BLOCK_BYTES, LINE_BYTES, EmptyFile, pieces_of, read_start
-from beamfeed.transforms.sources.readers.formats import packed_by
+from beamfeed.transforms.sources.readers.formats import is_named_lines, packed_by
 
 OBJECT_BYTES = 256 << 20  # of one object that holds all records
 _SPACE = re.compile(r"[\s,]*")
@@ -75,14 +75,15 @@ def _records(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
         if start:
             break
     if start.startswith("["):
-        yield from (_line(raw, value) for raw, value in _values(path, chain([start[1:]], texts), LINE_BYTES, "]"))
+        yield from (_line(raw, value) for raw, value in _values(path, chain([start], texts), LINE_BYTES, arrays=True))
         return
-    values = _values(path, chain([start], texts), OBJECT_BYTES, None)
+    values = _values(path, chain([start], texts), OBJECT_BYTES, arrays=False)
     first = next(values, None)
     if first is None:
         return
     second = next(values, None)
-    if second is None and isinstance(first[1], dict):
+    a_line = is_named_lines(path) and "\n" not in first[0]  # and so a record, whatever it holds
+    if second is None and isinstance(first[1], dict) and not a_line:
         yield from (_line(None, record) for record in _inside(path, first[1]))
         return
     yield from (_line(raw, value) for raw, value in chain([first], [second] if second else [], values))
@@ -96,16 +97,20 @@ def _decoded(pieces: Iterable[bytes]) -> Iterator[str]:
     yield decoder.decode(b"", final=True)
 
 
-def _values(path: str, texts: Iterable[str], most: int, end: str | None) -> Iterator[tuple[str, Any]]:
+def _values(path: str, texts: Iterable[str], most: int, *, arrays: bool) -> Iterator[tuple[str, Any]]:
     """JSON values that follow each other, each as it is written and as it is.
 
     Args:
       path: of the file, for messages.
       texts: all of it, cut anywhere.
       most: letters of a value.
-      end: what stands after the last one; None where the text ends.
+      arrays: whether they stand in arrays, of which there may be several one after the other.
+
+    Raises:
+      BadInput: where it is no JSON, an array has no end, or something else stands behind one.
     """
     text, at, number, wanted = "", 0, 1, 0
+    inside = not arrays
     for more in chain(texts, [None]):
         text, at = (text[at:] + (more or "")), 0
         if more is not None and len(text) < wanted:
@@ -114,8 +119,11 @@ def _values(path: str, texts: Iterable[str], most: int, end: str | None) -> Iter
             at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
             if at == len(text):
                 break
-            if text[at] == end:
-                return
+            if arrays and text[at] == ("]" if inside else "["):
+                inside, at = not inside, at + 1
+                continue
+            if not inside:
+                raise BadInput(path, f"record {number}", "text stands behind the array")
             try:
                 value, after = _DECODER.raw_decode(text, at)
             except (ValueError, RecursionError) as error:
@@ -133,7 +141,7 @@ def _values(path: str, texts: Iterable[str], most: int, end: str | None) -> Iter
                 break  # a number that goes on in the next piece
             yield text[at:after], value
             at, number, wanted = after, number + 1, 0
-    if end is not None:
+    if arrays and inside:
         raise BadInput(path, f"record {number}", "the file ends before its array does")
 
 
@@ -171,7 +179,7 @@ def _inside(path: str, whole: dict[str, Any]) -> Iterator[Mapping[str, Any]]:
     tables = [value for value in whole.values() if isinstance(value, dict)]
     if tables and len(tables) == len(whole) and all(table.keys() == tables[0].keys() for table in tables):
         if all(key.isdecimal() for key in tables[0]):  # pandas' own way: columns of rows by their numbers
-            yield from _by_row(list(whole), [list(table.values()) for table in tables])
+            yield from _by_row(list(whole), [[table[key] for key in tables[0]] for table in tables])
         else:
             yield from tables
         return

@@ -5,6 +5,7 @@ import re
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.formats import packed_by
+from beamfeed.transforms.sources.readers.zipped import member_of
 
 _ARRAYS = "holds arrays, which kind: array reads (docs/arrays.md)"
 _BY_PANDAS = {
@@ -50,9 +51,11 @@ def advice_for(path: str) -> str | None:
 
 
 def check_format(path: str) -> None:
-    """Raises BadInput for a file of a format that is not read, by its name."""
+    """Raises BadInput for a file of a format that is not read, by its name; of a zip file by that of the file in it."""
     if advice := advice_for(path):
         raise BadInput(path, "file", advice)
+    if packed_by(path) == "zip" and (advice := advice_for(name := member_of(path))):
+        raise BadInput(path, "file", f"is a zip file with {name}, which {advice}")
 
 
 def what_it_is(path: str) -> str | None:

@@ -5,7 +5,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from typing import IO, Any
 
@@ -25,7 +25,7 @@ _BROKEN = (
     NotImplementedError,
     RuntimeError,
 )
-_UNPACKED = (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc")
+_UNPACKED = (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc", ".gz", ".bz2", ".zst", ".zip")
 
 
 def member_of(path: str) -> str:
@@ -40,22 +40,50 @@ def member_of(path: str) -> str:
 
 @lru_cache(256)
 def _member(path: str, size: int, mtime: int) -> str:
-    with storage.open_input(path) as source, _open_zip(path, source) as archive:
+    with storage.open_input(path) as source, _as_broken(path), zipfile.ZipFile(_Seekable(source)) as archive:
         return _only(path, archive).filename
 
 
 @contextmanager
-def open_member(path: str, source: Any) -> Iterator[IO[bytes]]:
-    """The file in a zip file, unpacked while it is read."""
-    with _open_zip(path, source) as archive, archive.open(_only(path, archive)) as member:
-        yield member
+def open_member(path: str, source: Any) -> Iterator["Member"]:
+    """The file in a zip file, unpacked while it is read.
+
+    Raises:
+      BadInput: if it cannot be opened. What is raised by whoever reads it stays as it is.
+    """
+    with ExitStack() as opened:
+        with _as_broken(path):
+            archive = opened.enter_context(zipfile.ZipFile(_Seekable(source)))
+            member = opened.enter_context(archive.open(_only(path, archive)))
+        yield Member(path, member)
+
+
+class Member:
+    """The bytes of a file in a zip file.
+
+    Args:
+      path: of the zip file, for messages.
+      member: the file in it, open.
+    """
+
+    def __init__(self, path: str, member: IO[bytes]):
+        self._path, self._member = path, member
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, no more than `size`; none at the end.
+
+        Raises:
+          BadInput: if they cannot be unpacked.
+        """
+        with _as_broken(self._path):
+            return self._member.read(size)
 
 
 @contextmanager
-def _open_zip(path: str, source: Any) -> Iterator[zipfile.ZipFile]:
+def _as_broken(path: str) -> Iterator[None]:
+    """Turns what zipfile raises of a broken archive into BadInput."""
     try:
-        with zipfile.ZipFile(_Seekable(source)) as archive:
-            yield archive
+        yield
     except _BROKEN as error:
         raise BadInput(path, "file", f"cannot be unpacked: {error or type(error).__name__}") from None
 

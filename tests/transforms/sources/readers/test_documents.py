@@ -13,7 +13,16 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.sources.table import TableSource
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers import BAD, TextOptions, divides, iter_batches, json_documents, look_at
+from beamfeed.transforms.sources.readers import (
+    BAD,
+    TextOptions,
+    choose_parts,
+    divides,
+    iter_batches,
+    json_documents,
+    look_at,
+)
+from beamfeed.transforms.sources.readers.blocks import open_text
 from beamfeed.transforms.suggest.look import Every
 
 RECORDS = [{"t": row, "x0": row / 2, "x1": None if row % 7 == 3 else -row, "who": f"ü{row % 3}"} for row in range(200)]
@@ -21,14 +30,20 @@ FORMS = {
     "array": json.dumps(RECORDS),
     "spread array": json.dumps(RECORDS, indent=2, ensure_ascii=False),
     "array of lines": "\ufeff [\n" + ",\n".join(map(json.dumps, RECORDS)) + "\n]\n",
+    "array in each line": "\n".join(json.dumps(RECORDS[at : at + 20]) for at in range(0, 200, 20)) + "\n",
+    "array behind array": json.dumps(RECORDS[:7]) + "[]" + json.dumps(RECORDS[7:], indent=1),
     "under a key": json.dumps({"meta": {"n": 200}, "cars": RECORDS}, indent=1),
     "columns": json.dumps({name: [record[name] for record in RECORDS] for name in RECORDS[0]}),
     "pandas": json.dumps({name: {str(row): one[name] for row, one in enumerate(RECORDS)} for name in RECORDS[0]}),
+    "pandas in another order": json.dumps({
+        name: {str(row): RECORDS[row][name] for row in sorted(range(200), key=lambda row: (row * shift) % 211)}
+        for shift, name in enumerate(RECORDS[0], 1)
+    }),
     "split": json.dumps({"columns": list(RECORDS[0]), "index": [], "data": [list(one.values()) for one in RECORDS]}),
     "by name": json.dumps({f"row {record['t']}": record for record in RECORDS}),
     "spread records": "\n".join(json.dumps(record, indent=1) for record in RECORDS),
     "lines": "\n".join(map(json.dumps, RECORDS)),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +83,10 @@ def test_json_in_any_form_reads_like_lines(tmp_path, expected, form, monkeypatch
         (json.dumps({"a": RECORDS, "b": RECORDS}), r"holds several arrays of records \(a, b\); save the one"),
         ("[" * 100_000, "record 1: cannot be read as JSON"),
         ("17", r"line 1: is not a JSON object, such as \{...\}"),
+        (json.dumps(RECORDS) + "garbage", "record 201: text stands behind the array"),
+        (json.dumps(RECORDS) + '\n{"t": 200}', "record 201: text stands behind the array"),
+        (json.dumps(RECORDS) + "]", "record 201: text stands behind the array"),
+        (json.dumps([]) + json.dumps(RECORDS)[:-1], "record 201: the file ends before its array does"),
     ],
 )
 def test_what_is_wrong_with_a_document(tmp_path, text, told):
@@ -92,6 +111,29 @@ def test_an_array_of_records_is_not_held_as_a_whole():
         done += block.count(b"\n")
     assert done == 40_001
     assert most * 2000 < 3 * json_documents.BLOCK_BYTES
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.NDJSON.gz", "a.jsonl.zip", "a.json"])
+def test_the_only_line_of_json_lines_is_a_record(tmp_path, name):
+    text = json.dumps({"t": 1, "x0": 2.5, "events": [{"t": 7, "x0": 8}, {"t": 8, "x0": 9}]}) + "\n"
+    path = tmp_path / name
+    if name.endswith(".zip"):
+        zipped(path, **{"in/b.jsonl": text})
+    else:
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    rows = read_file(path, "t", features=["x0"]).values[:, 0].tolist()
+    assert rows == ([8, 9] if name == "a.json" else [2.5])
+    path = tmp_path / "spread.jsonl"
+    path.write_text(FORMS["under a key"])
+    assert len(read_file(path, "t").ticks) == 200
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_look_at_parts_takes_json_lines_alone(tmp_path, form):
+    path = tmp_path / "a.json"
+    path.write_text(FORMS[form], encoding="utf-8")
+    parts = choose_parts(str(path), path.stat().st_size, Every({}, TextOptions()), 4000)
+    assert (parts is not None) == (form == "lines")
 
 
 def zipped(path, **members):
@@ -119,16 +161,46 @@ def test_a_zip_file_that_is_not_read_says_why(tmp_path):
     whole = bytearray(zipped(tmp_path / "whole.zip", **{"a.csv": "t,x0\n" + "1,2\n" * 5000}).read_bytes())
     whole[60] ^= 0xFF
     damaged.write_bytes(whole)
+    secret = tmp_path / "secret.zip"
+    sealed = bytearray(zipped(secret, **{"a.csv": "t,x0\n" + "1,2\n" * 9}).read_bytes())
+    for at in (6, sealed.rindex(b"PK\1\2") + 8):
+        sealed[at] |= 1  # the bit that says so
+    secret.write_bytes(sealed)
     (tmp_path / "text.zip").write_text("t,x0\n1,2\n")
     for path, told in (
         (two, r"is a zip file with 2 files \(a.csv, b.csv\), one is read; unpack it"),
         (none, "is a zip file with no file"),
         (packed, "is a zip file with a.parquet, which is packed already"),
         (damaged, "cannot be unpacked|cannot be read"),
+        (secret, "cannot be unpacked: .*encrypted"),
         (tmp_path / "text.zip", "cannot be unpacked: File is not a zip file"),
     ):
         with pytest.raises(BadInput, match=told):
             read_all(path)
+
+
+def test_what_goes_wrong_beside_a_zip_file_is_not_its_fault(tmp_path):
+    path = str(zipped(tmp_path / "a.zip", **{"a.csv": "t,x0\n1,2\n"}))
+    for error in (RuntimeError, IndexError, EOFError):
+        with pytest.raises(error), open_text(path):
+            raise error
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("a.csv.gz", "is a zip file with a.csv.gz, which is packed already; unpack it"),
+        ("b.ZIP", "is a zip file with b.ZIP, which is packed already; unpack it"),
+        ("in/a.npy", r"is a zip file with in/a.npy, which holds arrays, which kind: array reads"),
+        ("a.xlsx", r"is a zip file with a.xlsx, which is an Excel file; .*pandas.read_excel\('a.xlsx'\)"),
+        ("a.tar", "is a zip file with a.tar, which is an archive; unpack it"),
+    ],
+)
+def test_a_zip_file_with_what_is_no_text_says_what_to_do(tmp_path, name, told):
+    path = zipped(tmp_path / "z.zip", **{name: b"\x93NUMPY\1\0v\0" + bytes(range(256))})
+    for read in (look_at, read_all):
+        with pytest.raises(BadInput, match=told):
+            read(str(path))
 
 
 def read_all(path):
