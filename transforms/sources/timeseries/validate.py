@@ -229,7 +229,8 @@ def _notes(asset: SeriesAsset, founds: Sequence[Found], merged: int, spec: Prepr
             yield Note(what, asset.name, int(outside[place]))
     if asset.apart and len(asset.pieces) > 1:
         yield Note("no window goes from one file to the next, as a file that was set aside may lie between", asset.name)
-    none = sum(found.rows - sum(span.rows for span in found.spans.values()) for found in founds)
+    kept = sum(found.rows - found.rejected for found in founds)  # what is set aside is told as such
+    none = kept - sum(span.rows for found in founds for span in found.spans.values())
     if none and spec.job.split.by in ("rows", "time"):
         yield Note("rows in no split, left out", asset.name, none)
     for label, count in sum((found.unlabelled for found in founds), Counter[str]()).items():
