@@ -80,14 +80,24 @@ def check_splits(job: Job, fields: Sequence[Field], splits: Mapping[SplitName, S
 
 
 def empty_splits(job: Job, splits: Mapping[SplitName, SplitInfo]) -> list[str]:
-    """Splits by time that the job asks for and no time of the files is in, a line each."""
+    """Splits by time that the job asks for and that got nothing, a line each with what may be done about it."""
     split = job.split
     if split.by != "time":
         return []
     keys = {key: getattr(split, key) for key in ("train_from", "eval_from", "test_from")}
     cuts = ", ".join(f"{key}: {value}" for key, value in keys.items() if value is not None)
-    empty = [name for name in wanted_splits(split) if not splits[name].windows]
-    return [f"the split {name} has no {job.source.noun}: no time of the files is in it ({cuts})" for name in empty]
+    lines = []
+    for name in wanted_splits(split):
+        if splits[name].windows:
+            continue
+        if "windows" in job.source.sections:  # it may well have rows, but too few
+            why = f"no asset has the rows of one in it (windows.length: {job.windows.length})"
+            why += f", if any ({cuts})" if cuts else f"; try a smaller windows.length, or more split.{name}"
+        else:
+            why = f"no time of the files is in it ({cuts or f'{name}: {getattr(split, name):g}'})"
+            why += ", or no row of it has a label" if job.label else ""
+        lines.append(f"the split {name} has no {job.source.noun}: {why}")
+    return lines
 
 
 def make_manifest(

@@ -20,7 +20,7 @@ from beamfeed.contract.storage.files import FileStat
 
 # Raise it when preprocessing gives other bytes for the same job and files: a dataset of before is then preprocessed
 # again. It does not stand for the format, which says whether a dataset can be read at all.
-REVISION = 2
+REVISION = 3
 # `output.shards: auto` writes a multiple of this many shards where the data allow: most clusters divide it. On how many
 # workers somebody will train is not known when a dataset is written.
 SHARD_MULTIPLE = 16

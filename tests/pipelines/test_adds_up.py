@@ -191,3 +191,32 @@ def test_rows_of_series_that_no_split_takes_are_told(fleet):
     assert {one.name: one.missing for one in checked.prediction.overview.missing}["x1"] == 7
     assert fleet.preprocess() == 0
     assert fleet.manifest.notes == checked.manifest.notes
+
+
+@pytest.mark.parametrize(("by", "left_out"), [("time", 0), ("rows", 3 * 13)])
+def test_a_row_that_is_set_aside_is_told_once(tmp_path, by, left_out):
+    """Not also as one in no split."""
+    for name, bad in (("a", 52), ("b", None), ("c", None)):
+        rows = (f"{i},{'oops' if i == bad else i + 0.5}\n" for i in range(100))
+        (tmp_path / f"{name}.csv").write_text("t,x\n" + "".join(rows))
+    parts = {"train": 0.6, "eval": 0.2, "test": 0.2} if by == "time" else {"train": 56, "eval": 16, "test": 15}
+    job = {
+        "name": "once",
+        "source": {
+            "kind": "timeseries", "files": str(tmp_path / "*.csv"), "asset": {"from": "path"},
+            "time": {"column": "t"}, "features": ["x"],
+        },
+        "windows": {"length": 5, "stride": 5},
+        "split": {"by": by, **parts},
+        "output": {"path": str(tmp_path / "data")},
+    }  # fmt: skip
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(job))
+    checked = check_job(load_job(str(path)))
+    rows, notes = checked.rows, checked.prediction.notes
+    assert rows.set_aside == 1
+    assert counted(notes, "rows in no split, left out") == rows.left_out
+    assert sum(rows.splits.values()) + rows.set_aside + rows.left_out == rows.rows == 300
+    assert rows.left_out == left_out
+    assert preprocess.main(["--job", str(path)]) == 0
+    assert list(read_manifest(job["output"]["path"]).notes) == list(notes)

@@ -399,3 +399,24 @@ def test_a_split_that_no_time_is_in_is_told_by_both(tmp_path):
     assert check_job(load_job(str(path))).warnings == told
     assert_foretold(str(path))
     assert list(read_manifest(job["output"]["path"]).notes) == told
+
+
+@pytest.mark.parametrize(
+    ("split", "advice"),
+    [
+        ({"train": 0.8, "eval": 0.1, "test": 0.1}, "; try a smaller windows.length, or more split.{}"),
+        ({"eval_from": 24, "test_from": 27}, ", if any (eval_from: 24, test_from: 27)"),
+    ],
+)
+def test_a_split_by_time_of_fewer_rows_than_a_window_is_told_as_such(fleet, split, advice):
+    """Of 30 rows an asset has 3 in each of them."""
+    for i in range(2):
+        fleet.write(f"m{i}.parquet", make_table(30, seed=i))
+    fleet.job |= {"windows": {"length": 6}, "split": {"by": "time", **split}, "train": None}
+    checked = check_job(load_job(str(fleet.write_job())))
+    assert checked.rows.splits == {"train": 48, "eval": 6, "test": 6}
+    why = "has no window: no asset has the rows of one in it (windows.length: 6)"
+    told = [f"the split {name} {why}{advice.format(name)}" for name in ("eval", "test")]
+    assert checked.warnings == told
+    assert fleet.preprocess() == 0
+    assert fleet.manifest.notes[:2] == told

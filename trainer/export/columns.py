@@ -99,6 +99,10 @@ class ColumnServing(tf.Module):
         if self._raw is not None:
             texts = {name: self._raw.words(name, one) for name, one in columns.items() if one.dtype == tf.string}
             columns = {**columns, **texts}
+        return self._run_read(columns)
+
+    def _run_read(self, columns: dict[str, tf.Tensor]) -> Outputs:
+        """Columns as `run_columns` takes them, texts of them as preprocessing reads them: not to be read again."""
         batch = tf.shape(next(iter(columns.values())))
         nothing = {name: tf.fill(batch, tf.constant(MISSING[self._columns[name].dtype])) for name in self._unused}
         return self.run_preprocessed(self.transform.transform_fn({**columns, **nothing}))
@@ -110,7 +114,7 @@ class ColumnServing(tf.Module):
         """
         assert self._raw is not None
         read, reason = self._raw.read(columns)
-        return {**without(self.run_columns(read), reason != ""), "reason": reason}
+        return {**without(self._run_read(read), reason != ""), "reason": reason}
 
     def run_examples(self, examples: tf.Tensor) -> Outputs:
         """Serialized tf.train.Example `[batch]` with a feature for each column; one that is not there is missing."""

@@ -157,6 +157,29 @@ def test_rows_of_an_odd_csv_are_predicted_as_their_prepared_ones(tmp_path):
     np.testing.assert_allclose(one, served.predict(text)["probabilities"], atol=1e-6)
 
 
+def test_a_text_that_is_no_word_for_nothing_does_not_become_one(tmp_path):
+    """`NONE` is none, but `none` is, which it becomes in a column that holds true and false."""
+    path, job = tmp_path / "flags.csv", job_of(tmp_path, "flags.csv")
+    flags = [("True", "FALSE", "none", "true")[i % 4] for i in range(200)]
+    rows = [f"{i},{flag},{('ja', 'nein')[i // 2 % 2]}" for i, flag in enumerate(flags)]
+    path.write_text("x,flag,y\n" + "\n".join(rows) + "\n")
+    features = {"x": "numeric", "flag": "categorical"}
+    job.write_text(yaml.safe_dump(yaml.safe_load(job.read_text()) | {"features": features}))
+    served = Served(job, tmp_path)
+    assert read_raw_values(served.layout.raw_values).columns["flag"].bools
+    texts = ["NONE", "none", "other", "True", "TRUE"]
+    found = served.predict({"x": ["1"] * 5, "flag": texts})["probabilities"]
+    schema = resolve_schema(served.job, storage.match(str(path), (".csv",)))
+    names = {"x": pa.array(np.ones(5)), "flag": pa.array(texts), "y": pa.array(["ja"] * 5)}
+    batch = pa.RecordBatch.from_pydict({name: names[name] for name in schema.names} | {BAD: pa.nulls(5, pa.string())})
+    fields = load_transformer(served.layout.transform_fn)(
+        to_rows(str(path), 0, batch, schema, served.job.label, {}).columns
+    )
+    given = {name: tf.constant(fields[name]) for name in served.inputs}
+    np.testing.assert_allclose(found, served.model.signatures["preprocessed"](**given)["probabilities"], atol=1e-6)
+    assert found[1, 0] != found[0, 0] == found[2, 0] != found[3, 0] == found[4, 0]
+
+
 def test_rows_of_parquet_are_predicted_as_their_prepared_ones(tmp_path):
     rng = np.random.default_rng(5)
     rows = 300

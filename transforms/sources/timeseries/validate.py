@@ -150,10 +150,7 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
         merged = 0
         windows = frozenset().union(*(report.windows for report in ordered))
         looked = ordered[0].looked if len(ordered) == 1 else frozenset[SplitName]()
-        facts = [report.facts for report in ordered]
-        for number in reversed(range(len(facts) - 1)):
-            if not founds[number].timed:  # all its rows are set aside
-                facts[number] = replace(facts[number], first_time=facts[number + 1].first_time)
+        facts = _with_times(ordered)
     windows |= _look_again(asset, facts, windows | looked, spec)
     notes = [*_notes(asset, founds, merged, spec)]
     values = frozenset().union(*(found.listed | set(found.unlisted) for found in founds))
@@ -180,6 +177,20 @@ def judge(asset: SeriesAsset, reports: Iterable[SeriesReport], spec: PreprocessS
         asset, statistics, notes=tuple(notes), split_values=values, seen=seen, splits=windows, units=tuple(facts),
         row_rejects=wrong, rejected_rows=count,
     )  # fmt: skip
+
+
+def _with_times(ordered: Sequence[SeriesReport]) -> list[UnitFacts]:
+    """The facts of all units, where one whose rows are all set aside has the time of the next row that is not.
+
+    Behind the last such row there is none: its time stands for those units, so that the windows up to it are
+    of the units before.
+    """
+    time = max((report.found.last_time for report in ordered if report.found.timed), default=0)
+    facts = list[UnitFacts]()
+    for report in reversed(ordered):
+        time = report.facts.first_time if report.found.timed else time
+        facts.append(replace(report.facts, first_time=time))
+    return facts[::-1]
 
 
 def why_empty(spec: PreprocessSpec) -> str:
@@ -218,7 +229,8 @@ def _notes(asset: SeriesAsset, founds: Sequence[Found], merged: int, spec: Prepr
             yield Note(what, asset.name, int(outside[place]))
     if asset.apart and len(asset.pieces) > 1:
         yield Note("no window goes from one file to the next, as a file that was set aside may lie between", asset.name)
-    none = sum(found.rows - sum(span.rows for span in found.spans.values()) for found in founds)
+    kept = sum(found.rows - found.rejected for found in founds)  # what is set aside is told as such
+    none = kept - sum(span.rows for found in founds for span in found.spans.values())
     if none and spec.job.split.by in ("rows", "time"):
         yield Note("rows in no split, left out", asset.name, none)
     for label, count in sum((found.unlabelled for found in founds), Counter[str]()).items():
