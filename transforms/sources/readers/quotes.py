@@ -10,7 +10,7 @@ import numpy as np
 MARK = "\x00"  # what a row begins with, once it is told that its quote is open
 _QUOTE = "\x01"  # stands for a quote in such a row
 _LIKE_ROWS = 5  # lines in a value that all read as rows of the file: then they are
-_NUMBER = rb"[-+0-9.:/ TZeE']*"
+_NUMBER = rb"[-+0-9.:/ TZeEQ']*"
 
 
 @dataclass(frozen=True)
