@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect
-from beamfeed.transforms.sources.readers.encoding import BadText, marked, with_marks
+from beamfeed.transforms.sources.readers.encoding import BadText, has_marks, marked, with_marks
 from beamfeed.transforms.sources.readers.quotes import MARK, told_open
 from beamfeed.transforms.sources.readers.values import BadValue, convert, convert_all
 
@@ -32,7 +32,8 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
     """
     if not block.strip():
         return pa.table({name: pa.array([], type_) for name, type_ in types.items()})
-    if not dialect.as_text:
+    marks = has_marks(block, dialect.encoding)  # which Arrow would take for characters
+    if not dialect.as_text and not marks:
         try:
             return _typed(block, dialect, types)
         except pa.ArrowInvalid:
@@ -40,8 +41,12 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
     table = _read_text(block, dialect, [dialect.names.index(name) for name in types])
     columns = {}
     for i, (name, type_) in enumerate(types.items()):
+        text = table.column(i).combine_chunks()
+        if marks and (bad_bytes := marked(text, dialect.encoding)):
+            row, reason = next(iter(bad_bytes.items()))
+            raise BadText(reason, line_of_row(block, dialect, row), name)
         try:
-            columns[name] = convert(table.column(i).combine_chunks(), type_, dialect)
+            columns[name] = convert(text, type_, dialect)
         except BadValue as bad:
             line = line_of_row(block, dialect, bad.row)
             raise BadText(f"{bad.value!r} {bad.reason}", line, name) from None
@@ -68,7 +73,7 @@ def parse_all(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) 
     Raises:
       BadText: if the block is not text.
     """
-    if block.strip() and not dialect.as_text:
+    if block.strip() and not dialect.as_text and not has_marks(block, dialect.encoding):
         try:
             found = _typed(block, dialect, types)
             return found.append_column(BAD, pa.nulls(found.num_rows, pa.string()))
