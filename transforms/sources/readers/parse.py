@@ -12,7 +12,7 @@ import pyarrow.csv
 
 from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect
 from beamfeed.transforms.sources.readers.encoding import BadText, has_marks, marked, with_marks
-from beamfeed.transforms.sources.readers.quotes import MARK, told_open
+from beamfeed.transforms.sources.readers.quotes import is_marked, told_open
 from beamfeed.transforms.sources.readers.values import BadValue, convert, convert_all
 
 MOST_WRONG = 0.1  # of the values of a column of numbers, at its beginning: those that are no numbers
@@ -84,7 +84,7 @@ def parse_all(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) 
 
     def skip(row: pa.csv.InvalidRow) -> str:
         ragged.append(row.number - 1)
-        if dialect.quotes is not None and row.text.startswith(MARK):
+        if dialect.quotes is not None and is_marked(row.text, dialect.quotes):
             wrong[row.number - 1] = "", told_open(row.text, dialect.quotes)
             return "skip"
         wrong[row.number - 1] = "", _ragged(row.expected_columns, row.actual_columns, row.text)
@@ -243,8 +243,10 @@ def _read_text(
     if found := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+): ?(.*)", message):
         row, expected, got, text = found.groups()
         line = line_of_row(block, dialect, int(row) - 1)
-        if dialect.quotes is not None and text.startswith(MARK.strip()):
-            raise BadText(told_open(text, dialect.quotes), line)
+        content = b"".join(block.split(b"\n", line)[line - 1 : line])  # which Arrow cuts in its message
+        whole = content.decode("utf-8", "replace").removesuffix("\r")
+        if dialect.quotes is not None and is_marked(whole, dialect.quotes):
+            raise BadText(told_open(whole, dialect.quotes), line)
         raise BadText(_ragged(expected, got, text), line)
     if found := re.search(r"column #(\d+): .*invalid UTF8", message):
         for number, content in enumerate(block.split(b"\n"), 1):
@@ -257,7 +259,7 @@ def _read_text(
 
 
 def _ragged(expected: int | str, got: int | str, row: str) -> str:
-    text = " ".join(row.split("\n"))  # of values that go on in the next line
+    text = " ".join(row.split("\n")).replace("\0", "\\0")  # values may go on in the next line
     return f"expected {expected} columns, got {got}: {text[:100]}{'...' if len(text) > 100 else ''}"
 
 
