@@ -129,3 +129,11 @@ def test_a_line_of_zero_bytes_is_no_open_quote(tmp_path, zeros):
         with pytest.raises(BadText, match=reason) as error:
             parse(text, dialect, {"note": pa.string()})
         assert error.value.line == 2
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_line_of_delimiters_in_a_value_is_text_and_else_no_row(tmp_path, end):
+    note = f"a{end},,{end}{end},,{end}b, c"
+    text = end.join(["id,x,note", f'1,1.5,"{note}"', ",,", '2,2.5,"n"', ",,", ",,", ""])
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    assert read_rows(tmp_path / "a.csv", FEATURES) == ([(1, 1.5, note), (2, 2.5, "n")], {})
