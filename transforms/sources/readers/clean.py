@@ -57,7 +57,7 @@ def clean(block: bytes, dialect: Dialect, *, first: bool) -> bytes:
         block = pattern.sub(lambda found: b"" if found["comment"] is not None else found[0], block)
     if dialect.delimiter == " ":
         return _single_spaces(block)
-    return _without_empty_rows(block, dialect.delimiter.encode(), len(dialect.names))
+    return _without_empty_rows(block, dialect)
 
 
 def end_of_rows(tail: bytes, lines: int) -> int:
@@ -77,12 +77,16 @@ def end_of_rows(tail: bytes, lines: int) -> int:
     return end
 
 
-def _without_empty_rows(block: bytes, delimiter: bytes, columns: int) -> bytes:
-    """Spreadsheets end with rows of delimiters alone."""
-    row = delimiter * (columns - 1)
+def _without_empty_rows(block: bytes, dialect: Dialect) -> bytes:
+    """Spreadsheets end with rows of delimiters alone; in a value in quotes such a line is text."""
+    row = dialect.delimiter.encode() * (len(dialect.names) - 1)
     if not row or not (block.startswith(row) or b"\n" + row in block):
         return block
-    return re.sub(rb"(?m)^%b(?=\r?$)" % re.escape(row), b"", block)
+    empty = rb"(?m:^)(?P<empty>%b)(?=\r?(?m:$))" % re.escape(row)
+    quotes = dialect.quotes
+    if quotes is None or quotes.quote.encode() not in block or not re.search(empty, block):
+        return re.sub(empty, b"", block)
+    return re.sub(empty + b"|" + quotes.value, lambda found: b"" if found["empty"] is not None else found[0], block)
 
 
 def _single_spaces(block: bytes) -> bytes:

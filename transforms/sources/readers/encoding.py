@@ -117,6 +117,11 @@ def with_marks(block: bytes, encoding: str = "utf-8") -> bytes:
         return block.decode(encoding, _ERRORS).encode()
 
 
+def has_marks(block: bytes, encoding: str) -> bool:
+    """Whether `with_marks` put marks into a block; of UTF-8 there are none until Arrow has refused it."""
+    return encoding not in ("utf-8", "ascii") and _MARK.encode() in block
+
+
 def marked(column: pa.StringArray, encoding: str) -> dict[int, str]:
     """By their rows the values in which a byte was none of the encoding, and what is wrong with them."""
     if not (has := pc.fill_null(pc.match_substring(column, _MARK), False)).true_count:

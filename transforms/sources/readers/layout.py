@@ -1,7 +1,7 @@
 """Where the names and the rows of a text are, once it is split into values."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from beamfeed.contract.config.sources.csv import Csv
@@ -177,8 +177,10 @@ def _first_row(table: Table, keys: Csv, kinds: Sequence[Kind], header: int | Non
     if header is None:
         if isinstance(keys.skip_lines, int):
             return rows[0][0] if rows else 0
-        typed = any(kind in ("number", "time") for kind in kinds)
-        return rows[_first_of_data(table, keys, kinds)][0] if typed else rows[0][0]
+        first = _first_of_data(table, keys, kinds) if any(kind in ("number", "time") for kind in kinds) else 0
+        while first and _is_unmeasured(rows[first - 1][1], table.width, kinds, keys.null_words, all):
+            first -= 1
+        return rows[first][0]
     line = rows[header][0]
     if isinstance(keys.skip_after_header, int):
         return line + 1 + keys.skip_after_header
@@ -188,9 +190,30 @@ def _first_row(table: Table, keys: Csv, kinds: Sequence[Kind], header: int | Non
         cells = rows[i][1]
         # Also one of too many values, or of too few, is a row; and one that is so as a quote in it is open.
         broken = len(cells) != table.width and keys.quote is not None and any(keys.quote in cell for cell in cells)
-        if broken or _fits(cells, kinds, keys.null_words)[0]:
+        missing = _is_unmeasured(cells, table.width, kinds, keys.null_words, any)
+        if broken or missing or _fits(cells, kinds, keys.null_words)[0]:
             return rows[i][0]
     return line + 1
+
+
+def _is_unmeasured(
+    cells: Sequence[str],
+    width: int,
+    kinds: Sequence[Kind],
+    null_words: Sequence[str],
+    enough: Callable[[Iterable[bool]], bool],
+) -> bool:
+    """Whether it is a row whose numbers and times are all missing: a line of units has words in their place.
+
+    Args:
+      cells: a line.
+      width: values of a row.
+      kinds: of the columns.
+      null_words: more words for missing values.
+      enough: of which columns of text the values must be there: `any` or `all`.
+    """
+    texts = [kind_of(cell, null_words) != "null" for cell, kind in zip(cells, kinds, strict=False) if kind == "text"]
+    return len(cells) == width and bool(texts) and enough(texts) and not _fits(cells, kinds, null_words)[1]
 
 
 def _header_in_comments(table: Table, first: int, wanted: Collection[str]) -> tuple[int, list[str]] | None:

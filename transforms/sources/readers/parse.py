@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS, Dialect
-from beamfeed.transforms.sources.readers.encoding import BadText, marked, with_marks
-from beamfeed.transforms.sources.readers.quotes import MARK, told_open
+from beamfeed.transforms.sources.readers.encoding import BadText, has_marks, marked, with_marks
+from beamfeed.transforms.sources.readers.quotes import is_marked, told_open
 from beamfeed.transforms.sources.readers.values import BadValue, convert, convert_all
 
 MOST_WRONG = 0.1  # of the values of a column of numbers, at its beginning: those that are no numbers
@@ -32,7 +32,8 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
     """
     if not block.strip():
         return pa.table({name: pa.array([], type_) for name, type_ in types.items()})
-    if not dialect.as_text:
+    marks = has_marks(block, dialect.encoding)  # which Arrow would take for characters
+    if not dialect.as_text and not marks:
         try:
             return _typed(block, dialect, types)
         except pa.ArrowInvalid:
@@ -40,8 +41,12 @@ def parse(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) -> p
     table = _read_text(block, dialect, [dialect.names.index(name) for name in types])
     columns = {}
     for i, (name, type_) in enumerate(types.items()):
+        text = table.column(i).combine_chunks()
+        if marks and (bad_bytes := marked(text, dialect.encoding)):
+            row, reason = next(iter(bad_bytes.items()))
+            raise BadText(reason, line_of_row(block, dialect, row), name)
         try:
-            columns[name] = convert(table.column(i).combine_chunks(), type_, dialect)
+            columns[name] = convert(text, type_, dialect)
         except BadValue as bad:
             line = line_of_row(block, dialect, bad.row)
             raise BadText(f"{bad.value!r} {bad.reason}", line, name) from None
@@ -68,7 +73,7 @@ def parse_all(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) 
     Raises:
       BadText: if the block is not text.
     """
-    if block.strip() and not dialect.as_text:
+    if block.strip() and not dialect.as_text and not has_marks(block, dialect.encoding):
         try:
             found = _typed(block, dialect, types)
             return found.append_column(BAD, pa.nulls(found.num_rows, pa.string()))
@@ -79,7 +84,7 @@ def parse_all(block: bytes, dialect: Dialect, types: Mapping[str, pa.DataType]) 
 
     def skip(row: pa.csv.InvalidRow) -> str:
         ragged.append(row.number - 1)
-        if dialect.quotes is not None and row.text.startswith(MARK):
+        if dialect.quotes is not None and is_marked(row.text, dialect.quotes):
             wrong[row.number - 1] = "", told_open(row.text, dialect.quotes)
             return "skip"
         wrong[row.number - 1] = "", _ragged(row.expected_columns, row.actual_columns, row.text)
@@ -238,8 +243,10 @@ def _read_text(
     if found := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+): ?(.*)", message):
         row, expected, got, text = found.groups()
         line = line_of_row(block, dialect, int(row) - 1)
-        if dialect.quotes is not None and text.startswith(MARK.strip()):
-            raise BadText(told_open(text, dialect.quotes), line)
+        content = b"".join(block.split(b"\n", line)[line - 1 : line])  # which Arrow cuts in its message
+        whole = content.decode("utf-8", "replace").removesuffix("\r")
+        if dialect.quotes is not None and is_marked(whole, dialect.quotes):
+            raise BadText(told_open(whole, dialect.quotes), line)
         raise BadText(_ragged(expected, got, text), line)
     if found := re.search(r"column #(\d+): .*invalid UTF8", message):
         for number, content in enumerate(block.split(b"\n"), 1):
@@ -252,7 +259,7 @@ def _read_text(
 
 
 def _ragged(expected: int | str, got: int | str, row: str) -> str:
-    text = " ".join(row.split("\n"))  # of values that go on in the next line
+    text = " ".join(row.split("\n")).replace("\0", "\\0")  # values may go on in the next line
     return f"expected {expected} columns, got {got}: {text[:100]}{'...' if len(text) > 100 else ''}"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 MARK = "\x00"  # what a row begins with, once it is told that its quote is open
 _QUOTE = "\x01"  # stands for a quote in such a row
 _LIKE_ROWS = 5  # lines in a value that all read as rows of the file: then they are
-_NUMBER = rb"[-+0-9.:/ TZeE']*"
+_NUMBER = rb"[-+0-9.:/ TZeEQ']*"
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def mark_open(text: bytes, quotes: Quotes) -> bytes:
     if not found.rows:
         return text
     parts, at = [], 0
-    pad = (quotes.delimiter.encode() + b"x") * (quotes.columns + 1)
+    pad = _pad(quotes).encode()
     for first, last in found.rows:
         row = text[first:last]
         line = row.rpartition(b"\n")[2].replace(quotes.quote.encode(), _QUOTE.encode())
@@ -210,9 +210,19 @@ def mark_open(text: bytes, quotes: Quotes) -> bytes:
     return b"".join([*parts, text[at:]])
 
 
+def _pad(quotes: Quotes) -> str:
+    """What a marked row ends with, which makes its values too many."""
+    return (quotes.delimiter + "x") * (quotes.columns + 1)
+
+
+def is_marked(line: str, quotes: Quotes) -> bool:
+    """Whether `mark_open` marked a row: a broken file may have zero bytes of its own."""
+    return line.startswith(MARK) and line.endswith(_pad(quotes))
+
+
 def told_open(line: str, quotes: Quotes) -> str:
     """What is wrong with a row that `mark_open` marked."""
-    text = line.removeprefix(MARK).removesuffix((quotes.delimiter + "x") * (quotes.columns + 1))
+    text = line.removeprefix(MARK).removesuffix(_pad(quotes))
     text = text.replace(_QUOTE, quotes.quote)
     return f"a quote is opened and never closed: {text[:100]}{'...' if len(text) > 100 else ''}"
 

@@ -11,6 +11,7 @@ from beamfeed.transforms.sources.readers.time_text import A_ZONE, NO_ZONE, BadTi
 
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
 _NOT_FINITE = r"[+-]?(?i:inf(?:inity)?|nan)"
+_PLUS = r"^\+(\d+)$"  # that Arrow's whole numbers have none of
 _GROUPS = {" ": "[ \u00a0\u202f\u2009]", "'": "['\u2019]"}
 
 
@@ -70,16 +71,51 @@ def convert(column: pa.StringArray, type_: pa.DataType, dialect: Dialect) -> pa.
     if pa.types.is_timestamp(type_):
         return _timestamps(text, type_)
     plain = _plain(text, dialect)
+    whole = pa.types.is_integer(type_)
     try:
         return plain.cast(type_)
     except pa.ArrowInvalid:
-        whole = pa.types.is_integer(type_)
-        pattern = r"^[+-]?\d{1,18}$" if whole else NUMBER
-        fits = pc.fill_null(pc.match_substring_regex(plain, pattern), True)
-        rows = np.flatnonzero(~fits.to_numpy(zero_copy_only=False))
-        row = int(rows[0]) if len(rows) else 0
-        reason = _reason(text[row].as_py(), whole, dialect)
-        raise BadValue(row, text[row].as_py(), reason, rows if len(rows) else None) from None
+        if whole:
+            plain = pc.replace_substring_regex(plain, _PLUS, r"\1")
+    try:
+        return plain.cast(type_)
+    except pa.ArrowInvalid:
+        rows = np.flatnonzero(~(_fit(plain, type_) if whole else _match(plain, NUMBER)))
+        if not (len(rows) and (whole or pa.types.is_floating(type_))):
+            rows = np.flatnonzero(~_cast_alone(plain, type_))
+        row = int(rows[0])
+        raise BadValue(row, text[row].as_py(), _reason(text[row].as_py(), whole, dialect), rows) from None
+
+
+def _match(text: pa.StringArray, pattern: str) -> np.ndarray:
+    """Which values are missing or match a pattern, bool [n]."""
+    return pc.fill_null(pc.match_substring_regex(text, pattern), True).to_numpy(zero_copy_only=False)
+
+
+def _fit(text: pa.StringArray, type_: pa.DataType) -> np.ndarray:
+    """Which values are missing or whole numbers that a type of whole numbers holds, bool [n]."""
+    info = np.iinfo(type_.to_pandas_dtype())
+    digits = len(str(info.max))
+    sign = "-?" if info.min else ""
+    fine = _match(text, rf"^(?:{sign}\d{{1,{digits - 1}}}|0[xX][0-9A-Fa-f]{{1,{info.bits // 4}}})$")
+    long = np.flatnonzero(_match(text, rf"^{sign}0*\d{{{digits}}}$") & ~fine)  # the range decides
+    some = text.take(pa.array(long))
+    size = pc.replace_substring_regex(some, rf"^-?0*(\d{{{digits}}})$", r"\1")  # as many digits as the limit
+    limit = pc.if_else(pc.starts_with(some, "-"), str(-int(info.min)), str(info.max))
+    fine[long] = pc.less_equal(size, limit).to_numpy(zero_copy_only=False)
+    return fine
+
+
+def _cast_alone(text: pa.StringArray, type_: pa.DataType) -> np.ndarray:
+    """Which values can be cast to a type, bool [n]: slow, for what no pattern tells."""
+    coded = text.dictionary_encode()
+    fine = np.ones(len(coded.dictionary) + 1, bool)
+    for i in range(len(coded.dictionary)):
+        try:
+            coded.dictionary[i : i + 1].cast(type_)
+        except pa.ArrowInvalid:
+            fine[i] = False
+    return fine[pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)]
 
 
 def _timestamps(text: pa.StringArray, type_: pa.TimestampType) -> pa.Array:

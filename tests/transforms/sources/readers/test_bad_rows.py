@@ -2,8 +2,14 @@
 
 import json
 
+import pyarrow as pa
 import pytest
 from table_rows import read_rows
+
+from beamfeed.transforms.sources.readers.clean import clean
+from beamfeed.transforms.sources.readers.dialect import Dialect
+from beamfeed.transforms.sources.readers.encoding import BadText
+from beamfeed.transforms.sources.readers.parse import parse
 
 FEATURES = {"x": "numeric", "note": "categorical"}
 NO_NUMBER = "'oops' is not a number"
@@ -129,3 +135,18 @@ def test_a_byte_far_behind_costs_its_row(tmp_path):
     found, wrong = read_rows(tmp_path / "a.csv", FEATURES)
     assert len(found) == 200_000
     assert {row: place for row, (place, _) in wrong.items()} == {150_000: "line 150002, column note"}
+
+
+@pytest.mark.parametrize(("encoding", "byte"), [("cp1252", b"\x81"), ("shift_jis", b"\xff")])
+def test_a_byte_that_is_none_of_the_encoding_costs_its_row(tmp_path, encoding, byte):
+    rows = [b"%d,note%d" % (i, i) for i in range(20)]
+    rows[7] = b"7,no" + byte + b"te"
+    (tmp_path / "a.csv").write_bytes(b"x,note\n" + b"\n".join(rows) + b"\n")
+    found, wrong = read_rows(tmp_path / "a.csv", FEATURES, csv={"encoding": encoding})
+    reason = f"is not {encoding.upper()}: byte 0x{byte.hex()}; see source.csv.encoding"
+    assert wrong == {7: ("line 9, column note", reason)}
+    assert [row for i, row in enumerate(found) if i != 7] == [(i, f"note{i}") for i in range(20) if i != 7]
+    dialect = Dialect(("x", "note"), encoding=encoding)
+    with pytest.raises(BadText) as error:
+        parse(clean(b"\n".join(rows), dialect, first=False), dialect, {"note": pa.string()})
+    assert (error.value.place, error.value.reason) == ("line 8, column note", reason)

@@ -3,10 +3,15 @@
 import gzip
 import random
 
+import pyarrow as pa
 import pytest
 from table_rows import read_rows
 
 from beamfeed.transforms.sources.readers import blocks
+from beamfeed.transforms.sources.readers.clean import clean
+from beamfeed.transforms.sources.readers.dialect import Dialect
+from beamfeed.transforms.sources.readers.encoding import BadText
+from beamfeed.transforms.sources.readers.parse import parse
 
 FEATURES = {"id": "numeric", "x": "numeric", "note": "categorical"}
 PLACES = ["first", "middle", "last"]
@@ -108,3 +113,27 @@ def test_rows_of_texts_before_one_with_an_open_quote_are_no_units(tmp_path):
     (tmp_path / "a.csv").write_text("note,more\n" + "\n".join(rows) + "\n")
     found, wrong = read_rows(tmp_path / "a.csv", {"note": "categorical", "more": "categorical"})
     assert (len(found), [place for place, _ in wrong.values()]) == (30, ["line 4"])
+
+
+@pytest.mark.parametrize("zeros", [4, 300])
+def test_a_line_of_zero_bytes_is_no_open_quote(tmp_path, zeros):
+    rows = [f'{i},{i}.5,"n{i}"' for i in range(80_000)]  # the beginning of a file with zero bytes would be no text
+    rows.insert(79_000, "\0" * zeros)
+    (tmp_path / "a.csv").write_text("id,x,note\n" + "\n".join(rows) + "\n")
+    found, wrong = read_rows(tmp_path / "a.csv", FEATURES)
+    told = "\\0" * min(zeros, 50) + ("..." if zeros > 50 else "")
+    assert (len(found), wrong) == (80_001, {79_000: ("line 79002", f"expected 3 columns, got 1: {told}")})
+    dialect = Dialect(("id", "x", "note"))
+    for row, reason in (("\0" * zeros, "expected 3 columns, got 1"), ('1,2,"' + "n" * zeros, "a quote is opened")):
+        text = clean(f"1,2,3\n{row}\n".encode(), dialect, first=False)
+        with pytest.raises(BadText, match=reason) as error:
+            parse(text, dialect, {"note": pa.string()})
+        assert error.value.line == 2
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_line_of_delimiters_in_a_value_is_text_and_else_no_row(tmp_path, end):
+    note = f"a{end},,{end}{end},,{end}b, c"
+    text = end.join(["id,x,note", f'1,1.5,"{note}"', ",,", '2,2.5,"n"', ",,", ",,", ""])
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    assert read_rows(tmp_path / "a.csv", FEATURES) == ([(1, 1.5, note), (2, 2.5, "n")], {})
