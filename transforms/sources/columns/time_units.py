@@ -18,7 +18,16 @@ from beamfeed.contract.config.duration import NANOSECONDS, parse_duration
 from beamfeed.contract.dataset.fields import Time
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.sources.columns.numbers import is_number
-from beamfeed.transforms.sources.readers import A_ZONE, FIRST_YEAR, LAST_YEAR, NO_ZONE, BadTime, pattern_of, read_times
+from beamfeed.transforms.sources.readers import (
+    A_ZONE,
+    FIRST_YEAR,
+    LAST_YEAR,
+    NO_ZONE,
+    BadTime,
+    bad_times,
+    pattern_of,
+    read_times,
+)
 
 __all__ = ["PARTS", "BadTime", "TimeUnits", "check_format", "check_zone", "is_text"]
 
@@ -155,8 +164,7 @@ class TimeUnits:
         text = column.cast(pa.string())
         found = read_times(text, self.text)
         if self.aware is not None and (found.aware != self.aware).any():
-            row = int((found.aware != self.aware).argmax())
-            raise BadTime(row, NO_ZONE if self.aware else A_ZONE, text[row].as_py())
+            raise bad_times(text, found.aware != self.aware, lambda *_: NO_ZONE if self.aware else A_ZONE)
         ticks = found.local - found.offset
         if self.zone is not None and not found.aware.all():
             plain = np.flatnonzero(~found.aware)

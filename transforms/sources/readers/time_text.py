@@ -7,7 +7,7 @@ months and quarters without a day: their first one.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -39,6 +39,7 @@ _LETTERS = {
 _SHORT = {"T": "%H:%M:%S", "R": "%H:%M", "F": "%Y-%m-%d", "D": "%m/%d/%y"}
 
 
+_MOST_TOLD = 1000  # times that one reading tells of: each reading more takes as long as the column is
 NO_ZONE = "has no zone, other times of the files have one; source.time.zone says which it is in"
 A_ZONE = "has a zone, other times of the files have none; source.time.zone says which those are in"
 
@@ -50,11 +51,12 @@ class BadTime(ValueError):
       row: its place in the column.
       reason: why; it follows on `value`, where there is one.
       value: as it is written.
+      others: what else the same reading found, in the order of rows; there may be more.
     """
 
-    def __init__(self, row: int, reason: str, value: str | None = None):
+    def __init__(self, row: int, reason: str, value: str | None = None, others: Sequence["BadTime"] = ()):
         super().__init__(row, reason, value)
-        self.row, self.reason, self.value = row, reason, value
+        self.row, self.reason, self.value, self.others = row, reason, value, tuple(others)
 
     @property
     def what(self) -> str:
@@ -215,23 +217,43 @@ def _zone(known: dict[str, pa.Array], rows: int) -> tuple[np.ndarray, np.ndarray
     return minutes * 60 * 10**9, aware, (number % 100 < 60) & (number <= 1400)
 
 
+def bad_times(column: pa.Array, wrong: np.ndarray, why: Callable[[int, str], str | None]) -> BadTime:
+    """The first bad time of a column, and with it others.
+
+    Args:
+      column: string [n].
+      wrong: bool [n], which are bad.
+      why: the reason, by row and value; None where the time is missing.
+    """
+    rows = np.flatnonzero(wrong)[:_MOST_TOLD]
+    found = []
+    for row, value in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
+        reason = why(row, value)
+        found.append(BadTime(row, "the time is missing") if reason is None else BadTime(row, reason, value))
+    found[0].others = tuple(found[1:])
+    return found[0]
+
+
 def _bad(column: pa.Array, wrong: np.ndarray, how: str, outside: np.ndarray | None = None) -> BadTime:
-    row = int(wrong.argmax())
-    value = column[row].as_py()
-    if not value.strip():
-        return BadTime(row, "the time is missing")
-    if outside is not None and outside[row]:
-        return BadTime(row, f"is out of range: times are from {FIRST_YEAR} to {LAST_YEAR}", value)
-    if how in ORDERS:
-        order = {
-            "ym": "year-month",
-            "my": "month year",
-            "ymd": "year-month-day",
-            "dmy": "day.month.year",
-            "mdy": "month/day/year",
-        }[how]
-        return BadTime(row, f"is not a time with {order}; source.time.format says how times are written", value)
-    return BadTime(row, f"is not a time of source.time.format: {how!r}", value)
+    def why(row: int, value: str) -> str | None:
+        if not value.strip():
+            return None
+        if outside is not None and outside[row]:
+            return f"is out of range: times are from {FIRST_YEAR} to {LAST_YEAR}"
+        if how in ORDERS:
+            return f"is not a time with {_SAID[how]}; source.time.format says how times are written"
+        return f"is not a time of source.time.format: {how!r}"
+
+    return bad_times(column, wrong, why)
+
+
+_SAID = {
+    "ym": "year-month",
+    "my": "month year",
+    "ymd": "year-month-day",
+    "dmy": "day.month.year",
+    "mdy": "month/day/year",
+}
 
 
 @dataclass(frozen=True)

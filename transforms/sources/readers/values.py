@@ -25,7 +25,7 @@ class BadValue(ValueError):
       row: its place in the column.
       value: as it is written.
       reason: why.
-      rows: int64, the places of all such values, where they are known.
+      rows: int64, the places of such values, as far as they are known.
     """
 
     def __init__(self, row: int, value: str, reason: str, rows: np.ndarray | None = None):
@@ -125,11 +125,12 @@ def _timestamps(text: pa.StringArray, type_: pa.TimestampType) -> pa.Array:
     try:
         found = read_times(text.drop_null(), "ymd")
     except BadTime as bad:
-        raise BadValue(int(rows[bad.row]), text[int(rows[bad.row])].as_py(), bad.reason) from None
+        alike = rows[[one.row for one in (bad, *bad.others) if one.reason == bad.reason]]
+        raise BadValue(int(alike[0]), text[int(alike[0])].as_py(), bad.reason, alike) from None
     aware = type_.tz is not None
     if (wrong := found.aware != aware).any():
-        row = int(rows[wrong.argmax()])
-        raise BadValue(row, text[row].as_py(), NO_ZONE if aware else A_ZONE)
+        rows = rows[wrong]
+        raise BadValue(int(rows[0]), text[int(rows[0])].as_py(), NO_ZONE if aware else A_ZONE, rows)
     ticks = np.zeros(len(text), np.int64)
     ticks[there] = found.local - found.offset
     return pa.array(ticks, pa.timestamp("ns", type_.tz), mask=~there)

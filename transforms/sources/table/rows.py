@@ -232,15 +232,18 @@ def _ticks(
         words = pa.array(["", *nothing], pa.string())
         there &= ~pc.is_in(pc.utf8_trim_whitespace(column), value_set=words).to_numpy(zero_copy_only=False)
     found = np.full(len(column), NO_TIME)
-    for _ in range(_MOST_BAD_TIMES):
+    count = 0
+    while count < _MOST_BAD_TIMES:
         rows = np.flatnonzero(there)
         try:
             found[rows] = units.ticks(column.take(pa.array(rows)))
             return found
-        except BadTime as bad:
-            there[rows[bad.row]] = False
-            if "NaT" not in bad.what:
-                wrong.setdefault(int(rows[bad.row]), f"{name}: {bad.what}")
+        except BadTime as first:
+            for bad in (first, *first.others):
+                there[rows[bad.row]] = False
+                if "NaT" not in bad.what:
+                    wrong.setdefault(int(rows[bad.row]), f"{name}: {bad.what}")
+                count += 1
     raise BadInput(path, f"column {name}", f"more than {_MOST_BAD_TIMES} values are no times")
 
 

@@ -118,20 +118,23 @@ def read_ticks(
     for at in np.flatnonzero(~there).tolist():
         wrong.setdefault(at, ("", "the time is missing"))
     ticks = np.full(batch.num_rows, NO_TIME)
-    for _ in range(_MOST_BAD_TIMES):
+    count = 0
+    while count < _MOST_BAD_TIMES:
         rows = np.flatnonzero(there)
         some = columns if len(rows) == len(ticks) else [column.take(pa.array(rows)) for column in columns]
         try:
             if len(rows):
                 ticks[rows] = schema.time_units.ticks(*some)
             return ticks, wrong
-        except BadTime as bad:
-            at = int(rows[bad.row])
-            if _is_doubtful(bad, schema):
-                place = place_of_row(path, row + at if isinstance(row, int) else int(row[at]), schema)
-                raise BadInput(path, place, bad.what) from None
-            there[at] = False
-            wrong.setdefault(at, ("", bad.what))
+        except BadTime as first:
+            for bad in (first, *first.others):
+                at = int(rows[bad.row])
+                if _is_doubtful(bad, schema):
+                    place = place_of_row(path, row + at if isinstance(row, int) else int(row[at]), schema)
+                    raise BadInput(path, place, bad.what) from None
+                there[at] = False
+                wrong.setdefault(at, ("", bad.what))
+                count += 1
     raise BadInput(path, f"column {schema.time}", f"more than {_MOST_BAD_TIMES} values are no times: {wrong[at][1]}")
 
 
