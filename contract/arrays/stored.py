@@ -180,20 +180,26 @@ def _format_errors(told: str) -> Iterator[None]:
         yield
     except BadArray:
         raise
-    except (OSError, RuntimeError, KeyError) as error:
+    except (OSError, RuntimeError, KeyError, ValueError) as error:
         said = " ".join(str(error.args[0] if error.args else error).split())
         number = re.search(r"\berrno = ([1-9]\d*)", said)
-        if type(error) in (OSError, RuntimeError, KeyError) and not getattr(error, "errno", None) and number is None:
+        of_format = type(error) in (OSError, RuntimeError, KeyError, ValueError)
+        if of_format and not getattr(error, "errno", None) and number is None:
             raise BadArray(f"{told}: {said[:300]}") from None
         if number is None or getattr(error, "errno", None):
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
 
 
+def _text(name: str | bytes) -> str:
+    """A name as h5py gives it: bytes, where they are no UTF-8."""
+    return name if isinstance(name, str) else name.decode(errors="replace")
+
+
 def _in_hdf5(file: FileStat, name: str, member: str | None) -> Stored:
     with open_hdf5(file.path) as opened:
         names: list[str] = []
-        opened.visititems(lambda path, item: names.append(path) if hasattr(item, "shape") else None)
+        opened.visititems(lambda path, item: names.append(_text(path)) if hasattr(item, "shape") else None)
         chosen = _choose(names, name, None if member is None else member.strip("/"))
         dataset = dataset_of(opened, chosen)
         if dataset.shape is None or dataset.dtype.names:

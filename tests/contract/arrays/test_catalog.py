@@ -131,3 +131,11 @@ def test_what_cannot_be_used_is_one_line(find, tmp_path, wanted, told):
         find(**wanted)
     assert told.replace("{}", str(tmp_path)) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_names_of_hdf5_that_are_no_utf_8_are_told_as_they_are_read(find, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name in (b"\xff1", b"\xff2"):
+            file.create_dataset(name, data=np.zeros(3))
+    with pytest.raises(UserError, match=r"has no array .x.; .*it has: \ufffd1, \ufffd2"):
+        find(x="a.h5")
