@@ -47,7 +47,7 @@ def assert_same_shards(gs, local: Fleet) -> None:
     assert shards == local.shard_bytes()
     mine = local.output / local.manifest.data
     assert set(found) == {path.relative_to(mine).as_posix() for path in mine.rglob("*") if path.is_file()}
-    same = {"fingerprint", "data"}
+    same = {"fingerprint", "data", "source"}
     expected = json.loads((local.output / "manifest.json").read_text())
     assert {k: v for k, v in manifest.items() if k not in same} == {k: v for k, v in expected.items() if k not in same}
     marks = [name for name in gs.store.names(gs.bucket) if name.endswith("/")]

@@ -193,7 +193,7 @@ def make(length, features):
 def test_statistics_and_random_layers_survive_kills_too(job_file, start, data, tmp_path, workers, devices):
     (tmp_path / "any_layers.py").write_text(ANY_LAYERS)
     files = {
-        name: job_file(name, workers=workers, epochs=6, model={"class": "any_layers:make"})
+        name: job_file(name, workers=workers, epochs=9, model={"class": "any_layers:make"})
         for name in ("whole", "killed")
     }
     finish(start(files["whole"], workers, devices=devices))
