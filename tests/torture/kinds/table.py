@@ -88,35 +88,35 @@ def _features(fleet: Fleet, chance: Random) -> dict[str, dict[str, Any]]:
 
 def expect_table(fleet: Fleet) -> ExpectedRows:
     """What must come out of the files of a table."""
-    found = ExpectedRows()
-    if expect_mistake(fleet, found):
-        return found
+    expected = ExpectedRows()
+    if expect_mistake(fleet, expected):
+        return expected
     rows: list[dict[str, Any]] = []
     accepted = broken = read = 0
     for part in fleet.parts:
         if part.broken is not None:
-            found.rejects.append(Rejected(part.path, part.path, part.broken))
+            expected.rejects.append(Rejected(part.path, part.path, part.broken))
             broken += 1
             continue
-        own = [row for i in range(len(part)) if (row := _row(fleet, part, i, found)) is not None]
-        wrong = sum(reject.asset == part.path for reject in found.row_rejects)
+        own = [row for i in range(len(part)) if (row := _row(fleet, part, i, expected)) is not None]
+        wrong = sum(reject.asset == part.path for reject in expected.row_rejects)
         if len(part) and wrong == len(part):
-            found.rejects.append(Rejected(part.path, part.path, "no row can be used"))
-            found.row_rejects = [reject for reject in found.row_rejects if reject.asset != part.path]
+            expected.rejects.append(Rejected(part.path, part.path, "no row can be used"))
+            expected.row_rejects = [reject for reject in expected.row_rejects if reject.asset != part.path]
             broken += 1
         elif len(part):
             read += len(part) if own or wrong else 0  # a file without a row that counts is none that was read
             accepted, rows = accepted + bool(own), rows + own
     for row in rows:
-        found.rows[row["split"]][row["row"]] = row
-    found.assets, found.rows_read = accepted + broken, read
-    if enough(found, fleet.job["limits"]["max_rejected_fraction"], files=max(1, found.assets), accepted=accepted,
+        expected.rows[row["split"]][row["row"]] = row
+    expected.assets, expected.rows_read = accepted + broken, read
+    if enough(expected, fleet.job["limits"]["max_rejected_fraction"], files=max(1, expected.assets), accepted=accepted,
               broken=broken, rows=read):  # fmt: skip
-        _finish(fleet, found)
-    return found
+        _finish(fleet, expected)
+    return expected
 
 
-def _row(fleet: Fleet, part: Part, i: int, found: ExpectedRows) -> dict[str, Any] | None:
+def _row(fleet: Fleet, part: Part, i: int, expected: ExpectedRows) -> dict[str, Any] | None:
     """What is known of a row that takes part; why another does not is put down."""
     job = fleet.job
     values = {name: float(value) if math.isfinite(value) else NAN
@@ -142,7 +142,7 @@ def _row(fleet: Fleet, part: Part, i: int, found: ExpectedRows) -> dict[str, Any
     if key == "" or (key is None and "key" in job["source"]):
         reason = reason or "machine is missing"
     if reason is not None:
-        found.row_rejects.append(Rejected(part.path, part.path, reason))
+        expected.row_rejects.append(Rejected(part.path, part.path, reason))
         return None
     split = job["split"]
     if split["by"] == "column":
@@ -153,17 +153,17 @@ def _row(fleet: Fleet, part: Part, i: int, found: ExpectedRows) -> dict[str, Any
     else:
         to = dealt(hash_of_row(i, hash_of_text(part.path, split["seed"])), split)
     if to is None or None in labels.values():
-        found.left_out[UNUSED if to is None else UNLABELLED] += 1
+        expected.left_out[UNUSED if to is None else UNLABELLED] += 1
         return None
     return {"split": to, "row": part.extra["row"][i].encode(), "values": values, "labels": labels,
             "state": part.extra["state"][i]}  # fmt: skip
 
 
-def _finish(fleet: Fleet, found: ExpectedRows) -> None:
+def _finish(fleet: Fleet, expected: ExpectedRows) -> None:
     """What is learned of the training rows, and the fields of all."""
     features = fleet.job["features"]
-    training = list(found.rows["train"].values())
-    found.trained = len(training)
+    training = list(expected.rows["train"].values())
+    expected.trained = len(training)
     states = Counter(row["state"] for row in training if row["state"] is not None)
     least = features.get("state", {}).get("min_count", 1)
     terms = [s for s, count in sorted(states.items(), key=lambda one: (-one[1], one[0])) if count >= least]
@@ -171,7 +171,7 @@ def _finish(fleet: Fleet, found: ExpectedRows) -> None:
     for name, section in features.items():
         if section["type"] == "numeric":
             column = np.array([_logged(row["values"][name], section) for row in training], np.float32)
-            found.numbers[name] = column
+            expected.numbers[name] = column
             how = "standard" if section["scale"] == "log" else section["scale"]
             offset, divisor = scale_of(column[:, None], how)
             there = [float(value) for value in column if math.isfinite(value)]
@@ -179,12 +179,12 @@ def _finish(fleet: Fleet, found: ExpectedRows) -> None:
             if section["missing"] != "mean":
                 fill = _logged(section["missing"], section)
             learned[name] = offset[0], divisor[0], fill
-    for rows in found.rows.values():
+    for rows in expected.rows.values():
         for key, row in rows.items():
             rows[key] = _fields(row, features, learned, terms)
     for label in fleet.job.get("label", ()):
         if label.get("role") != "weight":
-            check_targets(found, "label", len(label["classes"]) if "classes" in label else None)
+            check_targets(expected, "label", len(label["classes"]) if "classes" in label else None)
 
 
 def _logged(value: float, section: dict[str, Any]) -> float:

@@ -226,12 +226,12 @@ def bad_times(column: pa.Array, wrong: np.ndarray, why: Callable[[int, str], str
       why: the reason, by row and value; None where the time is missing.
     """
     rows = np.flatnonzero(wrong)[:_MOST_TOLD]
-    found = []
+    bad: list[BadTime] = []
     for row, value in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
         reason = why(row, value)
-        found.append(BadTime(row, "the time is missing") if reason is None else BadTime(row, reason, value))
-    found[0].others = tuple(found[1:])
-    return found[0]
+        bad.append(BadTime(row, "the time is missing") if reason is None else BadTime(row, reason, value))
+    bad[0].others = tuple(bad[1:])
+    return bad[0]
 
 
 def _bad(column: pa.Array, wrong: np.ndarray, how: str, outside: np.ndarray | None = None) -> BadTime:
