@@ -13,7 +13,7 @@ from tests.arrays import Pile
 
 pytestmark = pytest.mark.slow
 
-TWO_CPUS = os.path.join(os.path.dirname(__file__), "two_cpus.py")
+ODD_WORKER = os.path.join(os.path.dirname(__file__), "odd_worker.py")
 OUTPUTS = {
     "which": {"name": "classify", "target": "which", "weight": 2.0},
     "centre": {"name": "regress", "target": "centre", "weight": 0.5, "sample_weight": "trust"},
@@ -86,7 +86,7 @@ def test_the_loss_is_the_sum_of_both_by_their_weights(trained):
 def test_two_devices_and_two_workers_learn_the_same(trained, how):
     if how == "devices":
         workdir = ["--set", f"train.workdir={trained.folder}/devices"]
-        run([TWO_CPUS, "--job", trained.job_file(), *workdir])
+        run([ODD_WORKER, "--devices", "2", "--job", trained.job_file(), *workdir])
     else:
         workdir = ["--set", f"train.workdir={trained.folder}/workers"]
         more = ["--set", "launch.train.workers=2"]

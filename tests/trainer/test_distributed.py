@@ -16,7 +16,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 
 pytestmark = pytest.mark.slow
 
-TWO_CPUS = os.path.join(os.path.dirname(__file__), "two_cpus.py")
+ODD_WORKER = os.path.join(os.path.dirname(__file__), "odd_worker.py")
 
 
 def run(command: list[str], environ: dict[str, str] | None = None) -> subprocess.Popen:
@@ -89,7 +89,7 @@ def test_two_devices_train_as_one(compare):
     job_file, same = compare
     feed = {"batch_size": 9, "shuffle": 32}  # 4 and 5 windows
     finish([run(["-m", "beamfeed.trainer.main", "--job", job_file("one", feed=feed)])])
-    ((_, errors),) = finish([run([TWO_CPUS, "--job", job_file("two", feed=feed)])])
+    ((_, errors),) = finish([run([ODD_WORKER, "--devices", "2", "--job", job_file("two", feed=feed)])])
     assert "epoch 2/2" in errors
     same("one", "two")
 

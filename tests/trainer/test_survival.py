@@ -22,8 +22,7 @@ from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED
 from beamfeed.trainer.feed.dataset import load_dataset
 
 pytestmark = pytest.mark.slow
-TWO_CPUS = os.path.join(os.path.dirname(__file__), "two_cpus.py")
-SLOW_WORK = os.path.join(os.path.dirname(__file__), "slow_work.py")
+ODD_WORKER = os.path.join(os.path.dirname(__file__), "odd_worker.py")
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +65,9 @@ def start(free_ports, tmp_path):
     """Starts worker processes; all that are left are killed in the end."""
     running = []
 
-    def run(
-        job: str, workers: int = 1, come: int | None = None, devices: int = 1, slow: float | None = None
-    ) -> list[subprocess.Popen]:
-        program = ["-m", "beamfeed.trainer.main"] if devices == 1 else [TWO_CPUS]
-        if slow is not None:
-            program = [SLOW_WORK, str(slow)]
+    def run(job: str, workers: int = 1, come: int | None = None, **odd: float) -> list[subprocess.Popen]:
+        program = [ODD_WORKER] if odd else ["-m", "beamfeed.trainer.main"]
+        program += [word for name, value in odd.items() for word in (f"--{name}", str(value))]
         addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
         group = []
         for i in range(workers if come is None else come):
@@ -155,7 +151,7 @@ def test_killed_again_and_again_the_weights_are_those_of_a_run_never_killed(job_
     chance = random.Random(5)
     kills = 0
     while kills < times:
-        group = start(killed)
+        group = start(killed, save=0.1)
         wait_for_step(killed, last_step(killed) + chance.randint(1, 100), group)
         time.sleep(chance.random() / 5)
         if group[0].poll() is not None:
@@ -193,12 +189,12 @@ def make(length, features):
 def test_statistics_and_random_layers_survive_kills_too(job_file, start, data, tmp_path, workers, devices):
     (tmp_path / "any_layers.py").write_text(ANY_LAYERS)
     files = {
-        name: job_file(name, workers=workers, epochs=9, model={"class": "any_layers:make"})
+        name: job_file(name, workers=workers, epochs=6, model={"class": "any_layers:make"})
         for name in ("whole", "killed")
     }
     finish(start(files["whole"], workers, devices=devices))
     for kill in range(3):
-        group = start(files["killed"], workers, devices=devices)
+        group = start(files["killed"], workers, devices=devices, save=0.3)
         wait_for_step(files["killed"], last_step(files["killed"]) + 40 + 30 * kill, group)
         for process in group:
             assert process.poll() is None, process.communicate()
@@ -263,7 +259,7 @@ def test_other_tasks_survive_kills_too(tmp_path, start, task):
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(job.model_dump(mode="json", by_alias=True)))
     finish(start(files["whole"]))
     for kill in range(3):
-        group = start(files["killed"])
+        group = start(files["killed"], save=0.1)
         wait_for_step(files["killed"], last_step(files["killed"]) + 200 + 90 * kill, group)
         assert group[0].poll() is None, group[0].communicate()
         group[0].send_signal(signal.SIGKILL)
@@ -281,7 +277,7 @@ def test_other_tasks_survive_kills_too(tmp_path, start, task):
 def test_sigterm_to_one_of_two_saves_and_asks_for_a_restart(job_file, start):
     whole, stopped = job_file("whole", epochs=8), job_file("stopped", epochs=8)
     finish(start(whole, 2))
-    group = start(stopped, 2)
+    group = start(stopped, 2, save=0.3)
     wait_for_step(stopped, 100, group)
     group[1].send_signal(signal.SIGTERM)
     for process in group:
@@ -326,7 +322,7 @@ def test_a_worker_killed_for_good_is_named(job_file, start):
 def test_work_that_takes_longer_than_the_others_wait_is_no_reason_to_end(job_file, start):
     """Writing the best weights and each checkpoint, and compiling: each of them takes more than the limit."""
     job = job_file("slow", epochs=1, worker_timeout="5s", checkpoint={"every": "1h"})
-    for process in start(job, 2, slow=8.0):
+    for process in start(job, 2, save=8, trace=8):
         code, errors = end(process)
         assert code == 0, errors
 
