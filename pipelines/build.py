@@ -129,6 +129,7 @@ class PreprocessPipeline:
             beam.pvalue.AsList((planned[NOTES], judged[NOTES]) | "Notes" >> beam.Flatten() | "SumUpNotes" >> SumUp()),
             beam.pvalue.AsList(verified),
             beam.pvalue.AsSingleton(statistics),
+            beam.pvalue.AsSingleton(graph),
             beam.pvalue.AsList(transform_written),
         )
 

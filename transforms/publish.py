@@ -13,6 +13,7 @@ from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.dataset.manifest import Manifest, Shard, find_replaceable, write_manifest
 from beamfeed.contract.dataset.published import leftovers
+from beamfeed.contract.dataset.raw_rows import RawRows, write_raw_rows
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.fleet import Fleet, check_limits
@@ -31,6 +32,7 @@ Verified = tuple[Written, Shard, np.ndarray]  # a shard, as it was written and a
 def publish(
     layout: DataLayout, manifest: Manifest, rejects: Sequence[Reject], stats: Any,
     shards: Mapping[SplitName, Sequence[Verified]], raw_values: RawValues | None = None,
+    raw_rows: RawRows | None = None,
 ) -> None:  # fmt: skip
     """Writes what belongs to the dataset, the manifest last, and removes what no manifest names.
 
@@ -44,6 +46,7 @@ def publish(
       stats: the statistics of the training rows, as JSON.
       shards: with their blocks.
       raw_values: what the values of the files became first.
+      raw_rows: some of them, and what became of them.
 
     Raises:
       JobFailed: if somebody removed the files of this job.
@@ -59,6 +62,8 @@ def publish(
     storage.write_text(layout.schema, schema_text(manifest.fields))
     if raw_values is not None:
         storage.write_text(layout.raw_values, raw_values.model_dump_json(indent=1) + "\n")
+    if raw_rows is not None:
+        write_raw_rows(layout.raw_rows, raw_rows)
     for file, text in tfds_files(manifest).items():
         storage.write_text(storage.join(layout.root, file), text)
     if rejects:
@@ -77,7 +82,7 @@ class Publish(beam.DoFn):
     def process(
         self, _: Any, fleet: Fleet, rejects: list[Reject], empty: list[tuple[Reject, int]],
         assets: Mapping[SplitName, int], notes: list[str], verified: list[Verified], statistics: Statistics,
-        transform_fn: Any,
+        transform: str, transform_fn: Any,
     ) -> Iterable[Manifest]:  # fmt: skip
         shards: dict[SplitName, list[Verified]] = {name: [] for name in SPLITS}
         for one in sorted(verified, key=lambda one: one[0].index):
@@ -92,5 +97,8 @@ class Publish(beam.DoFn):
         check_limits(outcome.final, outcome.rejects, self._source.job.limits, self._layout.rejects)
         check_splits(self._source.job, fields, splits)
         manifest = make_manifest(self._source.job, fields, self._fingerprint, self._layout.folder, outcome, splits)
-        publish(self._layout, manifest, every, self._source.stats(statistics), shards, self._source.raw_values)
+        raw_rows = self._source.raw_rows(transform) if transform else None
+        publish(
+            self._layout, manifest, every, self._source.stats(statistics), shards, self._source.raw_values, raw_rows
+        )  # fmt: skip
         yield manifest

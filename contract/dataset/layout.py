@@ -5,7 +5,7 @@
 <output>/data-<fingerprint>/
     train/part-00000-of-00016.tfrecord ...   train/blocks.parquet   eval/ ...   test/ ...
     (with output.partition_by, train/country=DE/part-00000-of-00016.tfrecord ...)
-    schema.pbtxt  stats.json  transform_fn/  rejects/part-00000.jsonl   (of a table, raw_values.json)
+    schema.pbtxt  stats.json  transform_fn/  rejects/part-00000.jsonl   (of a table, raw_values.json; raw_rows.parquet)
 """
 
 from dataclasses import dataclass
@@ -71,6 +71,11 @@ class DataLayout:
     def raw_values(self) -> str:
         """What the values of a table's files become before the transform graph gets them."""
         return storage.join(self.root, "raw_values.json")
+
+    @property
+    def raw_rows(self) -> str:
+        """Some rows as the files have them, and the fields that were made of them."""
+        return storage.join(self.root, "raw_rows.parquet")
 
     @property
     def rejects(self) -> str:

@@ -38,6 +38,14 @@ class ArrayServing(StoredServing):
             for name, spec in super().served().items()
         }
 
+    def stored(self) -> dict[str, tf.TensorSpec]:
+        """Of inputs as records hold them, by name."""
+        return super().served()
+
+    def raw_arguments(self) -> tuple[str, dict[str, tf.TensorSpec]]:
+        """The signature that takes rows as the files have them, and its arguments by input."""
+        return "serving_default", self.served()
+
     def run_served(self, fields: dict[str, tf.Tensor]) -> Outputs:
         """Inputs by name, `[batch, ...]`, as the files have them; scaled ones as float32."""
         (batch, *_) = tf.unstack(tf.shape(next(iter(fields.values()))))

@@ -66,12 +66,8 @@ class ColumnServing(tf.Module):
             argument: tf.TensorSpec([None], self._columns[name].dtype, name=argument)
             for name, argument in self._arguments.items()
         }
-        fields = self._objective.signature.inputs
         of_field = self.arguments
-        inputs = {
-            argument: tf.TensorSpec([None, *fields[name].shape], fields[name].dtype, name=argument)
-            for name, argument in of_field.items()
-        }
+        inputs = {spec.name: spec for spec in self.stored().values()}
         strings = tf.TensorSpec([None], tf.string, name="examples")
         found = {
             "serving_default": tf.function(
@@ -84,11 +80,24 @@ class ColumnServing(tf.Module):
             "columns": self.told.get_concrete_function(),
         }
         if self._raw is not None:
-            texts = {name: tf.TensorSpec([None], tf.string, name=name) for name in columns}
-            found["rows_of_text"] = tf.function(
+            name, texts = self.raw_arguments()
+            found[name] = tf.function(
                 lambda found: self.run_text({name: found[one] for name, one in self._arguments.items()})
-            ).get_concrete_function(texts)
+            ).get_concrete_function({spec.name: spec for spec in texts.values()})
         return found
+
+    def stored(self) -> dict[str, tf.TensorSpec]:
+        """Of what `preprocessed` takes, as records hold it, by the names of the inputs."""
+        fields = self._objective.signature.inputs
+        return {
+            name: tf.TensorSpec([None, *fields[name].shape], fields[name].dtype, name=argument)
+            for name, argument in self.arguments.items()
+        }
+
+    def raw_arguments(self) -> tuple[str, dict[str, tf.TensorSpec]]:
+        """The signature that takes rows as the files have them, and its arguments by column."""
+        arguments = self._arguments.items()
+        return "rows_of_text", {name: tf.TensorSpec([None], tf.string, name=one) for name, one in arguments}
 
     def run_columns(self, columns: dict[str, tf.Tensor]) -> Outputs:
         """Raw columns by name, `[batch]` each.

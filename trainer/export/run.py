@@ -14,6 +14,7 @@ from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.fingerprint import run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.raw_rows import read_raw_rows
 from beamfeed.contract.dataset.raw_values import read_raw_values
 from beamfeed.contract.dataset.result import TrainResult, read_result, write_result
 from beamfeed.trainer import models
@@ -63,7 +64,7 @@ def _export(job: TrainingJob, manifest: Manifest, outcome: Outcome, stranger: Fr
     )
     # With fewer bits, the model that was trained gives other numbers than the same weights in float32.
     trained = model if outcome.model is None or job.train.devices.precision != "float32" else outcome.model
-    calls = sample_calls(job, manifest, objective, trained, module)
+    calls = sample_calls(job, manifest, objective, trained, module, read_raw_rows(layout.raw_rows))
     stranger.ask(names.saved_model, calls)
     try:
         review(job, manifest, objective, model, outcome, last_value(job, manifest, objective, module))

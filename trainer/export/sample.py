@@ -4,14 +4,17 @@ from typing import Any
 
 import keras
 import numpy as np
+import pyarrow as pa
 import tensorflow as tf
 
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.errors import JobFailed
 from beamfeed.trainer.export.arrays import ArrayServing
+from beamfeed.trainer.export.columns import ColumnServing
 from beamfeed.trainer.export.fresh import Call
 from beamfeed.trainer.export.saved_model import Exported, Serving
 from beamfeed.trainer.export.stored import StoredServing
@@ -24,9 +27,10 @@ ROWS = 16  # or windows, of the first split that has some
 
 
 def sample_calls(
-    job: TrainingJob, manifest: Manifest, objective: Objective, model: keras.Model, module: Exported
-) -> list[Call]:
-    """Rows of the dataset, prepared and, where it stores them as they came, as they are stored.
+    job: TrainingJob, manifest: Manifest, objective: Objective, model: keras.Model, module: Exported,
+    raw: RawRows | None = None,
+) -> list[Call]:  # fmt: skip
+    """Rows of the dataset, prepared and, where it stores them as they came or has some of the files, as those are.
 
     Args:
       job: the job.
@@ -34,6 +38,7 @@ def sample_calls(
       objective: what was learned, as it was settled.
       model: that was trained, with the weights that are exported.
       module: that was exported.
+      raw: rows of the files, if the dataset has some.
     """
     split: SplitName = next(name for name in ("eval", "test", "train") if windows_in(manifest, name))
     keys = Keys.of(manifest)
@@ -50,7 +55,30 @@ def sample_calls(
     if isinstance(module, StoredServing) and not isinstance(module, ArrayServing):
         stored = _first(read_windows(job, manifest, split, names, ROWS, ROWS))
         calls.append(Call("serving_default", _arguments(module, objective.inputs(stored)), expected, places))
+    if raw is not None and isinstance(module, ColumnServing | ArrayServing):
+        calls += _raw_rows(objective, model, module, raw)
     return calls
+
+
+def _raw_rows(
+    objective: Objective, model: keras.Model, module: ColumnServing | ArrayServing, raw: RawRows
+) -> list[Call]:
+    """Rows as the files have them, of a table as texts; no call where one of the inputs is of any length."""
+    stored, preparation = module.stored(), objective.preparation
+    if not stored.keys() <= raw.fields.keys():
+        return []
+    fields = {name: _tensor(raw.fields[name], spec, len(raw.places)) for name, spec in stored.items()}
+    x = objective.inputs(fields if preparation is None else preparation.prepare(fields))
+    signature, arguments = module.raw_arguments()
+    given = {spec.name: _tensor(raw.raw[name], spec, len(raw.places)) for name, spec in arguments.items()}
+    return [Call(signature, given, served(objective, model, x), raw.places)]
+
+
+def _tensor(values: pa.Array, spec: tf.TensorSpec, rows: int) -> tf.Tensor:
+    """The values of all rows as a tensor of the spec, `[rows, ...]`."""
+    flat = np.array(values.to_pylist(), object) if spec.dtype == tf.string else np.asarray(values)
+    shape = [rows, *(-1 if size is None else size for size in spec.shape[1:])]
+    return tf.constant(flat.reshape(shape).astype(spec.dtype.as_numpy_dtype, copy=False), spec.dtype)
 
 
 def _raw_windows(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
@@ -302,6 +303,14 @@ class Source(ABC, Generic[P, A, R]):
     @property
     def raw_values(self) -> RawValues | None:
         """What the values of the files become before the transform graph gets them; None where it takes them so."""
+        return None
+
+    def raw_rows(self, transform: str) -> RawRows | None:
+        """Some rows as a file has them, and what the transform graph makes of them; None where it takes windows.
+
+        Args:
+          transform: the folder of the graph.
+        """
         return None
 
     def why_empty(self, asset: A) -> str:

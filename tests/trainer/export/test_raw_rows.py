@@ -16,9 +16,13 @@ from beamfeed.contract.config.features import key_columns
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.manifest import read_manifest
+from beamfeed.contract.dataset.raw_rows import RawRows, read_raw_rows, write_raw_rows
 from beamfeed.contract.dataset.raw_values import read_raw_values
+from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.pipelines.preprocess import main
 from beamfeed.trainer import models
+from beamfeed.trainer.export.fresh import check_answers
+from beamfeed.trainer.export.sample import sample_calls
 from beamfeed.trainer.export.saved_model import save_serving
 from beamfeed.trainer.tasks.objective import Objective
 from beamfeed.transforms.sources.readers import BAD, iter_batches
@@ -44,17 +48,20 @@ class Served:
         objective = Objective.of(self.job.train, self.manifest)
         model = models.build(self.job.train.model.bare, objective.signature, 0)
         model.set_weights([3 * weight for weight in model.get_weights()])
-        save_serving(
+        module = save_serving(
             model, objective, self.manifest, self.layout.transform_fn, self.job.prepare.missing, str(folder / "served"),
             (), key_columns(self.job.features), read_raw_values(self.layout.raw_values),
         )  # fmt: skip
+        self.asked = (self.job, self.manifest, objective, model, module)
         self.model = tf.saved_model.load(str(folder / "served"))
         self.inputs = list(objective.signature.inputs)
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """Of a table: the names of the signatures' arguments, by column."""
         told = {name: value.numpy() for name, value in self.model.signatures["columns"]().items()}
-        self.arguments = {
-            column.decode(): argument.decode()
-            for column, argument in zip(told["columns"], told["arguments"], strict=True)
-        }
+        pairs = zip(told["columns"], told["arguments"], strict=True)
+        return {column.decode(): argument.decode() for column, argument in pairs}
 
     def prepared(self, path: Path) -> tuple[np.ndarray, set[int]]:
         """Predictions of the rows of a file as preprocessing makes them, and the rows that it sets aside."""
@@ -68,6 +75,15 @@ class Served:
             given = {name: tf.constant(fields[name]) for name in self.inputs}
             found.append(self.model.signatures["preprocessed"](**given)["probabilities"].numpy())
         return np.concatenate(found), wrong
+
+    def check_rows_of_file(self) -> list[str]:
+        """Sends the rows that the dataset carries through the SavedModel; returns where they are from."""
+        call = sample_calls(*self.asked, read_raw_rows(self.layout.raw_rows))[-1]
+        assert call.signature in ("rows_of_text", "serving_default")
+        answer = self.model.signatures[call.signature](**call.inputs)
+        check_answers("served", [call], [answer], {})
+        assert len(np.unique(answer["probabilities"][:, 0].numpy().round(4))) > 3  # predictions hang on the row
+        return call.places
 
     def predict(self, columns: dict[str, list[str]]) -> dict[str, np.ndarray]:
         """Of rows of text."""
@@ -142,6 +158,7 @@ def test_rows_of_an_odd_csv_are_predicted_as_their_prepared_ones(tmp_path):
     right = [row for row in range(300) if row not in wrong]
     np.testing.assert_allclose(found["probabilities"][right], expected[right], atol=1e-6)
     assert len(np.unique(expected[right, 0].round(4))) > 100  # predictions hang on what was read
+    assert served.check_rows_of_file() == [f"{path}, row {row}" for row in range(7)]  # the next one is set aside
     numbers = {"serving_default", "examples", "preprocessed", "columns", "rows_of_text"}
     assert set(served.model.signatures) == numbers
     # Numbers and times as such, texts as the file has them.
@@ -201,6 +218,47 @@ def test_rows_of_parquet_are_predicted_as_their_prepared_ones(tmp_path):
     assert set(found["reason"]) == {b""}
     np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
     assert len(np.unique(expected[:, 0].round(4))) > 100
+    assert len(served.check_rows_of_file()) == 16
+
+
+def test_rows_that_the_graph_does_not_read_as_preprocessing_did_are_told_with_their_place(tmp_path):
+    path = tmp_path / "odd.csv"
+    write_odd_csv(path, 60)
+    served = Served(job_of(tmp_path, "odd.csv", null_words=["fehlt"]), tmp_path)
+    rows = read_raw_rows(served.layout.raw_rows)
+    sizes = rows.raw["Größe"].to_pylist()
+    assert sizes[3].strip()  # the number is there
+    other = pa.array([*sizes[:3], b"9,5", *sizes[4:]], pa.binary())
+    write_raw_rows(served.layout.raw_rows, RawRows(rows.places, {**rows.raw, "Größe": other}, rows.fields))
+    with pytest.raises(
+        JobFailed, match=r"'rows_of_text' is .* where the model gives .*odd\.csv, row 3; do not serve it"
+    ):
+        served.check_rows_of_file()
+    data = Path(served.layout.raw_rows).read_bytes()
+    Path(served.layout.raw_rows).write_bytes(data[:100])
+    with pytest.raises(UserError, match=r"raw_rows\.parquet: damaged: .*; preprocess again$"):
+        read_raw_rows(served.layout.raw_rows)
+    assert read_raw_rows(str(tmp_path / "none.parquet")) is None
+
+
+def test_rows_of_arrays_are_predicted_as_their_prepared_ones(tmp_path):
+    rng = np.random.default_rng(6)
+    wide, flags = rng.normal(50, 10, (300, 2, 3)), rng.random((300, 4)) < 0.5
+    wide[2, 1, 1] = np.nan  # is set aside
+    for name, values in {"wide": wide, "flags": flags, "y": rng.integers(0, 3, 300)}.items():
+        np.save(tmp_path / f"{name}.npy", values)
+    inputs = {"wide": {"files": str(tmp_path / "wide.npy"), "scale": "standard"}, "flags": str(tmp_path / "flags.npy")}
+    outputs = {"files": str(tmp_path / "y.npy"), "classes": "auto"}
+    job = {
+        "name": "odd",
+        "source": {"kind": "array", "inputs": inputs, "outputs": {"y": outputs}},
+        "split": {"by": "row", "train": 0.8, "eval": 0.1, "test": 0.1}, "output": {"path": "-"},
+        "train": {**TRAIN, "model": {"name": "multi_input", "units": [4]}},
+        "limits": {"max_rejected_fraction": 0.2}, "launch": {"preprocess": {"workers": 1}},
+    }  # fmt: skip
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    places = Served(tmp_path / "job.yaml", tmp_path).check_rows_of_file()
+    assert places == [f"row {row}" for row in range(16) if row != 2]
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sources.array import ArraySource
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.array.plan import (
@@ -25,7 +26,7 @@ from beamfeed.transforms.sources.array.read import is_packed, unpack
 from beamfeed.transforms.sources.array.schema import ArraySchema, resolve_schema
 from beamfeed.transforms.sources.array.statistics import ArrayStatistics, check_classes, settled_classes, to_json
 from beamfeed.transforms.sources.array.validate import ArrayReport, ArrayVerdict, judge, validate_block
-from beamfeed.transforms.sources.array.write import block_records
+from beamfeed.transforms.sources.array.write import block_records, raw_rows_of
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.overview import Lacking, Overview
@@ -155,6 +156,11 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport]):
 
     def fields(self, statistics: ArrayStatistics) -> list[Field]:
         return self._with_classes(statistics).fields()
+
+    def raw_rows(self, transform: str) -> RawRows | None:
+        from beamfeed.transforms.sources.array.graph import load_transformer
+
+        return raw_rows_of(self._schema, self.job.split, load_transformer(transform))
 
     def stats(self, statistics: ArrayStatistics) -> Any:
         return to_json(statistics, self._schema)

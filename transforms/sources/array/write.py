@@ -7,10 +7,12 @@ import pyarrow as pa
 
 from beamfeed.contract.config.sources.array import ROW
 from beamfeed.contract.config.split import SPLITS, Split, SplitName
-from beamfeed.transforms.sources.array.plan import ArrayBlock
+from beamfeed.contract.dataset.raw_rows import MOST_BYTES, ROWS, RawRows
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.array.plan import ArrayBlock, cut_part, packed_parts
 from beamfeed.transforms.sources.array.rows import ArrayRows, as_float32, iter_rows, unique_texts
 from beamfeed.transforms.sources.array.schema import ArrayColumn, ArraySchema
-from beamfeed.transforms.sources.record_block import RecordBlock, Values
+from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 
 Scaler = Callable[[np.ndarray, dict[str, np.ndarray]], dict[str, np.ndarray]]
 
@@ -40,6 +42,38 @@ def block_records(
         first = np.arange(0, len(chosen), rows_per_record)
         counts = np.minimum(rows_per_record, len(chosen) - first)
         yield RecordBlock(block.name, first, counts, _values(rows, chosen, told, scale))
+
+
+def raw_rows_of(schema: ArraySchema, split: Split, scale: Scaler) -> RawRows | None:
+    """The first rows of the arrays, but for those that are set aside, and the inputs that are made of them.
+
+    None where they would have to be unpacked first, are complex, or can no longer be read.
+    """
+    inputs = [column for column in schema.columns if column.role == "input"]
+    parts = [(column.name, part) for column in schema.columns for part in column.array.parts]
+    if packed_parts(schema) or any(column.array.dtype.startswith("complex") for column in inputs):
+        return None
+    count = max(1, min(ROWS, schema.rows, MOST_BYTES // schema.row_bytes))
+    pieces = (piece for name, part in parts for piece in cut_part(name, part, count, schema.rows, frozenset([0])))
+    block = ArrayBlock("", tuple(pieces), None, first=0, count=count)
+    try:
+        (rows,) = iter_rows(block, schema, split, count, [column.name for column in inputs])
+    except BadInput:
+        return None
+    chosen = np.flatnonzero(~rows.bad)
+    if not len(chosen):
+        return None
+
+    def listed(values: Values) -> pa.Array:
+        return pa.array(values.reshape(-1)) if isinstance(values, np.ndarray) else values
+
+    raw = {column.name: rows.values[column.name][chosen] for column in inputs}
+    fields = _values(rows, chosen, inputs, scale)
+    return RawRows(
+        [f"row {number}" for number in chosen.tolist()],
+        {name: listed(as_bytes(one) if one.dtype.kind in "SU" else one) for name, one in raw.items()},
+        {name: listed(one) for name, one in fields.items() if name != ROW and not isinstance(one, Ragged)},
+    )
 
 
 def _values(

@@ -27,6 +27,7 @@ from beamfeed.transforms.sources.columns.sample import (
 from beamfeed.transforms.sources.columns.time_units import TimeUnits, is_text
 from beamfeed.transforms.sources.readers import NULL_WORDS, Look, TextOptions, guess_order, is_csv, peek
 from beamfeed.transforms.sources.table.raw import raw_values_of
+from beamfeed.transforms.sources.table.raw_rows import typical_file
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 
 
@@ -94,7 +95,8 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
         remarks=tuple(f"source.csv: {line}" for line in described(looks)),
     )
     check_once(looks, schema.columns)
-    return replace(schema, raw=raw_values_of(schema, looks))
+    raw = raw_values_of(schema, looks)
+    return replace(schema, raw=raw, typical=typical_file(raw, looks))
 
 
 def _known(types: Sequence[pa.DataType]) -> Sequence[pa.DataType]:

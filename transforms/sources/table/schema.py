@@ -64,6 +64,7 @@ class TableSchema:
       text: how texts are written.
       remarks: what was found out of the files that the user did not say.
       raw: what becomes of values as the files have them, for those who have rows as text later on.
+      typical: a file whose values are written so; "" where there is none that has texts or columns of types.
     """
 
     features: tuple[NamedFeature, ...]
@@ -81,6 +82,7 @@ class TableSchema:
     text: TextOptions = field(default=TextOptions(), kw_only=True)
     remarks: tuple[str, ...] = field(default=(), kw_only=True)
     raw: RawValues | None = field(default=None, kw_only=True)
+    typical: str = field(default="", kw_only=True)
 
     @property
     def columns(self) -> list[str]:

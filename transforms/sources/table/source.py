@@ -9,6 +9,7 @@ from beamfeed.contract.config.features import Own, Text
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
+from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
@@ -23,6 +24,7 @@ from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.table.count_files import gather_counts
 from beamfeed.transforms.sources.table.fields import record_fields
 from beamfeed.transforms.sources.table.plan import TableAsset, TableFile, cut_units, scan_file
+from beamfeed.transforms.sources.table.raw_rows import raw_rows_of
 from beamfeed.transforms.sources.table.resolve import resolve_schema
 from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import TimeCuts
@@ -218,6 +220,11 @@ class Table(Source[TableFile, TableAsset, TableReport]):
     @property
     def raw_values(self) -> RawValues | None:
         return self._schema.raw
+
+    def raw_rows(self, transform: str) -> RawRows | None:
+        from beamfeed.transforms.sources.table.write import load_transformer
+
+        return raw_rows_of(self._schema, self.job.label, load_transformer(transform))
 
     def stats(self, statistics: TableStatistics) -> dict[str, Any]:
         return to_json(statistics, self._schema, statistics.moments.rows)
