@@ -262,7 +262,7 @@ def write_listing(layout: DataLayout, files: Sequence[FileStat]) -> None:
     storage.write_text(layout.listing, "".join(json.dumps(run) + "\n" for run in runs))
 
 
-def read_listing(path: str) -> Iterator[tuple[FileStat, ...]]:
-    """The runs of files that `write_listing` wrote."""
+def read_listing(path: str) -> Iterator[Packed]:
+    """The runs of FileStats that `write_listing` wrote."""
     for line in storage.read_text(path).splitlines():
-        yield tuple(FileStat(*stat) for stat in json.loads(line))
+        yield Packed(FileStat(*stat) for stat in json.loads(line))

@@ -4,11 +4,9 @@ import os
 from typing import Any, Literal
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions, StandardOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.portability.job_server import JobServer
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState, create_runner
-from apache_beam.transforms.environments import EmbeddedPythonGrpcEnvironment, python_sdk_capabilities
 
 from beamfeed.contract.cores import available_cores
 from beamfeed.contract.errors import JobFailed, UserError, near_miss
@@ -73,15 +71,10 @@ def choose_runner(options: PipelineOptions, workers: int | Literal["auto"]) -> P
         return None
     if "direct_num_workers" not in given:
         direct.direct_num_workers = available_cores() if workers == "auto" else workers
-    if direct.direct_num_workers == 1:
-        return None
-    # Beam's own multi_threading flushes the output of a worker once a second from another thread,
-    # also in the middle of an element, and what is read then is garbage. -1 flushes by size alone.
-    direct.direct_running_mode = "in_memory"  # or else Beam replaces the environment by its own
-    environment = EmbeddedPythonGrpcEnvironment(
-        data_buffer_time_limit_ms=-1, capabilities=python_sdk_capabilities(), artifacts=()
-    )
-    return FnApiRunner(default_environment=environment)
+    # Beam's own multi_threading talks to its threads by gRPC, which copies what steps hand on a dozen times. It also
+    # flushes it once a second from another thread, in the middle of an element, and what is read then is garbage.
+    direct.direct_running_mode = "in_memory"
+    return None
 
 
 def servers_of(runner: PipelineRunner) -> list[JobServer]:

@@ -11,6 +11,8 @@ from apache_beam.pipeline import PipelineVisitor
 from apache_beam.runners.worker import bundle_processor
 from fleets import make_table, split_of
 
+from beamfeed.contract.dataset.layout import DataLayout
+from beamfeed.contract.storage import FileStat
 from beamfeed.pipelines import build
 from beamfeed.pipelines.build import PreprocessPipeline
 from beamfeed.transforms import packing
@@ -117,6 +119,16 @@ def test_many_small_files_are_few_elements(new_fleet, monkeypatch):
         totals.append(handed_on.total())
     few, many = totals
     assert many < few + 40, handed_on
+
+
+def test_a_listed_file_weighs_little(tmp_path):
+    paths = [f"gs://raw/fleet/{i // 100:03d}/m{i:06d}.csv" for i in range(20_000)]
+    files = [FileStat(path, 500 + i % 37, 17 * 10**17 + 7919 * i) for i, path in enumerate(paths)]
+    layout = DataLayout.of(str(tmp_path), "0" * 32)
+    build.write_listing(layout, files)
+    runs = list(build.read_listing(layout.listing))
+    assert [file for run in runs for file in run] == files
+    assert sum(len(pickle.dumps(run)) for run in runs) < 30 * len(files)
 
 
 class Anything:

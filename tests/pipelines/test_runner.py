@@ -1,5 +1,9 @@
 """The local runner: what it is, and that it hands every element on whole."""
 
+import os
+import subprocess
+import sys
+import threading
 import time
 
 import apache_beam as beam
@@ -36,17 +40,56 @@ def test_an_element_is_never_cut_in_two():
         assert_that(numbers, equal_to(range(6)))
 
 
+def test_threads_work_at_the_same_time():
+    def which(_: int) -> int:
+        time.sleep(0.1)  # so that none of them does it all
+        return threading.get_ident()
+
+    def check(threads: list[int]) -> None:
+        assert len(set(threads)) == 2
+
+    options = PipelineOptions([])
+    with beam.Pipeline(choose_runner(options, 2), options=options) as pipeline:
+        assert_that(pipeline | beam.Create(range(16)) | beam.Reshuffle() | beam.Map(which), check)
+
+
+PASSED_ON = """
+import os
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from beamfeed.pipelines.runner import choose_runner
+
+def most():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+
+options = PipelineOptions([])
+pipeline = beam.Pipeline(choose_runner(options, 2), options=options)
+megabytes = pipeline | beam.Create(range(64)) | beam.Map(lambda number: (number, os.urandom(1 << 20)))
+_ = megabytes | beam.Reshuffle() | beam.Map(lambda element: None)
+before = most()
+pipeline.run()
+print((most() - before) >> 20)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the system does not tell a process's memory")
+def test_what_steps_hand_on_is_not_copied_many_times():
+    printed = subprocess.run([sys.executable, "-c", PASSED_ON], capture_output=True, text=True, check=True).stdout
+    assert int(printed) < 7 * 64, "64 MB go between steps"
+
+
 @pytest.mark.parametrize(
     ("argv", "workers", "runner", "threads"),
     [
         ([], 2, LOCAL_RUNNER, 2),
-        ([], 1, LOCAL_RUNNER, None),
+        ([], 1, LOCAL_RUNNER, 1),
         (["--direct_num_workers=3"], 1, LOCAL_RUNNER, 3),
         (["--direct_running_mode=multi_threading"], 2, LOCAL_RUNNER, 2),
         (["--direct_running_mode=multi_processing"], 2, LOCAL_RUNNER, None),
         (["--runner=PrismRunner"], 2, "PrismRunner", None),
         (["--runner=DirectRunner"], 2, LOCAL_RUNNER, 2),  # would look for Prism to download
-        (["--runner=direct"], 1, LOCAL_RUNNER, None),
+        (["--runner=direct"], 1, LOCAL_RUNNER, 1),
         (["--runner=fnapirunner"], 2, LOCAL_RUNNER, 2),
         (["--runner=flink"], 2, "FlinkRunner", None),
         (["--runner=apache_beam.runners.portability.portable_runner.PortableRunner"], 2, "PortableRunner", None),
@@ -54,11 +97,11 @@ def test_an_element_is_never_cut_in_two():
 )
 def test_which_runner(argv, workers, runner, threads):
     options = PipelineOptions(argv)
-    chosen = choose_runner(options, workers)
+    assert choose_runner(options, workers) is None  # Beam makes it
     assert options.view_as(StandardOptions).runner == runner
-    assert (chosen is not None) == (threads is not None)
+    direct = options.view_as(DirectOptions)
     if threads is not None:
-        assert options.view_as(DirectOptions).direct_num_workers == threads
+        assert (direct.direct_num_workers, direct.direct_running_mode) == (threads, "in_memory")
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def reading(files: Iterable[FileStat | None], read: Callable[[], T]) -> T:
 
 
 class ScanFile(beam.DoFn):
-    """FileStats -> (asset's name, Piece), one for each asset in each file.
+    """Packed FileStats -> (asset's name, Piece), one for each asset in each file.
 
     Of a file that is set aside -> (asset's name, Reject), or tagged 'lost' -> Reject where it does not tell.
     """
@@ -63,8 +63,8 @@ class ScanFile(beam.DoFn):
     def __init__(self, source: Source, scratch: str, progress: Progress):
         self._source, self._scratch, self._progress = source, scratch, progress
 
-    def process(self, files: tuple[FileStat, ...]) -> Iterator[Any]:
-        scanned: list[Any] = []
+    def process(self, packed: Packed) -> Iterator[Any]:
+        files, scanned = list(packed), list[Any]()
         with self._source.scanning(files, self._scratch) as scan:
 
             def pieces_of(file: FileStat) -> list[Any]:
