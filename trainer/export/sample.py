@@ -12,7 +12,7 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.raw_rows import RawRows
-from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.export.arrays import ArrayServing
 from beamfeed.trainer.export.columns import ColumnServing
 from beamfeed.trainer.export.fresh import Call
@@ -63,14 +63,21 @@ def sample_calls(
 def _raw_rows(
     objective: Objective, model: keras.Model, module: ColumnServing | ArrayServing, raw: RawRows
 ) -> list[Call]:
-    """Rows as the files have them, of a table as texts; no call where one of the inputs is of any length."""
-    stored, preparation = module.stored(), objective.preparation
+    """Rows as the files have them, of a table as texts; no call where one of the inputs is of any length.
+
+    Raises:
+      UserError: if they are not those of the dataset's columns or arrays.
+    """
+    stored, preparation, rows = module.stored(), objective.preparation, len(raw.places)
     if not stored.keys() <= raw.fields.keys():
         return []
-    fields = {name: _tensor(raw.fields[name], spec, len(raw.places)) for name, spec in stored.items()}
-    x = objective.inputs(fields if preparation is None else preparation.prepare(fields))
     signature, arguments = module.raw_arguments()
-    given = {spec.name: _tensor(raw.raw[name], spec, len(raw.places)) for name, spec in arguments.items()}
+    try:
+        fields = {name: _tensor(raw.fields[name], spec, rows) for name, spec in stored.items()}
+        given = {spec.name: _tensor(raw.raw[name], spec, rows) for name, spec in arguments.items()}
+    except (KeyError, TypeError, ValueError):
+        raise UserError("the dataset's raw_rows.parquet does not fit its manifest; preprocess again") from None
+    x = objective.inputs(fields if preparation is None else preparation.prepare(fields))
     return [Call(signature, given, served(objective, model, x), raw.places)]
 
 

@@ -234,6 +234,12 @@ def test_rows_that_the_graph_does_not_read_as_preprocessing_did_are_told_with_th
         JobFailed, match=r"'rows_of_text' is .* where the model gives .*odd\.csv, row 3; do not serve it"
     ):
         served.check_rows_of_file()
+    fewer = {name: one for name, one in rows.raw.items() if name != "kind"}
+    numbers = {**rows.fields, served.inputs[0]: pa.array(["a"] * len(rows.places))}
+    for wrong in (RawRows(rows.places, fewer, rows.fields), RawRows(rows.places, rows.raw, numbers)):
+        write_raw_rows(served.layout.raw_rows, wrong)
+        with pytest.raises(UserError, match=r"^the dataset's raw_rows\.parquet does not fit its manifest"):
+            served.check_rows_of_file()
     data = Path(served.layout.raw_rows).read_bytes()
     Path(served.layout.raw_rows).write_bytes(data[:100])
     with pytest.raises(UserError, match=r"raw_rows\.parquet: damaged: .*; preprocess again$"):
