@@ -7,9 +7,9 @@ import apache_beam as beam
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import DataLayout
-from beamfeed.transforms.fleet import Fleet, check_limits, check_values, keep_names, knows_values
+from beamfeed.transforms.fleet import Fleet, check_limits, keep_names, knows_values
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.splits import split_of_asset
+from beamfeed.transforms.splits import check_values, split_of_asset
 
 _NAMES = 1000  # of assets, that are kept for a message
 _Held = dict[str, tuple[int, list[str]]]  # by split: how many names, and the first ones in order

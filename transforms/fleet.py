@@ -8,7 +8,7 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.output import Limits
 from beamfeed.contract.config.split import SPLITS, Split
 from beamfeed.contract.dataset.limits import over_limits
-from beamfeed.contract.errors import JobFailed, UserError, near_miss
+from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.rejects import Reject, to_jsonl
 from beamfeed.transforms.splits import check_filled, first_names
 
@@ -112,18 +112,3 @@ def check_limits(fleet: Fleet, rejects: Sequence[Reject], limits: Limits, path: 
 def knows_values(job: Job, fleet: Fleet) -> bool:
     """Whether all rows were read, so that a value of split.column which none of them has is the user's mistake."""
     return job.split.by == "column" and job.source.max_assets is None and not fleet.rejected_files
-
-
-def check_values(found: Iterable[str], split: Split) -> None:
-    """Refuses lists of `split` with a value that no row has.
-
-    Raises:
-      UserError
-    """
-    seen = sorted(set(found))
-    for name in SPLITS:
-        for value in getattr(split, name):
-            if value not in seen:
-                hint = near_miss(value, seen)
-                some = ", ".join(seen[:10]) + (" ..." if len(seen) > 10 else "")
-                raise UserError(f"split.{name}: {value!r} is not a value of {split.column}{hint} (it has: {some})")

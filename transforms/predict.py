@@ -16,7 +16,7 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest, Shard
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.fleet import Fleet, check_limits, check_values, keep_names, knows_values
+from beamfeed.transforms.fleet import Fleet, check_limits, keep_names, knows_values
 from beamfeed.transforms.notes import Note, to_line
 from beamfeed.transforms.outcome import Counted, Outcome, check_splits, describe_splits, make_manifest
 from beamfeed.transforms.records.shard_plan import ShardPlan, plan_shards
@@ -26,7 +26,7 @@ from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Asset, Piece, Statistics, Verdict
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.planned import plan_asset
-from beamfeed.transforms.splits import split_of_asset
+from beamfeed.transforms.splits import check_values, split_of_asset
 
 RECORD_OVERHEAD = 150  # bytes of a record that are no values: framing, names of fields, times
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from beamfeed.contract.config.split import SPLITS, Split, SplitName, counts_rows
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, near_miss
 
 SEEDS = 1000  # that are tried to find one that leaves no split empty
 
@@ -14,6 +14,21 @@ SEEDS = 1000  # that are tried to find one that leaves no split empty
 def split_of_value(value: str, split: Split) -> SplitName | None:
     """The split whose list holds the value, or None: not used."""
     return next((name for name in SPLITS if value in getattr(split, name)), None)
+
+
+def check_values(found: Iterable[str], split: Split) -> None:
+    """Refuses lists of `split` with a value that no row has.
+
+    Raises:
+      UserError
+    """
+    seen = sorted(set(found))
+    for name in SPLITS:
+        for value in getattr(split, name):
+            if value not in seen:
+                hint = near_miss(value, seen)
+                some = ", ".join(seen[:10]) + (" ..." if len(seen) > 10 else "")
+                raise UserError(f"split.{name}: {value!r} is not a value of {split.column}{hint} (it has: {some})")
 
 
 def seeded_hash(seed: int, *what: object) -> float:

@@ -96,6 +96,17 @@ def test_a_value_that_no_row_has_is_a_mistake_and_one_in_no_list_is_told(fleet, 
     assert fleet.manifest.counts.rejected_assets == 0
 
 
+def test_a_value_that_no_path_has_is_a_mistake_also_where_files_are_set_aside(fleet, capfd):
+    for i, site in enumerate(["north", "south", "north", "west"]):
+        fleet.write(f"{site}/m{i}.parquet", make_table(40 if site == "north" else 3, seed=i))
+    fleet.job["source"] |= {"asset": {"from": "path", "pattern": r"(?P<site>[^/]+)/(?P<asset>[^/]+)\.parquet"}}
+    fleet.job |= {"split": {"by": "column", "column": "site", "train": ["north"], "eval": ["suoth"]}}
+    fleet.job |= {"limits": {"max_rejected_fraction": 0.4}}  # half of the fleet is set aside: the mistake is told first
+    assert fleet.preprocess() == 2
+    told = capfd.readouterr().err.strip().splitlines()
+    assert told == ["split.eval: 'suoth' is not a value of site; did you mean 'south'? (it has: north, south, west)"]
+
+
 def test_a_split_that_stays_empty_is_refused_with_a_seed_that_fills_it(fleet, capfd):
     for i in range(4):
         fleet.write(f"m{i}.parquet", make_table(40, seed=i))

@@ -4,7 +4,7 @@ import pytest
 
 from beamfeed.contract.config.split import Split
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.fleet import check_values
+from beamfeed.transforms.splits import check_values
 
 SPLIT = Split(by="column", column="phase", train=["run"], eval=["warm"], test=["tset"])
 

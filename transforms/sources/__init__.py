@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.splits import check_values
 
 if TYPE_CHECKING:  # Beam takes seconds to load, also for who wants a file of the folder alone
     from beamfeed.transforms.sources.base import Source
@@ -21,4 +22,9 @@ def make_source(job: Job, files: Sequence[FileStat]) -> tuple["Source", list[Fil
     """
     kind: type[Source] = import_module(f"{__name__}.{job.source.kind}.source").SOURCE
     first = kind.first_files(job, files)
-    return kind.of(job, first), first
+    source = kind.of(job, first)
+    if job.split.by == "column":
+        found = {value for file in first if (value := source.value_of_path(file.path)) is not None}
+        if found:  # paths tell all values there are, whatever becomes of the files
+            check_values(found, job.split)
+    return source, first

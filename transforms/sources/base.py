@@ -86,8 +86,16 @@ class Source(ABC, Generic[P, A, R]):
 
     def stratum(self, path: str) -> str:
         """What a path tells of the split of its rows; the same of all paths where they do not tell."""
-        name = self.asset_of_path(path, self.job) if self.job.split.by == "asset" else None
-        return "" if name is None else split_of_asset(name, self.job.split)
+        split = self.job.split
+        if split.by == "asset":
+            name = self.asset_of_path(path, self.job)
+            return "" if name is None else split_of_asset(name, split)
+        value = self.value_of_path(path)
+        return "" if value is None else split_of_value(value, split) or "none"
+
+    def value_of_path(self, path: str) -> str | None:
+        """What a path says of `split.column`; None where files say it."""
+        return None
 
     def rows_in(self, pieces: Sequence[P]) -> int:
         """How many rows pieces of an asset have."""

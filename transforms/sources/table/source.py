@@ -32,7 +32,6 @@ from beamfeed.transforms.sources.table.staged import Run
 from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, to_json, value_columns
 from beamfeed.transforms.sources.table.targets import preview_runs, rows_of_record
 from beamfeed.transforms.sources.table.validate import TableReport, TableVerdict, judge, validate_unit
-from beamfeed.transforms.splits import split_of_value
 
 if TYPE_CHECKING:  # Beam is loaded where it is needed
     import apache_beam as beam
@@ -99,11 +98,9 @@ class Table(Source[TableFile, TableAsset, TableReport]):
     def excerpt(self, most: int) -> "Table":
         return Table(self.job, self._schema, most)
 
-    def stratum(self, path: str) -> str:
-        split, schema = self.job.split, self._schema
-        if split.by != "column" or schema.split not in schema.of_path:
-            return ""
-        return split_of_value(key_columns(path).get(schema.split) or "", split) or "none"
+    def value_of_path(self, path: str) -> str | None:
+        column = self._schema.split
+        return key_columns(path).get(column) if column in self._schema.of_path and column is not None else None
 
     @property
     def remarks(self) -> Sequence[str]:

@@ -60,11 +60,11 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
         assert isinstance(job.source, TimeseriesSource)
         return asset_of_path(path, job.source.asset)
 
-    def stratum(self, path: str) -> str:
+    def value_of_path(self, path: str) -> str | None:
         column = self.job.split.column
         if self.job.split.by != "column" or column is None or self._spec.schema.split is not None:
-            return super().stratum(path)
-        return split_of_value(path_columns(path, self._spec.source.asset).get(column) or "", self.job.split) or "none"
+            return None
+        return path_columns(path, self._spec.source.asset).get(column)
 
     @property
     def remarks(self) -> Sequence[str]:
