@@ -71,7 +71,7 @@ def choose_runner(options: PipelineOptions, workers: int | Literal["auto"]) -> P
         return None
     if "direct_num_workers" not in given:
         direct.direct_num_workers = available_cores() if workers == "auto" else workers
-    # Beam's own multi_threading talks to its threads by gRPC, which copies what steps hand on a dozen times. It also
+    # Beam's own multi_threading talks to its threads by gRPC, which copies what steps hand on again and again. It also
     # flushes it once a second from another thread, in the middle of an element, and what is read then is garbage.
     direct.direct_running_mode = "in_memory"
     return None

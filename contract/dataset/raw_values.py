@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from beamfeed.contract import storage
 from beamfeed.contract.errors import UserError
 
+NOTHING = "__HIVE_DEFAULT_PARTITION__"  # how Hive writes a missing value into the name of a folder
 WHITE_SPACE = r"[\s\x0b\x1c-\x1f\x{85}\pZ]"  # what counts for nothing around a value
 
 
@@ -30,6 +31,7 @@ class RawColumn(_Strict):
     )
     pattern: str = Field(default="", description="Of times: their parts by name, as Python's strptime has the letters.")
     aware: bool | None = Field(default=None, description="Whether times have a zone; null: they may.")
+    of_path: bool = Field(default=False, description="Folders tell it, which have a word of their own for nothing.")
     required: bool = Field(default=False, description="A row without a value is set aside.")
 
 

@@ -105,6 +105,9 @@ def test_a_value_that_no_path_has_is_a_mistake_also_where_files_are_set_aside(fl
     assert fleet.preprocess() == 2
     told = capfd.readouterr().err.strip().splitlines()
     assert told == ["split.eval: 'suoth' is not a value of site; did you mean 'south'? (it has: north, south, west)"]
+    # A value of assets that do not take part is none, however few do.
+    fleet.job["split"] |= {"eval": ["west"]}
+    assert fleet.preprocess("source.max_assets=1") == 0
 
 
 def test_a_split_that_stays_empty_is_refused_with_a_seed_that_fills_it(fleet, capfd):

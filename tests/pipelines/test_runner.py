@@ -40,17 +40,21 @@ def test_an_element_is_never_cut_in_two():
         assert_that(numbers, equal_to(range(6)))
 
 
+MET = threading.Barrier(2)
+meeting: set[int] = set()
+
+
+def meet(_: int) -> None:
+    """Waits for another thread once; ends in an error if none comes."""
+    if threading.get_ident() not in meeting:
+        meeting.add(threading.get_ident())
+        MET.wait(20)
+
+
 def test_threads_work_at_the_same_time():
-    def which(_: int) -> int:
-        time.sleep(0.1)  # so that none of them does it all
-        return threading.get_ident()
-
-    def check(threads: list[int]) -> None:
-        assert len(set(threads)) == 2
-
     options = PipelineOptions([])
     with beam.Pipeline(choose_runner(options, 2), options=options) as pipeline:
-        assert_that(pipeline | beam.Create(range(16)) | beam.Reshuffle() | beam.Map(which), check)
+        _ = pipeline | beam.Create(range(16)) | beam.Reshuffle() | beam.Map(meet)
 
 
 PASSED_ON = """
@@ -76,7 +80,7 @@ print((most() - before) >> 20)
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the system does not tell a process's memory")
 def test_what_steps_hand_on_is_not_copied_many_times():
     printed = subprocess.run([sys.executable, "-c", PASSED_ON], capture_output=True, text=True, check=True).stdout
-    assert int(printed) < 7 * 64, "64 MB go between steps"
+    assert int(printed) < 6.5 * 64, "64 MB go between steps"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from beamfeed.contract.dataset.raw_values import WHITE_SPACE, RawColumn, RawValues
+from beamfeed.contract.dataset.raw_values import NOTHING, WHITE_SPACE, RawColumn, RawValues
 
 NO_TIME = np.int64(np.iinfo(np.int64).min)
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -68,7 +68,8 @@ class RawText:
         return tf.strings.lower(text, encoding="utf-8") if column.bools else text
 
     def _without_nothing(self, text: tf.Tensor, column: RawColumn) -> tf.Tensor:
-        return tf.where(_among(text, self._raw.null_words), "", text) if column.null_words else text
+        words = [*(self._raw.null_words if column.null_words else ()), *([NOTHING] if column.of_path else ())]
+        return tf.where(_among(text, words), "", text) if words else text
 
     def _numbers(self, text: tf.Tensor, column: RawColumn) -> tuple[tf.Tensor, tf.Tensor, str]:
         raw, plain = self._raw, text

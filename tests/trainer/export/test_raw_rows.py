@@ -24,6 +24,7 @@ from beamfeed.trainer import models
 from beamfeed.trainer.export.fresh import check_answers
 from beamfeed.trainer.export.sample import sample_calls
 from beamfeed.trainer.export.saved_model import save_serving
+from beamfeed.trainer.main import main as train
 from beamfeed.trainer.tasks.objective import Objective
 from beamfeed.transforms.sources.readers import BAD, iter_batches
 from beamfeed.transforms.sources.table.resolve import resolve_schema
@@ -221,7 +222,7 @@ def test_rows_of_parquet_are_predicted_as_their_prepared_ones(tmp_path):
     assert len(served.check_rows_of_file()) == 16
 
 
-def test_rows_that_the_graph_does_not_read_as_preprocessing_did_are_told_with_their_place(tmp_path):
+def test_rows_that_the_graph_does_not_read_as_preprocessing_did_are_told_with_their_place(tmp_path, capsys):
     path = tmp_path / "odd.csv"
     write_odd_csv(path, 60)
     served = Served(job_of(tmp_path, "odd.csv", null_words=["fehlt"]), tmp_path)
@@ -234,6 +235,10 @@ def test_rows_that_the_graph_does_not_read_as_preprocessing_did_are_told_with_th
         JobFailed, match=r"'rows_of_text' is .* where the model gives .*odd\.csv, row 3; do not serve it"
     ):
         served.check_rows_of_file()
+    argv = ["--job", str(tmp_path / "job.yaml"), "--set", f"output.path={tmp_path / 'data'}"]
+    argv += ["--set", f"train.workdir={tmp_path / 'run'}", "--set", "train.feed.batch_size=32"]
+    assert train(argv) == 1
+    assert "odd.csv, row 3; do not serve it" in capsys.readouterr().err.strip().splitlines()[-1]
     fewer = {name: one for name, one in rows.raw.items() if name != "kind"}
     numbers = {**rows.fields, served.inputs[0]: pa.array(["a"] * len(rows.places))}
     for wrong in (RawRows(rows.places, fewer, rows.fields), RawRows(rows.places, rows.raw, numbers)):

@@ -8,6 +8,7 @@ import pyarrow as pa
 from beamfeed.contract.config.sources.array import ROW
 from beamfeed.contract.config.split import SPLITS, Split, SplitName
 from beamfeed.contract.dataset.raw_rows import MOST_BYTES, ROWS, RawRows
+from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.array.plan import ArrayBlock, cut_part, packed_parts
 from beamfeed.transforms.sources.array.rows import ArrayRows, as_float32, iter_rows, unique_texts
@@ -47,18 +48,18 @@ def block_records(
 def raw_rows_of(schema: ArraySchema, split: Split, scale: Scaler) -> RawRows | None:
     """The first rows of the arrays, but for those that are set aside, and the inputs that are made of them.
 
-    None where they would have to be unpacked first, are complex, or can no longer be read.
+    None where they would have to be unpacked first, are large or complex, or can no longer be read.
     """
     inputs = [column for column in schema.columns if column.role == "input"]
     parts = [(column.name, part) for column in schema.columns for part in column.array.parts]
-    if packed_parts(schema) or any(column.array.dtype.startswith("complex") for column in inputs):
+    count = min(ROWS, schema.rows, MOST_BYTES // schema.row_bytes)
+    if not count or packed_parts(schema) or any(column.array.dtype.startswith("complex") for column in inputs):
         return None
-    count = max(1, min(ROWS, schema.rows, MOST_BYTES // schema.row_bytes))
     pieces = (piece for name, part in parts for piece in cut_part(name, part, count, schema.rows, frozenset([0])))
     block = ArrayBlock("", tuple(pieces), None, first=0, count=count)
     try:
         (rows,) = iter_rows(block, schema, split, count, [column.name for column in inputs])
-    except BadInput:
+    except (BadInput, JobFailed):
         return None
     chosen = np.flatnonzero(~rows.bad)
     if not len(chosen):

@@ -7,11 +7,11 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beamfeed.contract.dataset.raw_values import NOTHING
 from beamfeed.contract.errors import JobFailed
 
 _KEY = re.compile(r"(?:^|/)([^/=]+)=([^/]*)(?=/)")  # a folder such as machine=A
 LONGEST = 255  # bytes of a folder's name, on most file systems
-NOTHING = "__HIVE_DEFAULT_PARTITION__"  # how Hive writes a missing value
 
 
 def key_columns(path: str) -> dict[str, str]:

@@ -23,7 +23,7 @@ from beamfeed.transforms.sources.readers.expected import (
     require_columns,
 )
 from beamfeed.transforms.sources.readers.formats import format_of
-from beamfeed.transforms.sources.readers.glimpse import peek, peek_at_rows, place_of_row
+from beamfeed.transforms.sources.readers.glimpse import peek, place_of_row
 from beamfeed.transforms.sources.readers.json_documents import divides_json
 from beamfeed.transforms.sources.readers.json_lines import iter_json, look_at_json
 from beamfeed.transforms.sources.readers.parquet import iter_parquet, open_parquet, row_groups
@@ -72,7 +72,6 @@ __all__ = [
     "open_parquet",
     "pattern_of",
     "peek",
-    "peek_at_rows",
     "place_of_row",
     "read_schema",
     "read_times",

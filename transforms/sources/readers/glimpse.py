@@ -31,7 +31,8 @@ def peek(path: str, names: Sequence[str], text: TextOptions, most: int = 500) ->
     Raises:
       BadInput: if it cannot be read.
     """
-    table = peek_at_rows(path, names, text)
+    with naming_the_file(path):
+        table = _some_rows(path, list(names), text)
     columns = []
     for column in table.columns:
         if pa.types.is_dictionary(column.type):
@@ -40,16 +41,6 @@ def peek(path: str, names: Sequence[str], text: TextOptions, most: int = 500) ->
     joined = columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, " ")
     rows = np.unique(np.linspace(0, len(joined) - 1, min(most, len(joined))).astype(np.int64))
     return [value for value in joined.take(pa.array(rows, pa.int64())).to_pylist() if value is not None]
-
-
-def peek_at_rows(path: str, names: Sequence[str], text: TextOptions) -> pa.Table:
-    """Columns of some rows from the beginning of a file, of Parquet also from its end; of texts as they are written.
-
-    Raises:
-      BadInput: if it cannot be read.
-    """
-    with naming_the_file(path):
-        return _some_rows(path, list(names), text)
 
 
 def _some_rows(path: str, names: list[str], text: TextOptions) -> pa.Table:

@@ -1,18 +1,18 @@
 """What becomes of the values of a table's files before the graph gets them, for who has rows as text later on."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
 from beamfeed.contract.dataset.raw_values import RawColumn, RawValues
-from beamfeed.transforms.sources.columns.paths import NOTHING
-from beamfeed.transforms.sources.columns.time_units import is_text
 from beamfeed.transforms.sources.readers import NULL_WORDS, Look, Numbers, pattern_of
 from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS
 from beamfeed.transforms.sources.readers.formats import format_of
 from beamfeed.transforms.sources.readers.values import NUMBER, group_patterns
 from beamfeed.transforms.sources.table.schema import TableSchema
+
+TYPED = ("parquet", "arrow")  # formats whose columns have types
 
 
 def raw_values_of(schema: TableSchema, looks: Mapping[str, Look]) -> RawValues:
@@ -29,13 +29,9 @@ def raw_values_of(schema: TableSchema, looks: Mapping[str, Look]) -> RawValues:
     dialects = [look.dialect for look in looks.values() if look.dialect is not None]
     numbers = schema.text.numbers or _most_common(dialect.numbers for dialect in dialects)
     group, grouped = group_patterns(numbers)
-    typed = {
-        name
-        for path, look in looks.items()
-        if not dialects and format_of(path) in ("parquet", "arrow")
-        for name, type_ in zip(look.schema.names, look.schema.types, strict=True)
-        if not is_text(type_) and not pa.types.is_integer(type_) and not pa.types.is_boolean(type_)
-    }
+    all_typed = not dialects and all(format_of(path) in TYPED for path in looks)
+    types = types_of(looks)
+    typed = {name for name, found in types.items() if all_typed and found and all(map(_has_spellings, found))}
     required = {feature.columns[0] for feature in schema.features if feature.required}
     columns = {}
     for name in dict.fromkeys(column for feature in schema.features for column in feature.columns):
@@ -46,12 +42,13 @@ def raw_values_of(schema: TableSchema, looks: Mapping[str, Look]) -> RawValues:
             null_words=name not in schema.prose and (bool(dialects) or name in schema.numbers),
             bools=name in schema.booleans,
             typed=name in typed,
+            of_path=of_path,
             pattern=pattern_of(schema.times[name].text) if name in schema.times else "",
             aware=schema.times[name].aware if name in schema.times else None,
             required=name in required,
         )
     return RawValues(
-        null_words=[*NULL_WORDS, *schema.text.keys.null_words, *([NOTHING] if schema.of_path else [])],
+        null_words=[*NULL_WORDS, *schema.text.keys.null_words],
         true_words=list(TRUE_WORDS),
         false_words=list(FALSE_WORDS),
         decimal=numbers.decimal,
@@ -60,6 +57,22 @@ def raw_values_of(schema: TableSchema, looks: Mapping[str, Look]) -> RawValues:
         number=NUMBER,
         columns=columns,
     )
+
+
+def types_of(looks: Mapping[str, Look]) -> dict[str, set[pa.DataType]]:
+    """The types that columns have in some files, those of dictionaries by their values, but for columns of nulls."""
+    found: dict[str, set[pa.DataType]] = defaultdict(set)
+    for look in looks.values():
+        for name, type_ in zip(look.schema.names, look.schema.types, strict=True):
+            plain = type_.value_type if pa.types.is_dictionary(type_) else type_
+            if not pa.types.is_null(plain):
+                found[name].add(plain)
+    return found
+
+
+def _has_spellings(type_: pa.DataType) -> bool:
+    """Whether a value of the type can be written as text in more than one way."""
+    return pa.types.is_floating(type_) or pa.types.is_decimal(type_) or pa.types.is_temporal(type_)
 
 
 def _most_common(found: Iterable[Numbers]) -> Numbers:

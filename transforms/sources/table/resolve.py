@@ -96,7 +96,8 @@ def resolve_schema(job: Job, files: Sequence[FileStat]) -> TableSchema:
     )
     check_once(looks, schema.columns)
     raw = raw_values_of(schema, looks)
-    return replace(schema, raw=raw, typical=typical_file(raw, looks))
+    path = typical_file(raw, looks)
+    return replace(schema, raw=raw, typical=next((file for file in files if file.path == path), None))
 
 
 def _known(types: Sequence[pa.DataType]) -> Sequence[pa.DataType]:

@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.config.label import Label
+from beamfeed.contract.dataset.raw_values import NOTHING
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn, class_names, read_label
 from beamfeed.transforms.sources.columns.numbers import to_float32
-from beamfeed.transforms.sources.columns.paths import NOTHING, folders_of, key_columns
+from beamfeed.transforms.sources.columns.paths import folders_of, key_columns
 from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits, is_text
 from beamfeed.transforms.sources.descriptors import Unit
 from beamfeed.transforms.sources.readers import BAD, iter_batches, told
@@ -25,6 +26,7 @@ _BYTES = (
 _NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 CLASS_WORDS = ("None", "none", "nil", "-", "--", "---")  # that stand for nothing elsewhere, and may well be a class
 NO_TIME = np.iinfo(np.int64).min  # for a missing time
+_IN_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _MOST_BAD_TIMES = 1000  # of a batch, before its file is given up
 
 
@@ -215,8 +217,10 @@ def _seconds(
 ) -> np.ndarray:
     """int64 [n] seconds since 1970; NO_TIME where one is missing. Of typed columns also far from today: 9999-12-31."""
     if (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)) and units.zone is None:
-        seconds = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
-        return np.asarray(seconds.fill_null(NO_TIME).to_numpy())
+        if pa.types.is_date(column.type):
+            column = column.cast(pa.timestamp("s"))
+        ticks = column.cast(pa.int64()).fill_null(NO_TIME).to_numpy()
+        return np.where(ticks == NO_TIME, NO_TIME, ticks // _IN_A_SECOND[column.type.unit])
     ticks = _ticks(path, column, units, wrong, name, nothing)
     return np.where(ticks == NO_TIME, NO_TIME, ticks // 1_000_000_000)
 

@@ -10,6 +10,7 @@ from beamfeed.contract.config.features import Feature, Pass, Text
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_values import RawValues
+from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn, in_order
 from beamfeed.transforms.sources.columns.numbers import is_number
@@ -64,7 +65,7 @@ class TableSchema:
       text: how texts are written.
       remarks: what was found out of the files that the user did not say.
       raw: what becomes of values as the files have them, for those who have rows as text later on.
-      typical: a file whose values are written so; "" where there is none that has texts or columns of types.
+      typical: a file whose values are written so, if one is known.
     """
 
     features: tuple[NamedFeature, ...]
@@ -82,7 +83,7 @@ class TableSchema:
     text: TextOptions = field(default=TextOptions(), kw_only=True)
     remarks: tuple[str, ...] = field(default=(), kw_only=True)
     raw: RawValues | None = field(default=None, kw_only=True)
-    typical: str = field(default="", kw_only=True)
+    typical: FileStat | None = field(default=None, kw_only=True)
 
     @property
     def columns(self) -> list[str]:
