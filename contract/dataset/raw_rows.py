@@ -34,15 +34,15 @@ class RawRows:
 
 
 def write_raw_rows(path: str, rows: RawRows) -> None:
-    """Writes them as Parquet, a list of values for each row."""
+    """Writes them as Parquet, a list of values for each row; equal rows give equal bytes."""
     import pyarrow.parquet as pq
 
     def listed(values: pa.Array) -> pa.Array:
         return pa.FixedSizeListArray.from_arrays(values, len(values) // len(rows.places))
 
     columns = {_PLACE: pa.array(rows.places, pa.string())}
-    columns |= {_RAW + name: listed(values) for name, values in rows.raw.items()}
-    columns |= {_FIELD + name: listed(values) for name, values in rows.fields.items()}
+    columns |= {_RAW + name: listed(values) for name, values in sorted(rows.raw.items())}
+    columns |= {_FIELD + name: listed(values) for name, values in sorted(rows.fields.items())}
     buffer = io.BytesIO()
     pq.write_table(pa.table(columns), buffer, compression="zstd")
     storage.write_bytes(path, buffer.getvalue())
