@@ -1,12 +1,15 @@
-"""`python odd_worker.py [--devices N] [--save S] [--trace S] --job ...`: a worker as the one of a test must be.
+"""`python odd_worker.py [--devices N] [--hold STEP] [--save S] [--trace S] --job ...`: a worker as a test needs it.
 
-TensorFlow takes the processor for N devices. The chief takes S seconds for each file of weights that it writes, so that
-ten steps between two checkpoints take as long and a kill comes before the end; worker 1 takes S for a step's graph.
+TensorFlow takes the processor for N devices. The checkpoint of STEP and later ones are never written, so that a kill
+comes before the end of the run however late it is. The chief takes S seconds for each file of weights that it writes;
+worker 1 takes S for a step's graph.
 """
 
 import argparse
 import json
 import os
+import re
+import sys
 import time
 
 import tensorflow as tf
@@ -14,6 +17,7 @@ import tensorflow as tf
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--devices", type=int, default=1)
+    parser.add_argument("--hold", type=int, default=sys.maxsize)
     parser.add_argument("--save", type=float, default=0)
     parser.add_argument("--trace", type=float, default=0)
     odd, arguments = parser.parse_known_args()
@@ -27,7 +31,8 @@ if __name__ == "__main__":
     save, add_up = tf.raw_ops.SaveV2, steps.all_reduce_sum
 
     def slow_save(**tensors):
-        time.sleep(odd.save)
+        step = re.search(r"checkpoints/\D*(\d+)$", str(tensors["prefix"]))
+        time.sleep(1e6 if step and int(step[1]) >= odd.hold else odd.save)
         return save(**tensors)
 
     def slow_trace(tensors):

@@ -151,8 +151,9 @@ def test_killed_again_and_again_the_weights_are_those_of_a_run_never_killed(job_
     chance = random.Random(5)
     kills = 0
     while kills < times:
-        group = start(killed, save=0.1)
-        wait_for_step(killed, last_step(killed) + chance.randint(1, 100), group)
+        until = last_step(killed) + chance.randint(1, 100)
+        group = start(killed, hold=until + 40)
+        wait_for_step(killed, until, group)
         time.sleep(chance.random() / 5)
         if group[0].poll() is not None:
             break
@@ -194,8 +195,9 @@ def test_statistics_and_random_layers_survive_kills_too(job_file, start, data, t
     }
     finish(start(files["whole"], workers, devices=devices))
     for kill in range(3):
-        group = start(files["killed"], workers, devices=devices, save=0.3)
-        wait_for_step(files["killed"], last_step(files["killed"]) + 40 + 30 * kill, group)
+        until = last_step(files["killed"]) + 40 + 30 * kill
+        group = start(files["killed"], workers, devices=devices, hold=until + 20)
+        wait_for_step(files["killed"], until, group)
         for process in group:
             assert process.poll() is None, process.communicate()
             process.send_signal(signal.SIGKILL)
@@ -259,8 +261,9 @@ def test_other_tasks_survive_kills_too(tmp_path, start, task):
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(job.model_dump(mode="json", by_alias=True)))
     finish(start(files["whole"]))
     for kill in range(3):
-        group = start(files["killed"], save=0.1)
-        wait_for_step(files["killed"], last_step(files["killed"]) + 200 + 90 * kill, group)
+        until = last_step(files["killed"]) + 200 + 90 * kill
+        group = start(files["killed"], hold=until + 40)
+        wait_for_step(files["killed"], until, group)
         assert group[0].poll() is None, group[0].communicate()
         group[0].send_signal(signal.SIGKILL)
         assert end(group[0])[0] == 128 + signal.SIGKILL
