@@ -8,43 +8,23 @@ there gets the fleet's. With scale.clip it gives `values` from -clip to clip, an
 `unclipped` as they were, by which who serves finds the way back.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 import tensorflow as tf
-import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
 from tensorflow_transform import tf_utils
-from tensorflow_transform.tf_metadata import schema_utils
-from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
 from beamfeed.contract.config.prepare import Scale
+from beamfeed.transforms.statistics.graph import BuildTransform, Columns, Preprocess, file_of, known
 from beamfeed.transforms.statistics.scale_file import FIRST_LINE, WriteScaleFile
 
 ASSET, VALUES, UNCLIPPED = "asset", "values", "unclipped"
 
 
-class _FleetRows(beam.PTransform):
-    """An analyzer whose result is already known: the rows of the fleet's Scaling.
-
-    The rows that tensorflow-transform streams past are not looked at. The
-    statistics were taken while the files were checked, where the rows of an asset
-    that turns out to be broken can still be left out.
-    """
-
-    def __init__(self, fleet: beam.PCollection):
-        super().__init__()
-        self._fleet = fleet
-
-    def expand(self, _: beam.PCollection) -> tuple[beam.PCollection]:
-        return (self._fleet | "FleetRows" >> beam.Map(lambda scaling: scaling.rows),)
-
-
 class _AssetFile(tft_beam.experimental.PTransformAnalyzer):
-    """Likewise, the path of the file with each asset's Scaling."""
+    """An analyzer that looks at no row: the path of the file with each asset's Scaling."""
 
     def __init__(self, fleet: beam.PCollection, assets: beam.PCollection, floor: float):
         super().__init__()
@@ -56,15 +36,14 @@ class _AssetFile(tft_beam.experimental.PTransformAnalyzer):
 
 def preprocessing_fn(
     scale: Scale, features: int, fleet: beam.PCollection, assets: beam.PCollection | None
-) -> Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]]:
-    """The function that tensorflow-transform traces into the graph, see `BuildTransform`."""
+) -> Preprocess:
+    """The function that tensorflow-transform traces into the graph, see `build_transform`."""
 
-    def scale_values(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def scale_values(inputs: Columns) -> Columns:
         values = inputs[VALUES]
-        (rows,) = tft.experimental.ptransform_analyzer([values], _FleetRows(fleet), [tf.float32], [[2, features]])
+        rows = known(values, fleet, lambda scaling, _: scaling.rows, "FleetRows", [2, features])
         if assets is not None:
-            analyzer = _AssetFile(fleet, assets, scale.floor)
-            (file,) = tft.experimental.ptransform_analyzer([values], analyzer, [tf.string], [[]], [FIRST_LINE])
+            file = file_of(values, _AssetFile(fleet, assets, scale.floor), FIRST_LINE)
             rows = _rows_of_assets(inputs[ASSET], file, rows)
         scaled = (values - rows[..., 0, :]) / rows[..., 1, :]
         if scale.clip is None:
@@ -91,39 +70,20 @@ def _table_of(file: tf.Tensor) -> tf.lookup.StaticHashTable:
     return tf.lookup.StaticHashTable(lines, default_value="")
 
 
-class BuildTransform(beam.PTransform):
-    """PCollection of one Scaling, the fleet's -> tensorflow-transform's (saved model folder, metadata).
+def build_transform(scale: Scale, features: int, assets: beam.PCollection | None = None) -> BuildTransform:
+    """A step that makes the graph of one Scaling, the fleet's.
 
     Args:
       scale: the section of the job.
       features: how many.
       assets: with scale.per: asset, PCollection of (asset's name, Scaling).
     """
-
-    def __init__(self, scale: Scale, features: int, assets: beam.PCollection | None = None):
-        super().__init__()
-        if (scale.per == "asset") != (assets is not None):
-            raise ValueError(f"per: {scale.per} {'needs' if assets is None else 'takes no'} scalings of assets")
-        self._scale, self._features, self._assets = scale, features, assets
-
-    def expand(self, fleet: beam.PCollection) -> tuple:
-        sample, config = _sample(self._scale, self._features)
-        one_row = fleet.pipeline | "OneRow" >> beam.Create([sample])
-        traced = preprocessing_fn(self._scale, self._features, fleet, self._assets)
-        return (one_row, config) | tft_beam.AnalyzeDataset(traced)
-
-
-def _sample(scale: Scale, features: int) -> tuple[pa.RecordBatch, tensor_adapter.TensorAdapterConfig]:
-    """One row of zeros in the shape that the graph takes, and its description."""
-    spec = {VALUES: tf.io.FixedLenFeature([features], tf.float32)}
-    columns = {VALUES: pa.array([np.zeros(features, np.float32)], pa.list_(pa.float32()))}
+    if (scale.per == "asset") != (assets is not None):
+        raise ValueError(f"per: {scale.per} {'needs' if assets is None else 'takes no'} scalings of assets")
+    inputs: dict[str, tuple[tf.DType, tuple[int, ...]]] = {VALUES: (tf.float32, (features,))}
     if scale.per == "asset":
-        spec[ASSET] = tf.io.FixedLenFeature([], tf.string)
-        columns[ASSET] = pa.array([[b""]], pa.list_(pa.binary()))
-    schema = schema_utils.schema_from_feature_spec(spec)
-    batch = pa.RecordBatch.from_pydict(columns)
-    representations = tensor_representation_util.InferTensorRepresentationsFromSchema(schema)
-    return batch, tensor_adapter.TensorAdapterConfig(batch.schema, representations)
+        inputs[ASSET] = (tf.string, ())
+    return BuildTransform(inputs, lambda fleet: preprocessing_fn(scale, features, fleet, assets))
 
 
 class Scaler:

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamfeed.transforms.sources.columns.numbers import is_number, to_float32
-from beamfeed.transforms.sources.columns.time_units import is_text
+from beamfeed.transforms.sources.columns.numbers import is_number, is_text, to_float32
 from beamfeed.transforms.sources.readers import NULL_WORDS
 
 # What names or counts rows: the first ones say so of many values, the others only of values that are never twice.

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_transform.beam as tft_beam
 
 from beamfeed.contract.config.prepare import Scale
-from beamfeed.transforms.statistics.scale import BuildTransform, Scaler
+from beamfeed.transforms.statistics.scale import Scaler, build_transform
 from beamfeed.transforms.statistics.scale_file import FILE, encode_name, join_pieces, piece_of, scale_line, write_piece
 from beamfeed.transforms.statistics.scaling import Scaling
 from beamfeed.transforms.statistics.transform_fn import WriteTransformFn
@@ -43,7 +43,7 @@ def build(folder: Path, scale: Scale, fleet: Scaling = FLEET, assets: dict[str, 
     with tft_beam.Context(temp_dir=str(folder / "tmp")), beam.Pipeline("FnApiRunner") as pipeline:
         of_assets = pipeline | "Assets" >> beam.Create(assets.items()) if assets is not None else None
         of_fleet = pipeline | "Fleet" >> beam.Create([fleet])
-        built = of_fleet | BuildTransform(scale, len(fleet.offset), of_assets)
+        built = of_fleet | build_transform(scale, len(fleet.offset), of_assets)
         _ = built | WriteTransformFn(str(folder))
     return str(folder / "transform_fn")
 
@@ -128,7 +128,7 @@ def test_scaled_values_are_clipped_and_missing_ones_stay_missing(tmp_path, per):
 @pytest.mark.parametrize(("per", "assets"), [("fleet", {}), ("asset", None)])
 def test_scalings_of_assets_go_with_per_asset(per, assets):
     with pytest.raises(ValueError, match=f"per: {per}"):
-        BuildTransform(Scale(per=per), 1, assets)
+        build_transform(Scale(per=per), 1, assets)
 
 
 @pytest.mark.slow
@@ -137,7 +137,7 @@ def test_nothing_of_the_fleets_size_is_in_the_graph(tmp_path):
     with tft_beam.Context(temp_dir=str(tmp_path / "tmp")), beam.Pipeline("FnApiRunner") as pipeline:
         fleet = pipeline | "Fleet" >> beam.Create([own(0, features)])
         own_scales = pipeline | beam.Create(range(assets)) | beam.Map(lambda i: (f"asset {i}", own(i, features)))
-        built = fleet | BuildTransform(Scale(per="asset"), features, own_scales)
+        built = fleet | build_transform(Scale(per="asset"), features, own_scales)
         _ = built | WriteTransformFn(str(tmp_path))
     folder = tmp_path / "transform_fn"
     sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in folder.rglob("*") if path.is_file()}

@@ -121,10 +121,10 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport]):
     def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple]":
         import apache_beam as beam
 
-        from beamfeed.transforms.sources.array.graph import BuildTransform
+        from beamfeed.transforms.sources.array.graph import build_transform
 
         statistics = self.add_up(verdicts) | "CheckClasses" >> beam.Map(self.settle)
-        return statistics, statistics | "BuildTransform" >> BuildTransform(self._schema)
+        return statistics, statistics | "BuildTransform" >> build_transform(self._schema)
 
     def settle(self, statistics: ArrayStatistics) -> ArrayStatistics:
         check_classes(statistics, self._schema)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.label import Label
 from beamfeed.contract.config.section import class_name
 from beamfeed.contract.errors import UserError, near_miss
-from beamfeed.transforms.sources.columns.numbers import is_number, to_float32
+from beamfeed.transforms.sources.columns.numbers import is_number, is_text, to_float32
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class LabelColumn:
 
     def fault(self, type_: pa.DataType) -> str | None:
         """What is wrong with the type of the column, if something is."""
-        if is_number(type_) or (self.classes is not None and _is_text(type_)):
+        if is_number(type_) or (self.classes is not None and is_text(type_)):
             return None
         return f"is {type_}, {'a number is needed' if self.classes is None else 'text, integers or bools are needed'}"
 
@@ -63,7 +63,7 @@ def resolve_labels(labels: Sequence[Label], types: Mapping[str, Sequence[pa.Data
         column = LabelColumn(label.column, _csv_type(seen, classes), classes, auto)
         usual, _ = Counter(seen).most_common(1)[0]
         if fault := column.fault(usual):
-            if _is_text(usual):
+            if is_text(usual):
                 fault = f"is {usual}; numbers are needed, or classes: auto"
             raise UserError(f"label.column: {label.column!r} {fault}")
         found.append(column)
@@ -94,12 +94,6 @@ def _number(name: str) -> int | float | None:
         with suppress(ValueError):
             return kind(name)
     return None
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    if pa.types.is_dictionary(type_):
-        return _is_text(type_.value_type)
-    return pa.types.is_string(type_) or pa.types.is_large_string(type_)
 
 
 def read_label(column: pa.Array, spec: LabelColumn) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Arrow columns as float32 matrices."""
+"""Types of Arrow columns, and columns as float32 matrices."""
 
 from collections.abc import Sequence
 
@@ -25,6 +25,13 @@ def is_name(type_: pa.DataType) -> bool:
     if pa.types.is_dictionary(type_):
         return is_name(type_.value_type)
     return not (pa.types.is_nested(type_) or pa.types.is_null(type_) or pa.types.is_floating(type_))
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Whether a column of this type holds text."""
+    if pa.types.is_dictionary(type_):
+        return is_text(type_.value_type)
+    return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
 
 
 def to_float32(column: pa.Array) -> np.ndarray:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from beamfeed.contract.config.duration import NANOSECONDS, parse_duration
 from beamfeed.contract.dataset.fields import Time
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.sources.columns.numbers import is_number
+from beamfeed.transforms.sources.columns.numbers import is_number, is_text
 from beamfeed.transforms.sources.readers import (
     A_ZONE,
     FIRST_YEAR,
@@ -269,13 +269,6 @@ class TimeUnits:
 
 def _number(value: float) -> str:
     return f"{value:.10g}"
-
-
-def is_text(type_: pa.DataType) -> bool:
-    """Whether a column of this type holds text."""
-    if pa.types.is_dictionary(type_):
-        return is_text(type_.value_type)
-    return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
 
 
 def check_format(format_: str | None) -> None:

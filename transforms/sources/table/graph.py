@@ -9,17 +9,11 @@ was learned of the training rows is in it as constants, and vocabularies as file
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 import tensorflow as tf
-import tensorflow_transform as tft
-import tensorflow_transform.beam as tft_beam
 from tensorflow_transform import tf_utils
-from tensorflow_transform.tf_metadata import schema_utils
-from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.features import (
@@ -38,20 +32,9 @@ from beamfeed.transforms.sources.table.rows import NO_TIME
 from beamfeed.transforms.sources.table.schema import NamedFeature, TableSchema
 from beamfeed.transforms.sources.table.statistics import NO_TERM, TableStatistics, counted_features, numeric_features
 from beamfeed.transforms.sources.table.words import words_of
+from beamfeed.transforms.statistics.graph import BuildTransform, Columns, Preprocess, known, known_file
 
 NUMBERS, CATEGORIES = "numbers", "categories"
-Columns = dict[str, tf.Tensor]
-
-
-class _Learned(tft_beam.experimental.PTransformAnalyzer):
-    """An analyzer whose result follows from the statistics; the rows that it is shown are not looked at."""
-
-    def __init__(self, statistics: beam.PCollection, learn: Callable[[TableStatistics, str], Any], name: str):
-        super().__init__()
-        self._statistics, self._learn, self._name = statistics, learn, name
-
-    def expand(self, _: beam.PCollection) -> tuple[beam.PCollection]:
-        return (self._statistics | f"Learn {self._name}" >> beam.Map(self._learn, self.base_temp_dir),)
 
 
 def write_vocabulary(folder: str, name: str, terms: list[str]) -> str:
@@ -61,24 +44,15 @@ def write_vocabulary(folder: str, name: str, terms: list[str]) -> str:
     return path
 
 
-class BuildTransform(beam.PTransform):
-    """PCollection of one TableStatistics -> tensorflow-transform's (saved model folder, metadata).
+def build_transform(schema: TableSchema, rows: beam.PCollection | None = None) -> BuildTransform:
+    """A step that makes the graph of one TableStatistics.
 
     Args:
       schema: of the job.
       rows: PCollection of RecordBatch, the training rows, for the analyzers of functions of the user's own.
     """
-
-    def __init__(self, schema: TableSchema, rows: beam.PCollection | None = None):
-        super().__init__()
-        self._schema, self._rows = schema, rows
-
-    def expand(self, statistics: beam.PCollection) -> tuple:
-        sample, config = _sample(self._schema)
-        if self._rows is not None:
-            return (self._rows, config) | tft_beam.AnalyzeDataset(preprocessing_fn(self._schema, statistics))
-        one_row = statistics.pipeline | "OneRow" >> beam.Create([sample])
-        return (one_row, config) | tft_beam.AnalyzeDataset(preprocessing_fn(self._schema, statistics))
+    inputs = {name: (type_, ()) for name, type_ in input_types(schema).items()}
+    return BuildTransform(inputs, lambda statistics: preprocessing_fn(schema, statistics), rows)
 
 
 def input_types(schema: TableSchema) -> dict[str, tf.DType]:
@@ -88,38 +62,14 @@ def input_types(schema: TableSchema) -> dict[str, tf.DType]:
     return {name: types.get(name, tf.int64) for name in read}
 
 
-def _sample(schema: TableSchema) -> tuple[pa.RecordBatch, tensor_adapter.TensorAdapterConfig]:
-    """One row, in the shape that the graph takes, and its description."""
-    values = {tf.float32: ([0.0], pa.float32()), tf.string: ([b""], pa.binary()), tf.int64: ([0], pa.int64())}
-    types = input_types(schema)
-    spec = {name: tf.io.FixedLenFeature([], type_) for name, type_ in types.items()}
-    columns = {name: pa.array([values[type_][0]], pa.list_(values[type_][1])) for name, type_ in types.items()}
-    batch = pa.RecordBatch.from_pydict(columns)
-    representations = tensor_representation_util.InferTensorRepresentationsFromSchema(
-        schema_utils.schema_from_feature_spec(spec)
-    )
-    return batch, tensor_adapter.TensorAdapterConfig(batch.schema, representations)
-
-
-def preprocessing_fn(schema: TableSchema, statistics: beam.PCollection) -> Callable[[Columns], Columns]:
+def preprocessing_fn(schema: TableSchema, statistics: beam.PCollection) -> Preprocess:
     """The function that tensorflow-transform traces into the graph."""
-
-    def known(
-        learn: Callable[[TableStatistics, str], np.ndarray], name: str, like: tf.Tensor, shape: list
-    ) -> tf.Tensor:
-        (found,) = tft.experimental.ptransform_analyzer(
-            [like], _Learned(statistics, learn, name), [tf.float32], [shape]
-        )
-        return found
 
     def table_of(feature: NamedFeature, place: int, like: tf.Tensor) -> tf.Tensor:
         def learn(found: TableStatistics, folder: str) -> str:
             return write_vocabulary(folder, f"{feature.name}_terms", vocabulary(found.counts[place], feature.section))
 
-        (file,) = tft.experimental.ptransform_analyzer(
-            [like], _Learned(statistics, learn, feature.name), [tf.string], [[]], [NO_TERM.encode() + b"\n"]
-        )
-        return file
+        return known_file(like, statistics, learn, f"Learn {feature.name}", NO_TERM.encode() + b"\n")
 
     def look_up(feature: NamedFeature, terms: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
         """int64: the terms in order, from 1; -1 is unseen."""
@@ -133,7 +83,8 @@ def preprocessing_fn(schema: TableSchema, statistics: beam.PCollection) -> Calla
         numeric = numeric_features(schema)
         if numeric:
             first = inputs[numeric[0].columns[0]]
-            rows = known(lambda found, _: number_rows(found, schema), "numbers", first, [3, len(numeric)])
+            shape = [3, len(numeric)]
+            rows = known(first, statistics, lambda found, _: number_rows(found, schema), "Learn numbers", shape)
             values, missing = scaled(tf.stack([inputs[one.columns[0]] for one in numeric], axis=-1), rows, numeric)
             numbers.append(values)
             told = [i for i, one in enumerate(numeric) if one.section.indicator]  # type: ignore[attr-defined]
@@ -150,8 +101,7 @@ def preprocessing_fn(schema: TableSchema, statistics: beam.PCollection) -> Calla
                 case Bucket():
                     edges = tf.constant(section.edges, tf.float32)
                     if section.buckets:
-                        learn = _edges_of(feature, schema)
-                        edges = known(learn, feature.name, values, [None])
+                        edges = known(values, statistics, _edges_of(feature, schema), f"Learn {feature.name}", [None])
                     categories.append(bucket_of(values, edges))
                 case DateParts():
                     parts = date_parts(values, section.parts)

@@ -15,7 +15,7 @@ from beamfeed.contract.dataset.fields import field_name
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.columns.labels import resolve_labels
-from beamfeed.transforms.sources.columns.numbers import is_number
+from beamfeed.transforms.sources.columns.numbers import is_number, is_text
 from beamfeed.transforms.sources.columns.paths import key_columns
 from beamfeed.transforms.sources.columns.sample import (
     check_once,
@@ -24,7 +24,7 @@ from beamfeed.transforms.sources.columns.sample import (
     look_at_sample,
     most_common,
 )
-from beamfeed.transforms.sources.columns.time_units import TimeUnits, is_text
+from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.readers import NULL_WORDS, Look, TextOptions, guess_order, is_csv, peek
 from beamfeed.transforms.sources.table.raw import raw_values_of
 from beamfeed.transforms.sources.table.raw_rows import typical_file

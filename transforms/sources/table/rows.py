@@ -11,9 +11,9 @@ from beamfeed.contract.config.label import Label
 from beamfeed.contract.dataset.raw_values import NOTHING
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn, class_names, read_label
-from beamfeed.transforms.sources.columns.numbers import to_float32
+from beamfeed.transforms.sources.columns.numbers import is_text, to_float32
 from beamfeed.transforms.sources.columns.paths import folders_of, key_columns
-from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits, is_text
+from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
 from beamfeed.transforms.sources.descriptors import Unit
 from beamfeed.transforms.sources.readers import BAD, iter_batches, told
 from beamfeed.transforms.sources.table.plan import TableAsset

@@ -153,7 +153,7 @@ class Table(Source[TableFile, TableAsset, TableReport]):
     def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple]":
         import apache_beam as beam
 
-        from beamfeed.transforms.sources.table.graph import BuildTransform
+        from beamfeed.transforms.sources.table.graph import build_transform
 
         statistics = self.add_up(verdicts) | "CheckCounts" >> beam.Map(self.settle)
         rows = None
@@ -169,7 +169,7 @@ class Table(Source[TableFile, TableAsset, TableReport]):
                 | "RowsForAnalyzers"
                 >> beam.FlatMap(lambda staged, names: rows_for_analyzers(staged.path, staged.runs, names), names)
             )
-        return statistics, statistics | "BuildTransform" >> BuildTransform(self._schema, rows)
+        return statistics, statistics | "BuildTransform" >> build_transform(self._schema, rows)
 
     def settle(self, statistics: TableStatistics) -> TableStatistics:
         counts = gather_counts(statistics.counts, sorted(statistics.parts))

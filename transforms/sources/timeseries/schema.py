@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn
-from beamfeed.transforms.sources.columns.numbers import is_name, is_number
+from beamfeed.transforms.sources.columns.numbers import is_name, is_number, is_text
 from beamfeed.transforms.sources.columns.time_units import PARTS, TimeUnits
 from beamfeed.transforms.sources.own_steps import OwnSteps
 from beamfeed.transforms.sources.readers import TextOptions, require_columns
@@ -31,7 +31,7 @@ class Inputs:
         for name, wanted in self.types:
             if name not in there or (found := schema.field(name).type).equals(wanted) or pa.types.is_null(found):
                 continue
-            if not any(kind(found) and kind(wanted) for kind in (is_number, _is_text)):
+            if not any(kind(found) and kind(wanted) for kind in (is_number, is_text)):
                 raise BadInput(path, f"column {name}", f"is {found}, the other files have {wanted}")
 
     def fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -42,12 +42,6 @@ class Inputs:
             nothing = column.null_count == len(column) and not column.type.equals(wanted)
             columns.append(pa.nulls(len(column), wanted) if nothing else column)
         return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    if pa.types.is_dictionary(type_):
-        return _is_text(type_.value_type)
-    return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
     def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple]":
         import apache_beam as beam
 
-        from beamfeed.transforms.statistics.scale import BuildTransform
+        from beamfeed.transforms.statistics.scale import build_transform
         from beamfeed.transforms.statistics.under_floor import AddUsual, CountUnderFloor
 
         scale, features = self.job.prepare.scale, len(self._spec.schema.features)
@@ -158,7 +158,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
         fleet = found | "ScaleOfFleet" >> beam.Map(lambda found: scaling_of(found.moments, found.sample, scale.how))
         statistics = found | "DropSample" >> beam.Map(lambda found: replace(found, sample=None))
         if scale.per == "fleet":
-            return statistics, fleet | "BuildTransform" >> BuildTransform(scale, features)
+            return statistics, fleet | "BuildTransform" >> build_transform(scale, features)
         trained = (
             verdicts
             | "Training" >> beam.Filter(lambda verdict: verdict.trains)
@@ -174,7 +174,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
         statistics = statistics | "NoteUnderFloor" >> beam.Map(
             lambda found, under: replace(found, under_floor=_as_tuples(under)), beam.pvalue.AsSingleton(under)
         )
-        return statistics, fleet | "BuildTransform" >> BuildTransform(scale, features, assets)
+        return statistics, fleet | "BuildTransform" >> build_transform(scale, features, assets)
 
     def _own_scaling(self, statistics: SeriesStatistics) -> Scaling:
         return scaling_of(statistics.moments, statistics.sample, self.job.prepare.scale.how, settled=True)

@@ -9,8 +9,8 @@ import pyarrow as pa
 from beamfeed.contract.config.sources.timeseries import TimeColumn
 from beamfeed.contract.errors import UserError
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.numbers import is_number
-from beamfeed.transforms.sources.columns.time_units import PARTS, TimeUnits, check_format, check_zone, is_text
+from beamfeed.transforms.sources.columns.numbers import is_number, is_text
+from beamfeed.transforms.sources.columns.time_units import PARTS, TimeUnits, check_format, check_zone
 from beamfeed.transforms.sources.readers import BadTime, Look, TextOptions, guess_order, peek, read_times
 
 _ORDERS = {"dmy": "day.month.year", "mdy": "month/day/year"}
