@@ -244,18 +244,6 @@ def _max_assets(command: Parser) -> None:
         metavar="N",
         help="a smoke test on N assets, in folders of its own: ...-N-assets",
     )
-    command.add_argument("--prune", action=_Renamed, new="--max-assets", help=argparse.SUPPRESS)
-
-
-class _Renamed(argparse.Action):
-    """An option that has a new name."""
-
-    def __init__(self, *args: Any, new: str, **options: Any):
-        super().__init__(*args, **options)
-        self._new = new
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        parser.error(f"{self.option_strings[0]} is now called {self._new}")
 
 
 def _command(commands: Any, name: str, call: str, about: str, example: str) -> Parser:

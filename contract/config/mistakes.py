@@ -65,8 +65,6 @@ def _describe(key: Key, errors: Sequence[Any], places: Places, model: type[Secti
         where += f": {dotted(key)}"
     if kind == "extra_forbidden":
         section = section_of(annotation_at(key[:-1], model, data), _value_at(key[:-1], data)) or Section
-        if new := section.renamed.get(str(key[-1])):
-            return f"{where}: is now called {dotted((*key[:-1], new))}"
         allowed = [field.alias or name for name, field in section.model_fields.items()]
         if key == (INCLUDE,):
             return f"{where}: belongs into a job file, at its top"

@@ -55,4 +55,3 @@ class Limits(Section):
     sort_memory_mb: Annotated[int, Field(ge=0)] = Field(
         default=512, description="An asset whose rows are not in order of time is sorted in memory up to this size."
     )
-    renamed: ClassVar[dict[str, str]] = {"rejected": "max_rejected_fraction"}

@@ -58,12 +58,10 @@ class Section(BaseModel):
 
     Attributes:
       example: as a job file has it, for who writes something else in its place.
-      renamed: old names of keys, each with its new one; an old one is refused with a pointer to the new one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False, protected_namespaces=(), allow_inf_nan=False)
     example: ClassVar[str] = "{}"
-    renamed: ClassVar[dict[str, str]] = {}
 
     @field_validator("*", mode="before")
     @classmethod

@@ -37,7 +37,6 @@ class Feed(Section):
         default={},
         description="Reads some partitions alone, by column and values: {country: [DE, FR]}; see output.partition_by.",
     )
-    renamed: ClassVar[dict[str, str]] = {"batch": "batch_size"}
 
     @field_validator("where", mode="before")
     @classmethod
@@ -62,7 +61,6 @@ class Schedule(Section):
         default=None, description="Steps in which it falls; then it stays."
     )
     final_fraction: Fraction = Field(default=0.01, description="Fraction of the rate that is left at the end.")
-    renamed: ClassVar[dict[str, str]] = {"final": "final_fraction"}
 
     @model_validator(mode="after")
     def _says_how_long(self) -> "Schedule":
@@ -221,8 +219,6 @@ class Train(Section):
     )
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = Field(default=7, description="Seed of the initial weights.")
     workdir: FolderPath = Field(min_length=1, description="The folder of checkpoints, logs and the exported model.")
-
-    renamed: ClassVar[dict[str, str]] = {"watchdog": "worker_timeout"}
 
     _timeouts = field_validator("worker_timeout", "join_timeout")(checked_duration)
 

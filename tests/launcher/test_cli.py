@@ -195,12 +195,6 @@ def test_a_job_without_train_can_be_preprocessed_but_not_run(job_path):
     assert "train.workdir" not in result.stdout
 
 
-def test_an_old_option_names_its_new_one(job_path):
-    result = beamfeed("run", job_path, "--prune", "3")
-    assert result.returncode == 2
-    assert "--prune is now called --max-assets" in result.stderr
-
-
 def test_cancelling_what_does_not_run_in_a_cloud(job_path):
     result = beamfeed("cancel", job_path)
     assert (result.returncode, result.stdout) == (0, "")

@@ -48,7 +48,6 @@ def test_bash_completes_commands_and_options(completed):
     assert completed("run", "--max") == {"--max-assets"}
     assert completed("train", "--f") == {"--from-step", "--find-lr"}
     assert completed("completion", "") >= set(SHELLS)
-    assert "--prune" not in completed("run", "--")
 
 
 def test_bash_completes_paths(completed):

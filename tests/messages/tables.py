@@ -176,7 +176,6 @@ COMMAND_LINES = {
     ),
     "options for Beam": (["train", "{job}", "--", "--runner=x"], ["options after --", "train"]),
     "options for Beam to look": (["inspect", "{data}", "--", "--x"], ["options after --", "inspect"]),
-    "an old option": (["run", "{job}", "--prune", "3"], ["--prune is now called --max-assets"]),
     "windows in words": (["inspect", "{data}", "--windows", "x"], ["'x' is not a whole number", "--windows"]),
     "no dataset to look at": (["inspect"], ["DATASET"]),
     "an empty batch": (["profile", "{data}", "--batch", "0"], ["'0' is not a whole number above 0", "--batch"]),

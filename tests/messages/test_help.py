@@ -20,7 +20,7 @@ PROGRAMS = [
     "beamfeed.trainer.tools.profile_dataset",
 ]
 OF_BEAM = ["beamfeed.pipelines.preprocess", "beamfeed.pipelines.dataflow_template"]
-HIDDEN = ["--prune", "--progress-dir"]  # says its new name; the launcher's
+HIDDEN = ["--progress-dir"]  # the launcher's
 LAUNCHED = [
     "beamfeed.pipelines.adopt",
     "beamfeed.pipelines.check",

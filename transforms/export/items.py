@@ -1,6 +1,5 @@
 """What is exported, one after the other: the windows of records, or their rows. Pure."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -126,8 +125,3 @@ def fixed_shape(field: ItemField) -> tuple[int, ...]:
     """The shape of a value; of one of any length, that of an entry."""
     shape = field.field.shape[1:] if field.field.is_ragged else field.shape
     return tuple(size or 1 for size in shape)
-
-
-def strings_in(field: ItemField) -> int:
-    """Strings in an item's value; in an entry of one of any length."""
-    return math.prod(fixed_shape(field))

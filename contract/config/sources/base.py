@@ -55,7 +55,6 @@ class SourceSection(Section):
     max_assets: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Only the first N assets: a smoke test."
     )
-    renamed: ClassVar[dict[str, str]] = {"prune": "max_assets"}
 
     @field_validator("files")
     @classmethod

@@ -133,21 +133,6 @@ def test_files_that_are_no_job(tmp_path):
         load_job(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("override", "new"),
-    [
-        ("source.prune=5", "source.max_assets"),
-        ("limits.rejected=0.1", "limits.max_rejected_fraction"),
-        ("train.feed.batch=8", "train.feed.batch_size"),
-        ("train.watchdog=1m", "train.worker_timeout"),
-        ("train.optimizer.schedule={name: linear, decay_steps: 5, final: 0.1}",
-         "train.optimizer.schedule.final_fraction"),
-    ],
-)  # fmt: skip
-def test_an_old_key_names_its_new_one(override, new):
-    assert message(TEXT, override).endswith(f"is now called {new}")
-
-
 def test_an_old_key_is_found_at_its_line():
     text = TEXT.replace("windows: {", "limits:\n  rejected: 0.2\nwindows: {")
     assert message(text) == "job.yaml:8: limits.rejected: is now called limits.max_rejected_fraction"
