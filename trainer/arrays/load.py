@@ -20,7 +20,8 @@ from beamfeed.contract.dataset.batches import eval_steps, train_steps
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.arrays.values import Values, batch_bytes, cut_blocks, values_of
 from beamfeed.trainer.feed.cache import local_copies
-from beamfeed.trainer.feed.dataset import LAST, PREFETCH_BATCHES, PREFETCH_BYTES, Remainder, as_written
+from beamfeed.trainer.feed.dataset import Remainder
+from beamfeed.trainer.feed.reading import Reading, as_written
 from beamfeed.trainer.feed.rounds import LEAST_BYTES, MOST_BYTES
 from beamfeed.trainer.feed.sampler import Index, Line, Order
 from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
@@ -115,41 +116,19 @@ def load_arrays(
     )
     sources = {array.name: values_of(array, blocks, _local_paths(array)) for array in arrays}
     firsts, counts = (tf.constant(column) for column in blocks)
-    if min(start) < 0 or (epochs is not None and start[1] > epochs * steps):
-        raise ValueError(f"start is {start}, there are {steps} batches in each of {epochs or 'many'} epochs")
-    first_epoch = start[0] + start[1] // steps
-    begin, skip = divmod(start[1] % steps, order.round_steps)
-    last_epoch = LAST if epochs is None else start[0] + epochs
+    reading = Reading(order, start, epochs)
 
-    @as_written
-    def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:
-        line = order.line(epoch)
-        numbers = tf.data.Dataset.range(tf.where(epoch == first_epoch, tf.constant(begin, tf.int64), 0), order.rounds)
-        return numbers.map(lambda number: (epoch, number, line))  # what is only passed on costs nothing
-
-    @as_written
-    def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line) -> Any:
-        resumed = (epoch == first_epoch) & (number == begin)
-        needed, block, place = order.round(line, epoch, number, tf.where(resumed, skip, 0))
+    def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line, skip: tf.Tensor) -> Any:
+        needed, block, place = order.round(line, epoch, number, skip)
         there = block >= 0
         block = tf.maximum(block, 0)
         row = tf.gather(tf.gather(firsts, needed), block) + place
         place += tf.gather(tf.cumsum(tf.gather(counts, needed), exclusive=True), block)
         return {name: one.prepare(needed) for name, one in sources.items()}, row, place, there
 
-    rounds = tf.data.Dataset.range(first_epoch, last_epoch).flat_map(to_rounds)
-    rounds = rounds.map(
-        read_round, num_parallel_calls=2 if parallel else None, deterministic=True if parallel else None
-    )
+    rounds = reading.rounds(read_round, 2 if parallel else None)
     batches = _cut(rounds, sources, list(outputs or {}), share, row_bytes, padded=padded, parallel=parallel)
-    size = tf.data.INFINITE_CARDINALITY if epochs is None else (epochs * steps - start[1]) * distribution.replicas
-    batches = batches.apply(tf.data.experimental.assert_cardinality(size))
-    ready = min(PREFETCH_BYTES // (max(share.replica_sizes) * row_bytes), PREFETCH_BATCHES * distribution.replicas)
-    batches = batches.prefetch(max(2 * distribution.replicas, ready))
-    options = tf.data.Options()
-    options.deterministic = True
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return batches.with_options(options)
+    return reading.finish(batches, row_bytes)
 
 
 def _find(inputs: Mapping[str, Files], outputs: Mapping[str, Files]) -> list[NamedArray]:

@@ -29,6 +29,7 @@ from beamfeed.trainer.feed.cache import local_copies
 from beamfeed.trainer.feed.fields import Wanted, choose_fields, window_bytes
 from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.reader import Memory, RowSource, Shards
+from beamfeed.trainer.feed.reading import Reading, as_written
 from beamfeed.trainer.feed.rounds import round_windows
 from beamfeed.trainer.feed.sampler import Index, Line, Order
 from beamfeed.trainer.feed.shard_files import find_shards
@@ -45,14 +46,9 @@ from beamfeed.trainer.feed.windowing import (
     replace_missing,
 )
 
-LAST = np.iinfo(np.int64).max
 REMOTE_FACTOR = 8  # times as many blocks are read at a time from gs://, where each waits for an answer
 CHUNK_BYTES = 2 << 20  # of windows gathered at a time: calls for small batches would cost more than the copying
 PREPARED_BYTES = 512 << 10  # of windows prepared at a time: what does not fit a core's cache takes longer
-PREFETCH_BYTES = 8 << 20  # of batches made ready, but at least two; tf.data's own choice grows to hundreds of MB
-PREFETCH_BATCHES = 64  # at most: thousands of tiny ones would be read for minutes, and many epochs of a small split
-# No function of the feed has Python's control flow on tensors: to look for it takes seconds at the start of each run.
-as_written = tf.autograph.experimental.do_not_convert
 
 Remainder = Literal["drop", "pad"]
 
@@ -180,24 +176,13 @@ def load_dataset(
     in_memory = kept is not None or tuning.cache == "memory"
     source: RowSource = Memory(shards, index, order.blocks(), kept, padded=remainder == "pad") if in_memory else shards
 
-    @as_written
-    def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:
-        line = order.line(epoch)
-        numbers = tf.data.Dataset.range(tf.where(epoch == first_epoch, tf.constant(begin, tf.int64), 0), order.rounds)
-        # What a function only passes on costs nothing.
-        return numbers.map(lambda number: (epoch, number, line))
-
-    @as_written
-    def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line) -> Any:
-        resumed = (epoch == first_epoch) & (number == begin)
-        blocks, block, window = order.round(line, epoch, number, tf.where(resumed, skip, 0))
+    def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line, skip: tf.Tensor) -> Any:
+        blocks, block, window = order.round(line, epoch, number, skip)
         if until in ("records", "parse"):
             return shards.records(blocks) if until == "records" else shards.parsed(blocks)
         rows, block = source.rows(blocks, block)
         place, there = locate_windows(rows, block, window)
-        numbered = () if preparation is None else (
-            epoch * steps + number * order.round_steps + tf.where(resumed, tf.constant(skip, tf.int64), 0),
-        )  # fmt: skip
+        numbered = () if preparation is None else (epoch * steps + number * order.round_steps + skip,)
         if remainder == "pad":
             rows = rows if rows.zeros else add_zeros(rows, wanted)
             at = point_to_zeros(rows, places(rows, place, wanted), there, wanted)
@@ -205,33 +190,15 @@ def load_dataset(
         at = places(rows, replace_missing(place, there) if skip_corrupt else place, wanted)
         return rows.columns, at, rows.piece, *numbered
 
-    if min(start) < 0 or (epochs is not None and start[1] > epochs * steps):
-        raise ValueError(f"start is {start}, there are {steps} batches in each of {epochs or 'many'} epochs")
-    first_epoch = start[0] + start[1] // steps
-    begin, skip = divmod(start[1] % steps, order.round_steps)
-    last_epoch = LAST if epochs is None else start[0] + epochs
-    rounds = tf.data.Dataset.range(first_epoch, last_epoch).flat_map(to_rounds)
-    rounds = rounds.map(
-        read_round,
-        num_parallel_calls=tuning.rounds if tuning.parallel else None,
-        deterministic=True if tuning.parallel else None,
-    )
+    reading = Reading(order, start, epochs)
+    rounds = reading.rounds(read_round, tuning.rounds if tuning.parallel else None)
     if until != "batches":
         return rounds
     window = window_bytes(info, wanted.fields, manifest.windows.length, int(index.bytes.sum()))
     window += preparation.bytes if preparation is not None else 0
     threads = tf.data.AUTOTUNE if tuning.parallel else None
     batches = _cut(rounds, share, wanted, window, threads, preparation, is_decoded=kept is not None)
-    size = tf.data.INFINITE_CARDINALITY if epochs is None else (epochs * steps - start[1]) * distribution.replicas
-    batches = batches.apply(tf.data.experimental.assert_cardinality(size))
-    if tuning.prefetch:
-        replica = max(share.replica_sizes) * window
-        ready = min(PREFETCH_BYTES // replica, PREFETCH_BATCHES * distribution.replicas)
-        batches = batches.prefetch(max(2 * distribution.replicas, ready))
-    options = tf.data.Options()
-    options.deterministic = True
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return batches.with_options(options)
+    return reading.finish(batches, window, tuning.prefetch)
 
 
 def _cut(

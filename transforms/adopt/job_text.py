@@ -10,7 +10,7 @@ from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import UserError
-from beamfeed.transforms.adopt.first_model import FirstModel, first_model
+from beamfeed.transforms.suggest.first_model import FirstModel, first_model
 
 
 def job_text(

@@ -14,11 +14,11 @@ from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.image.header import BadImage, read_header
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
+from beamfeed.transforms.suggest.first_model import image_side, residual_stem
 from beamfeed.transforms.suggest.shared import Places, output_keys
 
 _LOOKED = 16  # images whose headers are read
 _HEAD = 1 << 16  # bytes of each
-_LARGEST = 128  # pixels of a side that a model gets, if nobody says more: a CPU takes minutes for more
 _SPLIT = 100  # images, from which on some are held back
 
 
@@ -129,12 +129,11 @@ def _train(found: ImageFolder, places: Places) -> list[Part]:
         return []
     rows = len(found.files) * (0.8 if len(found.files) >= _SPLIT else 1.0)
     shorter = sorted(min(size) for size in found.sizes)[len(found.sizes) // 2]
-    side = min(shorter, _LARGEST)
-    stem = 1 if side < 48 else 2 if side < 96 else 4
+    side = image_side(found.sizes)
     told = f"height, width; the shorter side of {len(found.sizes)} images is mostly {shorter:,}"
     return [
         Key("train", (
-            Key("model", {"name": "residual", "stem": stem}),
+            Key("model", {"name": "residual", "stem": residual_stem(side)}),
             Key("task", {"name": "classify"}),
             Key("inputs", (
                 Key("image", (

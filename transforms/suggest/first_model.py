@@ -37,13 +37,13 @@ def first_model(inputs: Sequence[Field], sizes: Mapping[str, Sequence[tuple[int,
       inputs: all that a model gets.
       sizes: height and width of some images of fields that hold them encoded, by the field's name.
     """
-    sides = {one.name: _side(sizes.get(one.name, ())) for one in inputs if is_encoded(one)}
+    sides = {one.name: image_side(sizes.get(one.name, ())) for one in inputs if is_encoded(one)}
     decoded: dict[str, Any] = {name: {"size": [side, side]} for name, side in sides.items()}
     raw = [one for one in inputs if is_raw_image(one) and _shorter(one) >= LEAST]
     others = [one for one in inputs if one.name not in sides and one not in raw]
     if (sides or raw) and all(map(_is_dense, others)):
         least = min([*sides.values(), *map(_shorter, raw)])
-        stem = 1 if least < 48 else 2 if least < 96 else 4
+        stem = residual_stem(least)
         model: dict[str, Any] = {"name": "residual"} | ({"stem": stem} if stem > 1 else {})
         return FirstModel(model, {one.name: decoded.get(one.name, {}) for one in inputs if one not in others})
     if not sides and all(map(_is_dense, inputs)):
@@ -55,8 +55,13 @@ def first_model(inputs: Sequence[Field], sizes: Mapping[str, Sequence[tuple[int,
     return FirstModel({"class": "my_package.models:MyModel"}, decoded)
 
 
-def _side(sizes: Sequence[tuple[int, int]]) -> int:
-    """The pixels of a side that fit most images."""
+def residual_stem(side: int) -> int:
+    """By what the model of images first divides the sides of images, whose shorter one has so many pixels."""
+    return 1 if side < 48 else 2 if side < 96 else 4
+
+
+def image_side(sizes: Sequence[tuple[int, int]]) -> int:
+    """The pixels of a side that fit most images, given the height and width of some."""
     shorter = sorted(map(min, sizes))
     return max(LEAST, min(shorter[len(shorter) // 2], LARGEST)) if shorter else SIDE
 
