@@ -10,6 +10,8 @@ from typing import Any
 
 Integers = Any  # an int, or an array or tensor of integers; what is returned is of the same type
 
+MISMATCH = "the windows in the shards differ from the manifest"  # what feeds say where they do
+
 
 def count_windows(rows: Integers, length: int, stride: int) -> Integers:
     """How many whole windows there are in `rows` rows, the first of them starting at the first row.

@@ -6,10 +6,9 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
-from beamfeed.contract.dataset.windows import count_windows
+from beamfeed.contract.dataset.windows import MISMATCH, count_windows
 from beamfeed.trainer.feed.fields import Wanted
 
-MISMATCH = "the windows in the shards differ from the manifest"
 LISTED: dict[Listed, tf.DType] = {"float32": tf.float32, "int64": tf.int64, "bytes": tf.string}
 HASHES = 2**62  # of names of classes; two of one hash would be refused by what is compared after it
 NOT_DECODED = {tf.uint32: tf.int32, tf.uint64: tf.int64}  # by tf.io.decode_raw, and what has the same size

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import tensorflow as tf
 
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.windows import MISMATCH
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.feed.parsing import MISMATCH
 from beamfeed.trainer.feed.reader import open_shard
 
 LOOK_SECONDS = 60.0  # each worker looks for what is damaged; a large dataset takes hours to read

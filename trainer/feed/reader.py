@@ -6,8 +6,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
+from beamfeed.contract.dataset.windows import MISMATCH
 from beamfeed.trainer.feed.fields import Wanted
-from beamfeed.trainer.feed.parsing import MISMATCH, Parsed, parse
+from beamfeed.trainer.feed.parsing import Parsed, parse
 from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.sampler import Index
 from beamfeed.trainer.feed.windowing import Rows, add_zeros, find_windows

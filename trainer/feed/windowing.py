@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Per
-from beamfeed.contract.dataset.windows import count_windows, first_row
+from beamfeed.contract.dataset.windows import MISMATCH, count_windows, first_row
 from beamfeed.trainer.feed.fields import PLACE, Wanted
-from beamfeed.trainer.feed.parsing import MISMATCH, Parsed
+from beamfeed.trainer.feed.parsing import Parsed
 
 SPLITS = ".splits"  # ends the name under which it stands where the values of a field of any length begin
 

@@ -11,6 +11,7 @@ import numpy as np
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.batches import check_split, eval_steps, train_steps
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.dataset.windows import MISMATCH
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.block_index import Index
 from beamfeed.trainer.feed.cache import local_copies
@@ -18,7 +19,7 @@ from beamfeed.trainer.feed.fields import choose_fields, window_bytes
 from beamfeed.trainer.feed.rounds import round_windows
 from beamfeed.trainer.feed.shard_files import find_shards
 from beamfeed.trainer.feed.sharding import Distribution, Share
-from beamfeed.trainer.numpy_feed.columns import MISMATCH, Columns, read_columns
+from beamfeed.trainer.numpy_feed.columns import Columns, read_columns
 from beamfeed.trainer.numpy_feed.examples import features_of, find_lists
 from beamfeed.trainer.numpy_feed.order import Line, Order
 from beamfeed.trainer.numpy_feed.shards import ShardReader

@@ -8,14 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.dataset.fields import LENGTHS, Field
-from beamfeed.contract.dataset.windows import count_windows, first_row
+from beamfeed.contract.dataset.windows import MISMATCH, count_windows, first_row
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.fields import PLACE, Wanted
 from beamfeed.trainer.numpy_feed.examples import Lists
 from beamfeed.trainer.numpy_feed.pieces import Pieces, join, varints, varints_at
 from beamfeed.trainer.numpy_feed.shards import REMEDY
 
-MISMATCH = "the windows in the shards differ from the manifest"
 TAG = 0x0A  # before each string of a list
 TOGETHER = 32  # records from which on their strings are found together, one of each at a time
 

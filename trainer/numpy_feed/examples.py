@@ -1,23 +1,21 @@
 """Where the lists of serialized Examples and SequenceExamples (`tf.train`) are, of many records at a time.
 
-The bytes are read by the wire format of protocol buffers (https://protobuf.dev/programming-guides/encoding).
-
 Beamfeed's own records have their features in alphabetical order and each list packed, so that all records are walked
 together, feature by feature. A record of another writer is taken apart by itself, and put into this layout.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
+from beamfeed.contract.dataset.wire import LISTS, NoMessage, encode_varint, fields_of, list_tag
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.numpy_feed.pieces import Pieces, varints_at
 from beamfeed.trainer.numpy_feed.shards import REMEDY, Records
 
 CONTEXT, STEPS = 1, 2  # fields of a SequenceExample; an Example has the first alone
-KINDS: dict[Listed, int] = {"bytes": 0x0A, "float32": 0x12, "int64": 0x1A}  # fields 1, 2, 3 of a Feature
 OTHER_TYPE = "in a shard the field {} is of another type than the manifest says"
 
 
@@ -74,10 +72,10 @@ def _encoded(field: Field) -> bytes:
         return b""
     if isinstance(value, str):
         data = value.encode()
-        return (bytes([KINDS["bytes"]]) + _varint(len(data)) + data) * field.width
+        return (list_tag("bytes") + encode_varint(len(data)) + data) * field.width
     if field.listed == "float32":
         return np.full(field.width, value, "<f4").tobytes()
-    return _varint(int(value) & 0xFFFFFFFFFFFFFFFF) * field.width
+    return encode_varint(int(value) & 0xFFFFFFFFFFFFFFFF) * field.width
 
 
 def find_lists(records: Records, features: Features, remedy: str = REMEDY) -> Lists:
@@ -138,9 +136,9 @@ def _walk_together(records: Records, features: Features) -> tuple[dict[str, Piec
     for name, key, dtype, *_ in features:
         at, entry = size_to(expect(at, b"\x0a"))
         encoded = name.encode()
-        at = expect(at, b"\x0a" + _varint(len(encoded)) + encoded + b"\x12")
+        at = expect(at, b"\x0a" + encode_varint(len(encoded)) + encoded + b"\x12")
         at, _ = size_to(at, entry)
-        at, _ = size_to(expect(at, bytes([KINDS[dtype]])), entry)
+        at, _ = size_to(expect(at, list_tag(dtype)), entry)
         if dtype != "bytes":
             filled = at < entry
             before = same.copy()
@@ -155,14 +153,6 @@ def _walk_together(records: Records, features: Features) -> tuple[dict[str, Piec
     return pieces, same
 
 
-def _varint(number: int) -> bytes:
-    groups = [number & 0x7F]
-    while number := number >> 7:
-        groups[-1] |= 0x80
-        groups.append(number & 0x7F)
-    return bytes(groups)
-
-
 def _take_apart(serialized: bytes, features: Features) -> dict[str, bytes]:
     """The contents of a record's lists in our layout; the features may come in any order, with others among them.
 
@@ -172,61 +162,27 @@ def _take_apart(serialized: bytes, features: Features) -> dict[str, bytes]:
     wanted = {(feature.name, feature.in_steps): feature for feature in features}
     found = {feature.key: b"" for feature in features}
     try:
-        for tag, _, part in _fields_of(serialized):
-            for number, _, entry in _fields_of(part) if tag in (CONTEXT, STEPS) else ():
-                pair = {key: value for key, _, value in _fields_of(entry)} if number == 1 else {}
+        for tag, _, part in fields_of(serialized):
+            for number, _, entry in fields_of(part) if tag in (CONTEXT, STEPS) else ():
+                pair = {key: value for key, _, value in fields_of(entry)} if number == 1 else {}
                 feature = wanted.get((pair.get(1, b"").decode(), tag == STEPS))
                 if feature is None:
                     continue
                 value = pair.get(2, b"")
-                lists = [step for one, _, step in _fields_of(value) if one == 1] if feature.in_steps else [value]
+                lists = [step for one, _, step in fields_of(value) if one == 1] if feature.in_steps else [value]
                 # Of one that is there twice, the last.
                 found[feature.key] = b"".join(_content(one, feature.listed, feature.name) for one in lists)
-    except (IndexError, UnicodeDecodeError) as error:
+    except (NoMessage, UnicodeDecodeError) as error:
         raise ValueError(f"a shard holds a record that is no tf.train.Example: {error}") from None
     return found
 
 
 def _content(feature: bytes, dtype: Listed, name: str) -> bytes:
     parts = []
-    for number, _, part in _fields_of(feature):
-        if number != KINDS[dtype] >> 3:
+    for number, _, part in fields_of(feature):
+        if number != LISTS[dtype]:
             raise ValueError(OTHER_TYPE.format(name))
-        for one, _, value in _fields_of(part):
+        for one, _, value in fields_of(part):
             if one == 1:
-                parts.append(b"\x0a" + _varint(len(value)) + value if dtype == "bytes" else value)
+                parts.append(b"\x0a" + encode_varint(len(value)) + value if dtype == "bytes" else value)
     return b"".join(parts)
-
-
-def _fields_of(message: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """The fields of a message: number, type on the wire, and bytes; a number that is not packed as its own bytes.
-
-    Raises:
-      IndexError: if it is none.
-    """
-    at = 0
-    while at < len(message):
-        tag, at = _read_varint(message, at)
-        wire, begin = tag & 7, at
-        if wire == 2:
-            size, begin = _read_varint(message, at)
-            at = begin + size
-        elif wire == 0:
-            _, at = _read_varint(message, at)
-        elif wire in (1, 5):
-            at += 8 if wire == 1 else 4
-        else:
-            raise IndexError(f"a field of type {wire}")
-        if at > len(message):
-            raise IndexError("it ends too early")
-        yield tag >> 3, wire, message[begin:at]
-
-
-def _read_varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at

@@ -1,8 +1,6 @@
 """Blocks of records as serialized tf.train.Example, and their schema.
 
-The bytes are laid out here, after the wire format of protocol buffers
-(https://protobuf.dev/programming-guides/encoding) and the messages of
-tensorflow/core/example/feature.proto. Encoders of protobuf and tfx_bsl write the
+The bytes are laid out here (`beamfeed.contract.dataset.wire`). Encoders of protobuf and tfx_bsl write the
 features, a map, in an order that changes from process to process, and equal input
 must give equal files. Here keys are in alphabetical order, and a packed list of
 floats is the memory of the array: one copy.
@@ -23,10 +21,10 @@ from tensorflow_transform.tf_metadata import schema_utils
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
+from beamfeed.contract.dataset.wire import encode_varint, list_tag
 from beamfeed.transforms.records.ranges import field_ranges
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
-_KINDS: dict[Listed, bytes] = {"bytes": b"\x0a", "float32": b"\x12", "int64": b"\x1a"}  # fields 1, 2, 3 of Feature
 _TYPES: dict[Listed, tf.DType] = {"bytes": tf.string, "float32": tf.float32, "int64": tf.int64}
 
 Features = tuple[tuple[str, Listed], ...]  # names in alphabetical order, and what is in their lists
@@ -148,20 +146,14 @@ def _heads(features: Features) -> Callable[[tuple[int, ...]], list[bytes]]:
     def heads_of(sizes: tuple[int, ...]) -> list[bytes]:
         heads = []
         for (name, dtype), size in zip(features, sizes, strict=True):
-            packed = b"" if dtype == "bytes" or not size else b"\x0a" + _varint(size)  # lists of numbers are one field
-            key = b"\x0a" + _varint(len(name.encode())) + name.encode()
-            list_ = _KINDS[dtype] + _varint(len(packed) + size) + packed
-            value = b"\x12" + _varint(len(list_) + size) + list_
-            heads.append(b"\x0a" + _varint(len(key) + len(value) + size) + key + value)
-        heads[0] = b"\x0a" + _varint(sum(map(len, heads)) + sum(sizes)) + heads[0]
+            packed = (
+                b"" if dtype == "bytes" or not size else b"\x0a" + encode_varint(size)
+            )  # lists of numbers are one field
+            key = b"\x0a" + encode_varint(len(name.encode())) + name.encode()
+            list_ = list_tag(dtype) + encode_varint(len(packed) + size) + packed
+            value = b"\x12" + encode_varint(len(list_) + size) + list_
+            heads.append(b"\x0a" + encode_varint(len(key) + len(value) + size) + key + value)
+        heads[0] = b"\x0a" + encode_varint(sum(map(len, heads)) + sum(sizes)) + heads[0]
         return heads
 
     return heads_of
-
-
-def _varint(number: int) -> bytes:
-    groups = [number & 0x7F]
-    while number := number >> 7:
-        groups[-1] |= 0x80
-        groups.append(number & 0x7F)
-    return bytes(groups)
