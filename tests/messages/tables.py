@@ -89,8 +89,8 @@ IN_FILE = {
         "{column: t}", "{column: t, zone: Mars}", "'Mars' is not a time zone", "source.time.zone", 5
     ),
     "no time format": InFile("{column: t}", "{column: t, format: '%Q'}", "'%Q' holds %Q", "source.time.format", 5),
-    "an old name of a key": InFile(
-        "batch_size: 16", "batch: 16", "now called train.feed.batch_size", "train.feed.batch", 12
+    "a key cut short": InFile(
+        "batch_size: 16", "batch: 16", "unknown key; did you mean 'batch_size'?", "train.feed.batch", 12
     ),
     "a section of another kind": InFile("windows:", "features: {a: numeric}\nwindows:", "timeseries", "features", 7),
     "folders that are the same": InFile("/model\n", "/data\n", "are the same folder", "train.workdir"),
