@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from beamfeed.contract.dataset.fields import Listed
 
 LISTS: dict[Listed, int] = {"bytes": 1, "float32": 2, "int64": 3}  # fields of a Feature
+LONGEST = 10  # bytes of a varint: of a longer one, which only damage makes, no more is read
 BYTES = 2  # the type on the wire of what has a length
 _FIXED = {1: 8, 5: 4}  # those of a fixed size, in bytes
 
@@ -39,13 +40,13 @@ def decode_varint(message: bytes, at: int) -> tuple[int, int]:
       NoMessage
     """
     number = shift = 0
-    for end in range(at, len(message)):
+    for end in range(at, min(at + LONGEST, len(message))):
         byte = message[end]
         number |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
             return number, end + 1
-    raise NoMessage("it ends too early")
+    raise NoMessage("a number has no end")
 
 
 def fields_of(message: bytes) -> Iterator[tuple[int, int, bytes]]:

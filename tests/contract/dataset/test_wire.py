@@ -43,7 +43,9 @@ def test_the_fields_of_a_message_are_those_that_protobuf_put_there():
 
 
 @pytest.mark.parametrize(
-    "message", [b"\x80", b"\x0a", b"\x0a\x05abc", b"\x0d\x00", b"\x0b", b"\x0a\xff"], ids=lambda one: one.hex()
+    "message",
+    [b"\x80", b"\x0a", b"\x0a\x05abc", b"\x0d\x00", b"\x0b", b"\x0a\xff", b"\x08" + b"\x80" * 10 + b"\x01"],
+    ids=bytes.hex,
 )
 def test_what_is_no_message_is_refused(message):
     with pytest.raises(NoMessage):
