@@ -112,8 +112,7 @@ def train(
             import tensorflow as tf
 
             from beamfeed.trainer.cluster.agreement import check_run
-            from beamfeed.trainer.cluster.devices import take_share
-            from beamfeed.trainer.cluster.strategy import connect
+            from beamfeed.trainer.cluster.strategy import connect, take_share
 
             take_share()  # where there is no GPU, the search for one is reported
         watchdog.joining("connecting", patience)

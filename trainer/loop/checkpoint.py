@@ -66,7 +66,7 @@ def restore(folder: str, step: int, variables: Variables) -> TrainingState:
         if {name: tuple(shape) for name, shape in shapes.items() if name in wanted} != wanted:
             raise UserError(f"{prefix}: belongs to another model or optimizer; start again with --restart")
         values = {name: reader.get_tensor(name) for name in wanted}  # compares checksums
-        state = TrainingState.of(json.loads(storage.read_text(prefix + ".json")))
+        state = TrainingState(**json.loads(storage.read_text(prefix + ".json")))
     except (FileNotFoundError, ValueError, TypeError, IndexError, RuntimeError, tf.errors.OpError) as error:
         # What the reader says of a file that is gone is also what it says of a disk that does not answer.
         there = set(storage.list_folder(folder))

@@ -10,10 +10,9 @@ from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.cluster.strategy import Cluster
-from beamfeed.trainer.cluster.together import Together
+from beamfeed.trainer.cluster.strategy import Cluster, Together
 from beamfeed.trainer.cluster.watchdog import Watchdog
-from beamfeed.trainer.feed.sharding import LANES, lanes_of
+from beamfeed.trainer.feed.sharding import lanes_of
 from beamfeed.trainer.loop.checkpoint import Checkpoints, Damaged, restore, restore_newest, set_aside, variables_of
 from beamfeed.trainer.loop.optimizer import keep_averages
 from beamfeed.trainer.loop.replicas import spread_seeds
@@ -67,7 +66,6 @@ class Saving:
             raise UserError(
                 f"{self._names.workdir}: the workers do not find the same checkpoint; is this a shared folder?"
             )
-        state = state if state.lanes else state._replace(lanes=self._train.feed.lanes or LANES)
         if (lanes := self._train.feed.lanes) not in (None, state.lanes):
             raise UserError(
                 f"train.feed.lanes: is {lanes}, and the training run in {self._names.workdir} began with "

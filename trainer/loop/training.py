@@ -19,8 +19,7 @@ from beamfeed.contract.dataset.layout import RunLayout, manifest_path
 from beamfeed.contract.dataset.manifest import Manifest, find_fingerprint
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.storage import FileStat
-from beamfeed.trainer.cluster.strategy import Cluster
-from beamfeed.trainer.cluster.together import Together
+from beamfeed.trainer.cluster.strategy import Cluster, Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.feed.distributed import Feed
 from beamfeed.trainer.loop.callbacks import Callbacks

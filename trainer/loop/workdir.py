@@ -20,7 +20,6 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import lock
-from beamfeed.trainer.feed.sharding import LANES
 from beamfeed.trainer.loop.state import is_over
 
 LOOK_SECONDS = 2.0  # from one look at a lock in a bucket to the next
@@ -120,10 +119,6 @@ def changes_of(job: TrainingJob) -> list[str]:
     """What the job says otherwise than at the last start of the training run that its folder holds, a line each."""
     before = (_read_json(RunLayout(job.train.workdir).run) or {}).get("train")
     now = job.train.model_dump(mode="json")
-    if isinstance(before, dict):  # an earlier version may have had fewer keys
-        now = {name: value for name, value in now.items() if name in before}
-        if now["feed"]["lanes"] is None and before.get("feed", {}).get("lanes") == LANES:  # an earlier version said so
-            before["feed"]["lanes"] = None
     return describe_changes(before, now) if before else []
 
 

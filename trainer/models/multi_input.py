@@ -4,9 +4,8 @@ import keras
 
 from beamfeed.contract.config.model import MultiInput
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.heads import dropped, heads
+from beamfeed.trainer.models.parts import check_outputs, dense_model, named
 from beamfeed.trainer.models.signature import Input, Signature, ascii_name
-from beamfeed.trainer.models.tabular import check_outputs, named, side_by_side
 
 LEAST = 2  # of a height or a width that is halved
 
@@ -24,10 +23,7 @@ def build_multi_input(section: MultiInput, signature: Signature) -> keras.Model:
     inputs = signature.keras_inputs()
     by_name = named(inputs, signature)
     parts = [_read(by_name[name], name, one, section) for name, one in signature.inputs.items()]
-    state = dropped(side_by_side(parts), section.dropout)
-    for units in section.units:
-        state = dropped(keras.layers.Dense(units, activation="relu")(state), section.dropout)
-    return keras.Model(inputs, heads(state, signature), name="multi_input")
+    return dense_model(inputs, parts, section.units, section.dropout, signature, section.name)
 
 
 def _read(values: keras.KerasTensor, name: str, one: Input, section: MultiInput) -> keras.KerasTensor:

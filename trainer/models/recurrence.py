@@ -14,6 +14,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from beamfeed.contract.verbosity import note
+
 ROWS_AT_ONCE = 4  # rows in one turn of a loop: more make the graph larger, and gain little
 # TensorFlow's operation for a whole window of an LSTM starts nothing for a row, but multiplies and adds slowly. So it
 # is for small layers and batches; beyond, Keras's loop is quicker (`benchmarks/recurrent.py`).
@@ -173,13 +175,23 @@ def quicken(model: keras.Model) -> None:
     """Lets the GRU and LSTM layers of a built model compute by the functions above, where these can.
 
     They can where there is no GPU, which has kernels of its own, and the layer has Keras's own activations, float32,
-    no dropout of its own and no mask. Others, and windows of unknown length, are left to Keras.
+    no dropout of its own and no mask. Others, and windows of unknown length, are left to Keras. Layers that are left to
+    it whatever they get are named in one line, as they take several times as long.
     """
     if tf.config.list_logical_devices("GPU"):
         return
+    slow = []
     for layer in model._flatten_layers():
-        if type(layer) in (keras.layers.GRU, keras.layers.LSTM) and _is_plain(layer):
-            layer.inner_loop = _inner_loop(layer)
+        if type(layer) in (keras.layers.GRU, keras.layers.LSTM):
+            if _is_plain(layer):
+                layer.inner_loop = _inner_loop(layer)
+            else:
+                slow.append(layer.name)
+    if slow:
+        note(
+            f"train.model: {', '.join(slow)} computed row by row, which is slow on a CPU; quick are layers of float32 "
+            "(train.devices.precision), of Keras's own activations and without dropout of their own"
+        )
 
 
 def _is_plain(layer: Any) -> bool:

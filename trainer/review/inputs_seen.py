@@ -10,7 +10,7 @@ from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.feed.dataset import load_dataset
-from beamfeed.trainer.models.pictures import is_image
+from beamfeed.trainer.models.images import is_image
 from beamfeed.trainer.tasks.objective import Objective
 
 SHOWN = 16  # images of a batch

@@ -15,8 +15,7 @@ from beamfeed.contract.dataset.goals import check_task, inputs_of, keyed_goals
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.decode import preparation_of
-from beamfeed.trainer.decode.mixing import OTHER, SHARE
-from beamfeed.trainer.decode.preparation import Preparation
+from beamfeed.trainer.decode.preparation import OTHER, SHARE, Preparation
 from beamfeed.trainer.models.signature import Input, Signature
 from beamfeed.trainer.tasks.base import Fields, Restore, Task
 from beamfeed.trainer.tasks.classify import Classify

@@ -27,7 +27,7 @@ def read(workdir: str) -> dict[int, TrainingState | None]:
     found: dict[int, TrainingState | None] = {}
     for step, prefix in find_checkpoints(folder).items():
         try:
-            found[step] = TrainingState.of(json.loads(storage.read_text(prefix + ".json")))
+            found[step] = TrainingState(**json.loads(storage.read_text(prefix + ".json")))
         except FileNotFoundError:  # a run that goes on has removed it meanwhile
             continue
         except (ValueError, TypeError):
