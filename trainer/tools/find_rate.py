@@ -15,11 +15,8 @@ from beamfeed.contract import storage, streams
 from beamfeed.contract.arguments import Parser, at_least
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
-from beamfeed.contract.dataset.batches import check_split, fit_batch
-from beamfeed.contract.dataset.goals import check_task
-from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import RunLayout
-from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
@@ -28,6 +25,7 @@ from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.verbosity import set_up_logging
 from beamfeed.trainer import figures
 from beamfeed.trainer.feed.remote import set_reads
+from beamfeed.trainer.loop.start import open_dataset
 from beamfeed.trainer.tools.table import table
 
 LOWEST, HIGHEST, STEPS = 1e-6, 10.0, 150
@@ -176,11 +174,7 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
     arguments, log = parser.parse_args(argv), FailureLog()
     try:
         job = load_as(TrainingJob, arguments.job, [*arguments.set, "train.optimizer.schedule=null"])
-        manifest = read_manifest(job.output.path).select(job.train.feed.where)
-        check_task(job.train.task, manifest)
-        check_inputs(job.train.inputs, manifest)
-        job = fit_batch(job, manifest)
-        check_split(manifest, "train", job.train.feed.batch_size, whole=True)
+        job, manifest = open_dataset(job)
         with heavy_imports():
             import tensorflow as tf
 
