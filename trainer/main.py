@@ -158,10 +158,10 @@ def describe_result(result: TrainResult) -> str:
     """`8 epochs, best eval loss 0.012345 (epoch 5), test loss 0.012345`; of what is watched, if that is another."""
     best = "-" if result.best is None else f"{result.best:.6f}"
     tested = result.test_loss if result.watched == "loss" else result.test_metrics.get(result.watched)
-    found = "" if tested is None else f", test {result.watched.replace('_', ' ')} {tested:.6f}"
+    test = "" if tested is None else f", test {result.watched.replace('_', ' ')} {tested:.6f}"
     epoch = "" if result.best_epoch is None else f" (epoch {result.best_epoch:,})"
     best = f"best {result.best_split} {result.watched.replace('_', ' ')} {best}{epoch}"
-    return f"{describe_length(result)}, {best}{found}"
+    return f"{describe_length(result)}, {best}{test}"
 
 
 def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> int:
@@ -181,12 +181,12 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         restart, from_step = arguments.restart and not done, None if done else arguments.from_step
         if from_step is not None and worker.is_chief:
             check_step(RunLayout(job.train.workdir).checkpoints, from_step)
-        found = None if restart else find_finished(job, manifest)
-        if found is not None and from_step is None:
+        finished = None if restart else find_finished(job, manifest)
+        if finished is not None and from_step is None:
             for change in changes_of(job) if worker.is_chief else ():
                 note(f"{change}; not applied, as the training run is over")
-            how = "stopped early after" if found.stopped_early else "ran"
-            note(f"{job.train.workdir}: nothing to do, the training run {how} {describe_length(found)}", sys.stdout)
+            how = "stopped early after" if finished.stopped_early else "ran"
+            note(f"{job.train.workdir}: nothing to do, the training run {how} {describe_length(finished)}", sys.stdout)
             return 0
         profile = step_range(arguments.profile_steps) if arguments.profile_steps else None
         progress = Progress(arguments.progress_dir if worker.is_chief else None)
@@ -200,8 +200,8 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         print(f"train: stopped at step {error.step:,}, saved. The same command continues.", file=sys.stderr)
         return PREEMPTED
     except Lost as error:
-        told = f"worker {worker.index} lost another one: {error}"
-        print(f"train: {told}. The same command continues from the last checkpoint.", file=sys.stderr)
+        lost = f"worker {worker.index} lost another one: {error}"
+        print(f"train: {lost}. The same command continues from the last checkpoint.", file=sys.stderr)
         return LOST
     except Exception as error:
         return complain(error, log)

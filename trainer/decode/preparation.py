@@ -104,8 +104,8 @@ class Preparation:
 
     @property
     def _mixup(self) -> float | None:
-        found = [one.mixup for one in self.decoders.values() if one.mixup is not None]
-        return found[0] if found and self.augments else None
+        parameters = [one.mixup for one in self.decoders.values() if one.mixup is not None]
+        return parameters[0] if parameters and self.augments else None
 
     def check(self, batch_size: int, devices: int) -> None:
         """Raises UserError if batches of this size, divided among so many devices, cannot be made."""
@@ -129,24 +129,24 @@ class Preparation:
           is_decoded: whether they come from memory.
         """
         draws = Draws(self.seed, numbers)
-        found = dict(values)
+        prepared = dict(values)
         for name, decoder in self.decoders.items():
-            if name in found:
+            if name in prepared:
                 by_chance = draws if self.augments and decoder.augments else None
                 if not is_decoded:
-                    found[name] = decoder.prepare(found[name], by_chance)
+                    prepared[name] = decoder.prepare(prepared[name], by_chance)
                 else:
-                    found[name] = (
-                        decoder.finish(found[name]) if by_chance is None else decoder.augment(found[name], draws)
+                    prepared[name] = (
+                        decoder.finish(prepared[name]) if by_chance is None else decoder.augment(prepared[name], draws)
                     )
         parameter = self._mixup
         if parameter is None:
-            return found
+            return prepared
         share = draw_shares(parameter, draws)
         pairs = partners(tf.shape(share)[0])
-        others = {OTHER + name: tf.gather(found[name], pairs) for name in self.targets if name in found}
-        images = {name: mixed(found[name], share) for name in self.decoders if name in found}
-        return {**found, **images, **others, SHARE: share}
+        others = {OTHER + name: tf.gather(prepared[name], pairs) for name in self.targets if name in prepared}
+        images = {name: mixed(prepared[name], share) for name in self.decoders if name in prepared}
+        return {**prepared, **images, **others, SHARE: share}
 
     def prepare(self, values: Values) -> dict[str, tf.Tensor]:
         """Stored values -> the model's inputs, without chance: as served."""

@@ -147,11 +147,11 @@ def describe(line: Epoch, measured: list[str], epochs: int) -> str:
     if prefix:
         losses += f"  eval loss {line['eval_loss']:.6f}"
     metrics = [prefix + name for name in measured if name != LOSS and line[prefix + name] is not None]
-    told = "".join(f"  {name.replace('_', ' ')} {line[name]:.4g}" for name in metrics)
+    values = "".join(f"  {name.replace('_', ' ')} {line[name]:.4g}" for name in metrics)
     if skipped := line.get("skipped_steps"):
-        told += f"  {skipped} steps skipped"
+        values += f"  {skipped} steps skipped"
     return (
-        f"epoch {line['epoch']}/{epochs}  step {line['step']:,}  {losses}{told}  "
+        f"epoch {line['epoch']}/{epochs}  step {line['step']:,}  {losses}{values}  "
         f"{line['windows_per_second']:,.0f} windows/s  {line['seconds']:.1f} s"
     )
 

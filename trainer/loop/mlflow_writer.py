@@ -100,8 +100,8 @@ class MLflow:
 
     def _create(self) -> None:
         """A new run on the server, noted in the working folder."""
-        found = self._client.get_experiment_by_name(self._job.name)
-        experiment = found.experiment_id if found else self._client.create_experiment(self._job.name)
+        known = self._client.get_experiment_by_name(self._job.name)
+        experiment = known.experiment_id if known else self._client.create_experiment(self._job.name)
         workdir = self._job.train.workdir
         name = workdir.rstrip("/").rsplit("/", 1)[-1]
         run = self._client.create_run(experiment, run_name=name, tags={"workdir": workdir}).info.run_id

@@ -60,8 +60,8 @@ class Saving:
           UserError: if the workers find different ones, or none can be read.
         """
         variables = variables_of(self._model, self._optimizer)
-        found, damaged = restore_newest(self._names.checkpoints, variables, step)
-        state = found or self._begin()
+        restored, damaged = restore_newest(self._names.checkpoints, variables, step)
+        state = restored or self._begin()
         if not self._cluster.all_same(state.step % 2**24):
             raise UserError(
                 f"{self._names.workdir}: the workers do not find the same checkpoint; is this a shared folder?"
@@ -84,8 +84,8 @@ class Saving:
         # All drop it or none: what they see of a shared folder may differ for a moment.
         if not self._cluster.all_are(not state.best_step or state.best_step in find_checkpoints(self._names.best)):
             if self._cluster.worker.is_chief:
-                told = f"{self._names.best}: the weights of step {state.best_step}, the best by then, are gone"
-                print(f"{told}; those of the next evaluation are kept", file=sys.stderr)
+                gone = f"{self._names.best}: the weights of step {state.best_step}, the best by then, are gone"
+                print(f"{gone}; those of the next evaluation are kept", file=sys.stderr)
             state = state._replace(best=None, best_step=0)
         spread_seeds(self._cluster.strategy, self._model)
         return state

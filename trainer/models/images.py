@@ -22,9 +22,9 @@ WHITE = 255.0  # what the networks of keras.applications were made for
 SUFFIXES = (".weights.h5", ".h5")
 
 
-def is_image(one: Input) -> bool:
+def is_image(field: Input) -> bool:
     """Whether an input is an image: float32 `[height, width, channels]`."""
-    return one.dtype == "float32" and not one.in_rows and len(one.shape) == 3 and None not in one.shape
+    return field.dtype == "float32" and not field.in_rows and len(field.shape) == 3 and None not in field.shape
 
 
 def images_of(signature: Signature, model: str, least: int = 1) -> list[str]:

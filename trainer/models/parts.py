@@ -30,35 +30,35 @@ def embedding_size(size: int) -> int:
     return min(50, round(1.6 * size**0.56))
 
 
-def categories_of(values: keras.KerasTensor, name: str, one: Input) -> list[tuple[str, int, keras.KerasTensor]]:
+def categories_of(values: keras.KerasTensor, name: str, field: Input) -> list[tuple[str, int, keras.KerasTensor]]:
     """Each column of categories, `[batch]`, with its name and how many there are; an input that is one column."""
-    if not one.shape:
-        return [(name, one.sizes[0], values)]
-    columns = enumerate(zip(one.columns, one.sizes, strict=True))
+    if not field.shape:
+        return [(name, field.sizes[0], values)]
+    columns = enumerate(zip(field.columns, field.sizes, strict=True))
     return [(f"{name}_{column}", size, values[:, place]) for place, (column, size) in columns]
 
 
-def is_text(one: Input) -> bool:
+def is_text(field: Input) -> bool:
     """Whether an input is the words of a text."""
-    return one.dtype == "int64" and len(one.sizes) == 1 and not one.columns and one.shape != ()
+    return field.dtype == "int64" and len(field.sizes) == 1 and not field.columns and field.shape != ()
 
 
-def are_categories(one: Input) -> bool:
+def are_categories(field: Input) -> bool:
     """Whether an input is a column of categories, or several."""
-    return one.dtype == "int64" and bool(one.sizes) and (bool(one.columns) or one.shape == ())
+    return field.dtype == "int64" and bool(field.sizes) and (bool(field.columns) or field.shape == ())
 
 
 def inputs_beside(
-    values: keras.KerasTensor, name: str, one: Input, model: str, size: int | None
+    values: keras.KerasTensor, name: str, field: Input, model: str, size: int | None
 ) -> list[keras.KerasTensor]:
     """What an input is to dense layers, `[batch, numbers]` each."""
-    if one.dtype == "float32":
-        return [keras.layers.Flatten()(values) if len(one.shape) > 1 else as_column(values, one)]
-    if not are_categories(one):
-        raise UserError(unfit(name, one, model))
+    if field.dtype == "float32":
+        return [keras.layers.Flatten()(values) if len(field.shape) > 1 else as_column(values, field)]
+    if not are_categories(field):
+        raise UserError(unfit(name, field, model))
     return [
         keras.layers.Embedding(count, size or embedding_size(count), name=f"{ascii_name(column)}_embedding")(part)
-        for column, count, part in categories_of(values, name, one)
+        for column, count, part in categories_of(values, name, field)
     ]
 
 
@@ -115,9 +115,9 @@ def in_units(numbers: keras.KerasTensor, name: str, output: Output) -> keras.Ker
     return keras.layers.Rescaling(output.scale, output.offset, name=f"{name}_units", dtype="float32")(numbers)
 
 
-def as_column(values: keras.KerasTensor, one: Input) -> keras.KerasTensor:
+def as_column(values: keras.KerasTensor, field: Input) -> keras.KerasTensor:
     """Numbers `[batch]` or `[batch, columns]` -> `[batch, columns]`."""
-    return values if one.shape else keras.layers.Reshape((1,))(values)
+    return values if field.shape else keras.layers.Reshape((1,))(values)
 
 
 def unfit(name: str, one: Input, model: str) -> str:

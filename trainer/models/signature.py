@@ -74,7 +74,7 @@ class Signature:
     @property
     def series(self) -> tuple[int, int] | None:
         """Length and features of the windows, where they are the one input; else None."""
-        shapes = [one.shape for one in self.inputs.values() if one.dtype == "float32" and one.in_rows]
+        shapes = [field.shape for field in self.inputs.values() if field.dtype == "float32" and field.in_rows]
         if len(self.inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 2 or None in shapes[0]:
             return None
         length, features = shapes[0]
@@ -99,12 +99,12 @@ class Signature:
         )
 
     def _batch(self, batch: int, make: Callable[[list[int], str], tf.Tensor]) -> Any:
-        found = {
+        batches = {
             name: make([batch, *(size or 1 for size in one.shape)], one.dtype) for name, one in self.inputs.items()
         }
-        return found if len(found) > 1 else next(iter(found.values()))
+        return batches if len(batches) > 1 else next(iter(batches.values()))
 
     def keras_inputs(self) -> Any:
         """Inputs of a functional model, named as the fields are."""
-        found = {name: keras.Input(one.shape, dtype=one.dtype, name=name) for name, one in self.inputs.items()}
-        return found if len(found) > 1 else next(iter(found.values()))
+        inputs = {name: keras.Input(one.shape, dtype=one.dtype, name=name) for name, one in self.inputs.items()}
+        return inputs if len(inputs) > 1 else next(iter(inputs.values()))

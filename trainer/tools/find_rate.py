@@ -42,11 +42,11 @@ def rates_of(steps: int, lowest: float = LOWEST, highest: float = HIGHEST) -> li
 
 def smooth(losses: Sequence[float], keeps: float = KEEPS) -> list[float]:
     """The exponential moving average, divided by the sum of its shares."""
-    found, average = [], 0.0
+    smoothed, average = [], 0.0
     for number, loss in enumerate(losses, start=1):
         average = keeps * average + (1 - keeps) * loss
-        found.append(average / (1 - keeps**number))
-    return found
+        smoothed.append(average / (1 - keeps**number))
+    return smoothed
 
 
 def steepest(rates: Sequence[float], losses: Sequence[float]) -> float | None:
@@ -54,13 +54,13 @@ def steepest(rates: Sequence[float], losses: Sequence[float]) -> float | None:
 
     By straight lines through five rates each, so that a step of one batch does not decide.
     """
-    best, found = 0.0, None
+    best, chosen = 0.0, None
     lowest = min(range(len(losses)), key=losses.__getitem__)
     for middle in range(2, min(lowest + 1, len(losses) - 2)):
         slope = sum((place - 2) * losses[middle - 2 + place] for place in range(5)) / 10
         if slope < best:
-            best, found = slope, rates[middle]
-    return found
+            best, chosen = slope, rates[middle]
+    return chosen
 
 
 def try_rates(
@@ -119,7 +119,7 @@ def draw(job: TrainingJob, rates: Sequence[float], losses: Sequence[float], chos
     return figures.png(figure)
 
 
-class Found(NamedTuple):
+class Tried(NamedTuple):
     """What was tried: the rates, the smoothed loss before each, and where it falls fastest; None if nowhere."""
 
     rates: list[float]
@@ -127,7 +127,7 @@ class Found(NamedTuple):
     chosen: float | None
 
 
-def find_rate(job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] | None = None) -> Found:
+def find_rate(job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] | None = None) -> Tried:
     """Tries rates and draws `<workdir>/learning_rate.png`.
 
     Raises:
@@ -138,12 +138,12 @@ def find_rate(job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] 
         raise UserError(f"the loss is not finite at a learning rate of {LOWEST:g}; look for extreme values in the data")
     chosen = steepest(rates, losses)
     storage.write_bytes(RunLayout(job.train.workdir).rates, draw(job, rates, losses, chosen))
-    return Found(rates, losses, chosen)
+    return Tried(rates, losses, chosen)
 
 
-def describe(job: TrainingJob, found: Found) -> list[str]:
+def describe(job: TrainingJob, tried: Tried) -> list[str]:
     """What to print of it."""
-    rates, losses, chosen = found
+    rates, losses, chosen = tried
     every = max(1, len(rates) // SHOWN)
     shown = list(zip(rates, losses, strict=True))[::every]
     rows = [("learning rate", "loss"), *((f"{rate:.1e}", f"{loss:.5g}") for rate, loss in shown)]
@@ -182,11 +182,11 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         from beamfeed.trainer.feed.read_errors import explained
 
         with explained(manifest, job.output.path):
-            found = find_rate(job, manifest, arguments.steps, kept)
+            tried = find_rate(job, manifest, arguments.steps, kept)
         if arguments.json:
-            tell_event("learning_rate", **found._asdict(), picture=RunLayout(job.train.workdir).rates)
+            tell_event("learning_rate", **tried._asdict(), picture=RunLayout(job.train.workdir).rates)
         else:
-            print("\n".join(describe(job, found)))
+            print("\n".join(describe(job, tried)))
     except Exception as error:
         return complain(error, log, as_json=arguments.json)
     return 0
