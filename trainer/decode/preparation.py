@@ -90,7 +90,7 @@ class Preparation:
     def bytes(self) -> int:
         """Of what it makes of a window, about: values of any size count as one."""
         inputs = [one.input for one in self.decoders.values()]
-        return sum(int(np.prod([size or 1 for size in one.shape])) * tf.as_dtype(one.dtype).size for one in inputs)
+        return sum(field.numbers * tf.as_dtype(field.dtype).size for field in inputs)
 
     @property
     def together(self) -> int:

@@ -5,7 +5,7 @@ What is told of an epoch and of a whole run is made of the state and of what was
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -18,12 +18,19 @@ from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.verbosity import note
 from beamfeed.trainer.loop.callbacks import Callbacks
+from beamfeed.trainer.loop.mlflow_writer import MLflow
 from beamfeed.trainer.loop.optimizer import learning_rate
 from beamfeed.trainer.loop.state import TrainingState, stops_early
 from beamfeed.trainer.loop.steps import NORM, NORMS, WAITED
-from beamfeed.trainer.loop.writers import WRITERS
+from beamfeed.trainer.loop.writers import Csv, TensorBoard, Writer
 from beamfeed.trainer.tasks.objective import LOSS
 
+# The one look-up of writers: a name of `train.writers` -> what writes.
+WRITERS: dict[str, Callable[[RunLayout, TrainingJob, int], Writer]] = {
+    "tensorboard": TensorBoard,
+    "csv": Csv,
+    "mlflow": MLflow,
+}
 PICTURE_SECONDS = 60.0  # between pictures of a sample: drawing takes longer than a small epoch
 
 # One line of metrics.jsonl, of an evaluation and the steps since the one before. Values that are no number are null.

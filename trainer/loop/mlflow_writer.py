@@ -20,6 +20,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.tracking import address
 from beamfeed.contract.verbosity import note
+from beamfeed.trainer.loop.writers import Writer
 
 STEP_SECONDS = 10.0  # from one value of steps to the next
 TRY_AGAIN_SECONDS = 60.0
@@ -33,7 +34,7 @@ SETTINGS = {
 }
 
 
-class MLflow:
+class MLflow(Writer):
     """One run of the experiment that has the job's name; started again, a training run goes on with it.
 
     Its parameters are the section `train` of the job. Evaluations come by their names, calls of steps under `steps/`

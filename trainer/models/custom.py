@@ -9,7 +9,7 @@ from beamfeed.contract.config.model import CustomModel
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.own_code import import_own, told
 from beamfeed.trainer.models.latent import sees_input, with_latent
-from beamfeed.trainer.models.signature import Output, Signature
+from beamfeed.trainer.models.signature import Output, Signature, one_or_all
 
 CLASS, ARGS = "train.model.class", "train.model.args"
 TRIED = 2  # windows
@@ -50,7 +50,7 @@ def arguments_of(signature: Signature) -> dict[str, Any]:
         arguments["inputs"] = {name: list(field.shape) for name, field in signature.inputs.items()}
     if not signature.gives_back:
         outputs = {name: output.argument for name, output in signature.outputs.items()}
-        arguments["outputs"] = outputs if len(outputs) > 1 else next(iter(outputs.values()))
+        arguments["outputs"] = one_or_all(outputs)
     return arguments
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.signature import Input, Output, Signature, ascii_name
+from beamfeed.trainer.models.signature import Input, Output, Signature, ascii_name, one_or_all
 
 
 def check_outputs(signature: Signature, model: str) -> None:
@@ -105,7 +105,7 @@ def heads(state: keras.KerasTensor, signature: Signature, added: dict[str, keras
         if added:
             numbers = keras.layers.Add(name=f"{name}_sum", dtype="float32")([numbers, added[name]])
         outputs[name] = in_units(numbers, name, output)
-    return outputs if len(outputs) > 1 else next(iter(outputs.values()))
+    return one_or_all(outputs)
 
 
 def in_units(numbers: keras.KerasTensor, name: str, output: Output) -> keras.KerasTensor:

@@ -17,7 +17,7 @@ from beamfeed.trainer.models.parts import (
     side_by_side,
     unfit,
 )
-from beamfeed.trainer.models.signature import Signature, ascii_name
+from beamfeed.trainer.models.signature import Signature, ascii_name, one_or_all
 
 
 def build_tabular(section: Tabular, signature: Signature) -> keras.Model:
@@ -52,7 +52,7 @@ def build_linear(section: Linear, signature: Signature) -> keras.Model:
     inputs = signature.keras_inputs()
     sums = _sums(named(inputs, signature), signature, section.name)
     outputs = {name: in_units(sums[name], name, output) for name, output in signature.outputs.items()}
-    return keras.Model(inputs, outputs if len(outputs) > 1 else next(iter(outputs.values())), name="linear")
+    return keras.Model(inputs, one_or_all(outputs), name="linear")
 
 
 def _sums(inputs: dict[str, keras.KerasTensor], signature: Signature, model: str) -> dict[str, keras.KerasTensor]:

@@ -16,7 +16,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.trainer.decode import preparation_of
 from beamfeed.trainer.decode.preparation import OTHER, SHARE, Preparation
-from beamfeed.trainer.models.signature import Input, Signature
+from beamfeed.trainer.models.signature import Input, Signature, one_or_all
 from beamfeed.trainer.tasks.base import Fields, Restore, Task
 from beamfeed.trainer.tasks.classify import Classify
 from beamfeed.trainer.tasks.named import Measure
@@ -142,8 +142,7 @@ class Objective:
         Values of any length are filled up with 0 to the longest of the batch, and at least to one: few layers of Keras
         take them ragged.
         """
-        found = {name: _filled_up(fields[name]) for name in self.signature.inputs}
-        return found if len(found) > 1 else next(iter(found.values()))
+        return one_or_all({name: _filled_up(fields[name]) for name in self.signature.inputs})
 
     def outputs(self, given: Any) -> dict[str, tf.Tensor]:
         """What a model gives, by the names of the outputs."""
