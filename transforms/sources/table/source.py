@@ -183,14 +183,14 @@ class Table(Source[TableFile, TableAsset, TableReport]):
         from beamfeed.transforms.sources.table.write import load_transformer, write_runs
 
         rows, fields = self._records(statistics)
-        labels = self._schema.with_classes(statistics).labels
+        labels = self._schema.with_classes(statistics.labels).labels
         name = work.unit.asset.name
         transformer = load_transformer(transform)
         return write_runs(name, work.path, work.runs, transformer, self.job.label, labels, fields, rows)
 
     def preview(self, work: TableWork, statistics: TableStatistics) -> Iterator[RecordBlock]:  # type: ignore[override]
         rows, fields = self._records(statistics)
-        schema = self._schema.with_classes(statistics)
+        schema = self._schema.with_classes(statistics.labels)
         return preview_runs(work.unit.asset.name, work.path, work.runs, self.job.label, schema, fields, rows)
 
     def overview(self, assets: Sequence[TableAsset], statistics: TableStatistics) -> Overview:
@@ -212,7 +212,7 @@ class Table(Source[TableFile, TableAsset, TableReport]):
         return self.job.output.rows_per_record or rows_of_record(fields), fields
 
     def fields(self, statistics: TableStatistics) -> list[Field]:
-        return record_fields(self._schema.with_classes(statistics), self.job.label, statistics)
+        return record_fields(self._schema.with_classes(statistics.labels), self.job.label, statistics)
 
     @property
     def raw_values(self) -> RawValues | None:

@@ -7,7 +7,8 @@ from typing import Any
 import apache_beam as beam
 
 from beamfeed.transforms.sources.columns.labels import LabelColumn
-from beamfeed.transforms.sources.timeseries.classes import SeenClasses, find_unseen, set_aside
+from beamfeed.transforms.sources.timeseries.classes import SeenClasses
+from beamfeed.transforms.sources.timeseries.verdict import find_unseen, set_aside
 
 
 class RejectUnseen(beam.PTransform):
@@ -25,5 +26,7 @@ class RejectUnseen(beam.PTransform):
             | "FindUnseen" >> beam.Map(lambda _, all_, labels: find_unseen(all_, labels), beam.pvalue.AsList(seen),
                                        self._labels)
         )  # fmt: skip
-        nothing = SeenClasses.zero(self._labels)
-        return verdicts | "SetAside" >> beam.Map(set_aside, beam.pvalue.AsSingleton(unseen), self._zero, nothing)
+        zero, nothing = self._zero, SeenClasses.zero(self._labels)
+        return verdicts | "SetAside" >> beam.Map(
+            lambda verdict, rejects: set_aside(verdict, rejects, zero, nothing), beam.pvalue.AsSingleton(unseen)
+        )
