@@ -26,19 +26,26 @@ help:
 
 setup: $(READY)
 
-# The lock is whole, so nothing is left to resolve: a resolver would take the newest release of what extras name
+# The locks are whole, so nothing is left to resolve: a resolver would take the newest release of what extras name
 # (google-auth[pyopenssl]), which has no hash here.
-$(READY): requirements-dev.lock setup.py
+INSTALL := $(BIN)/pip install --quiet --no-deps --require-hashes --requirement
+
+$(READY): requirements.lock requirements-dev.lock setup.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-dev.lock
+	$(INSTALL) requirements-dev.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(READY)
+
+# What the slow tests run against and what benchmarks compare with: as much again as half of the setup.
+SLOW_READY := $(VENV)/.slow-ready
+
+$(SLOW_READY): $(READY) requirements-slow.lock
+	$(INSTALL) requirements-slow.lock
+	touch $(SLOW_READY)
 
 demo: $(READY)
 	$(BIN)/python examples/make_fleet.py --out out/fleet
 	$(BIN)/beamfeed run examples/fleet.yaml
-
-SLOW_READY := $(VENV)/.slow-ready
 
 # On all cores, a file of tests at a time.
 SPREAD := --numprocesses logical --maxprocesses 4 --dist loadfile
@@ -48,10 +55,6 @@ test: $(READY)
 
 test-slow: $(SLOW_READY)
 	$(BIN)/python -m pytest $(SPREAD) -m "slow and not long"
-
-$(SLOW_READY): $(READY) requirements-slow.lock
-	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-slow.lock
-	touch $(SLOW_READY)
 
 # One at a time: most are of several processes that wait for each other.
 test-long: $(SLOW_READY)
@@ -68,8 +71,9 @@ on-gpu: $(GPU_READY)
 	$(BIN)/python -m pytest tests/trainer/test_gpu.py
 	$(BIN)/python benchmarks/gpu.py --docs docs
 
+# CUDA weighs gigabytes, so it has a lock of its own.
 $(GPU_READY): $(READY) requirements-gpu.lock
-	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-gpu.lock
+	$(INSTALL) requirements-gpu.lock
 	touch $(GPU_READY)
 
 FLEETS ?= 2000
@@ -84,27 +88,16 @@ torture: $(READY)
 # BASE=<commit> also times that tree against this one, in turn, and prints the ratios. PARTS="tables train" measures
 # these alone and keeps the others of an earlier run.
 SIZE ?= small
-BENCH_READY := $(VENV)/.bench-ready
 
-bench: $(BENCH_READY)
+bench: $(SLOW_READY)
 	$(BIN)/python benchmarks/run.py --size $(SIZE) --out out/bench $(if $(filter large,$(SIZE)),--docs docs) $(if $(PARTS),--parts $(PARTS))
 	$(if $(BASE),$(BIN)/python benchmarks/against.py --base $(BASE) --out out/bench/against.json)
 
-$(BENCH_READY): $(READY) requirements-bench.lock
-	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-bench.lock
-	touch $(BENCH_READY)
-
-DOCS_READY := $(VENV)/.docs-ready
-
 # Every warning is an error, also a name in a docstring that is not found.
-docs: $(DOCS_READY)
+docs: $(READY)
 	rm -rf out/docs out/doctrees
 	$(BIN)/sphinx-build -q -n -W --keep-going -d out/doctrees docs out/docs
 	@echo "out/docs/index.html"
-
-$(DOCS_READY): $(READY) requirements-docs.lock
-	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-docs.lock
-	touch $(DOCS_READY)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -151,16 +144,28 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-LOCK := $(BIN)/uv pip compile setup.py --python-version 3.11 --no-header --no-annotate --generate-hashes --quiet
+# All extras are resolved together, so that a package has one version. A lock holds what its extras add to the lock that
+# it requires, so that each package stands in one of them.
+RESOLVE := $(BIN)/uv pip compile setup.py --python-version 3.11 --no-header --no-annotate --generate-hashes --quiet
+LOCKS := out/locks
+
+# $(call lock,NAME,EXTRAS,BELOW): requirements-NAME.lock, on the lock BELOW
+define lock
+$(RESOLVE) $(addprefix --extra ,$(2)) --constraint $(LOCKS)/all.lock --output-file $(LOCKS)/requirements-$(1).lock
+{ echo '--requirement $(3).lock'; awk 'NR == FNR { below[$$1]; next } /^[^ ]/ { added = !($$1 in below) } added' \
+	$(LOCKS)/$(3).lock $(LOCKS)/requirements-$(1).lock; } > requirements-$(1).lock
+endef
 
 lock: $(READY)
 	$(BIN)/python -m pip install --quiet uv
-	$(LOCK) --extra dev --extra slow --upgrade --output-file requirements-slow.lock
-	$(LOCK) --extra dev --constraint requirements-slow.lock --output-file requirements-dev.lock
-	$(LOCK) --constraint requirements-slow.lock --output-file requirements.lock
-	$(LOCK) --extra dev --extra bench --constraint requirements-slow.lock --output-file requirements-bench.lock
-	$(LOCK) --extra dev --extra gpu --constraint requirements-slow.lock --output-file requirements-gpu.lock
-	$(LOCK) --extra dev --extra docs --constraint requirements-slow.lock --output-file requirements-docs.lock
+	rm -rf $(LOCKS)
+	mkdir -p $(LOCKS)
+	$(RESOLVE) $(addprefix --extra ,dev docs slow bench gpu) --output-file $(LOCKS)/all.lock
+	$(RESOLVE) --constraint $(LOCKS)/all.lock --output-file $(LOCKS)/requirements.lock
+	cp $(LOCKS)/requirements.lock requirements.lock
+	$(call lock,dev,dev docs,requirements)
+	$(call lock,slow,dev docs slow bench,requirements-dev)
+	$(call lock,gpu,dev docs gpu,requirements-dev)
 
 clean:
 	rm -rf out build dist docs/reference .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -9,22 +9,18 @@ turns, each time in a process of its own; a figure is the median of its turns.
 
 import argparse
 import functools
-import importlib.util
 import io
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from feed import compare, rate
-from measure import measure
+import turns
 
 OURS = "beamfeed"
-INPUTS = "inputs"  # the child that writes them
 SHARDS, ARRAYS, FILES = "data", "arrays", "files"
 SIDE, QUALITY, CLASSES = 256, 90, 10  # of the JPEGs
 DIFFERENT = 400  # then the same come again
@@ -294,37 +290,12 @@ READERS: dict[str, Callable[[str, Sizes], Iterator[Any]]] = {
 }
 
 
-def available(names: Sequence[str]) -> list[str]:
-    """The readers whose library is installed; the others are told."""
-    missing = [name for name in names if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None]
-    for name in missing:
-        print(f"images_feed: {name}: left out, {NEEDS[name]} is not installed", file=sys.stderr)
-    return [name for name in names if name not in missing]
-
-
-def _child(name: str, args: argparse.Namespace) -> None:
+def _child(args: argparse.Namespace) -> None:
     sizes = Sizes(args.images, args.size, args.batch)
-    if name == INPUTS:
+    if args.child == turns.INPUTS:
         write_inputs(args.folder, sizes)
         return
-    found = rate(READERS[name](args.folder, sizes), args.seconds, args.seconds / 2)
-    with open(os.path.join(args.folder, "result.json"), "w", encoding="utf-8") as file:
-        json.dump(found, file)
-    os._exit(0)  # nobody waits for what was read ahead
-
-
-def _run(name: str, args: argparse.Namespace, folder: str) -> float:
-    """Runs a child and returns its peak memory in MB."""
-    command = [sys.executable, os.path.abspath(__file__), "--child", name, "--folder", folder]
-    for option in ("images", "size", "batch", "seconds"):
-        command += [f"--{option}", str(getattr(args, option))]
-    return measure(command, os.path.join(folder, "log.txt")).peak_rss_mb
-
-
-def _turn(name: str, args: argparse.Namespace, folder: str) -> tuple[float, float]:
-    peak = _run(name, args, folder)
-    with open(os.path.join(folder, "result.json"), encoding="utf-8") as file:
-        return json.load(file), peak
+    turns.leave(turns.rate(READERS[args.child](args.folder, sizes), args.seconds), args.folder)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -336,26 +307,24 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=list(READERS), choices=list(READERS), metavar="NAME")
     parser.add_argument("--json", help="file to write to")
-    parser.add_argument("--folder", help=argparse.SUPPRESS)
-    parser.add_argument("--child", help=argparse.SUPPRESS)
+    turns.add_child_options(parser)
     return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse(argv)
     if args.child:
-        _child(args.child, args)
+        _child(args)
         return
-    names = available([OURS, *(name for name in args.only if name != OURS)])
+    names = turns.installed([OURS, *(name for name in args.only if name != OURS)], NEEDS)
+    options = {option: getattr(args, option) for option in ("images", "size", "batch", "seconds")}
     with tempfile.TemporaryDirectory(prefix="beamfeed-images-") as folder:
-        _run(INPUTS, args, folder)
-        result = compare(names, lambda name: _turn(name, args, folder), args.repeats)
-    text = json.dumps({"side": SIDE, "size": args.size, "batch": args.batch, "results": result}, indent=1)
-    print(text)
-    if args.json:
-        os.makedirs(os.path.dirname(os.path.abspath(args.json)), exist_ok=True)
-        with open(args.json, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
+        turns.run_child(__file__, turns.INPUTS, folder, options)
+        result = turns.compare(names, lambda name: turns.turn(__file__, name, folder, options), args.repeats)
+    turns.add_ratio(result, OURS)
+    measured = {"side": SIDE, "size": args.size, "batch": args.batch, "results": result}
+    print(json.dumps(measured, indent=1))
+    turns.write(measured, args.json)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,7 @@ from pathlib import Path
 from alternatives import OURS
 from gpu import MARKS
 from matplotlib.figure import Figure
-from report_cells import number, ran
-from report_text import FLOOR, render, title
+from report_text import FLOOR, number, ran, render, title
 
 COLOURS = {OURS: "#1f6fb4", FLOOR: "#999999"}
 OTHER = "#d9a441"

@@ -3,27 +3,73 @@
 Its claims follow from the figures, also where Beamfeed is not the best.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from alternatives import OURS
-from report_cells import bold, left_out, number, ran, table, times
-from report_kinds import arrays_lines, feed_table, images_lines, tables_lines, torch_lines
 
 FLOOR = "floor"
 FIT = "keras.Model.fit"
 MEMORY_AIM = 0.10  # growth of peak memory at ten times the data
+Column = tuple[str, Callable[[dict], str]]  # its heading, and what it shows of an entry
 
 
-# Replaced by benchmarks/gpu.py.
-GPUS = [
-    "## On a GPU",
-    "",
-    "<!-- gpu: begin. Written by `make test-gpu`. -->",
-    "`make test-gpu` was never run: no machine with a GPU was at hand. It compares what a GPU computes with the "
-    "processor, and writes here how fast one is fed.",
-    "<!-- gpu: end -->",
-    "",
-]
+def ran(results: dict) -> dict[str, dict]:
+    """The entries that have figures."""
+    return {name: entry for name, entry in results.items() if "failed" not in entry and "skipped" not in entry}
+
+
+def left_out(results: dict) -> Iterator[str]:
+    """Why the other entries have none."""
+    reasons = {name: entry.get("failed") or entry.get("skipped") for name, entry in results.items()}
+    if any(reasons.values()):
+        yield from ["", "Not measured:", ""]
+        yield from (f"- {name}: {' '.join(reason.split())}" for name, reason in reasons.items() if reason)
+
+
+def number(value: float | None) -> str:
+    """Three digits or so: 0.43, 5.1, 82, 12,345."""
+    if value is None:
+        return "-"
+    return f"{value:,.2f}" if value < 1 else f"{value:,.1f}" if value < 10 else f"{value:,.0f}"
+
+
+def times(value: float | None, base: float | None) -> str:
+    return "-" if value is None or not base else f"{number(value / base)}x"
+
+
+def figure(heading: str, key: str) -> Column:
+    return heading, lambda entry: number(entry.get(key))
+
+
+def ratio(heading: str, key: str, base: dict) -> Column:
+    """How many times the baseline's figure an entry's is."""
+    return heading, lambda entry: times(entry.get(key), base.get(key))
+
+
+def count(heading: str, key: str) -> Column:
+    return heading, lambda entry: f"{entry[key]:,}"
+
+
+SECONDS, CPU = figure("seconds", "seconds"), figure("CPU seconds", "cpu_seconds")
+MEMORY = figure("peak RSS, MB", "peak_rss_mb")
+WINDOWS = figure("windows/s", "windows_per_second")
+
+
+def table(entries: dict[str, dict], *columns: Column, first: str = "", ours: str = OURS) -> Iterator[str]:
+    """A line for each entry that has figures; the names that begin as `ours` are bold."""
+    yield f"| {' | '.join([first, *(heading for heading, _ in columns)])} |"
+    yield f"| --- |{' ---: |' * len(columns)}"
+    for name, entry in ran(entries).items():
+        yield f"| {' | '.join([bold(name, ours), *(cell(entry) for _, cell in columns)])} |"
+
+
+def bold(name: str, ours: str = OURS) -> str:
+    """Ours: the name itself, or those that continue it where it ends with `*`."""
+    return f"**{name}**" if name == ours or (ours.endswith("*") and name.startswith(ours[:-1])) else name
+
+
+def title(case: dict) -> str:
+    return f"{case['assets']:,} assets of {case['rows']:,} rows"
 
 
 def net_seconds(name: str, entry: dict, start_up: dict) -> float | None:
@@ -34,72 +80,111 @@ def net_seconds(name: str, entry: dict, start_up: dict) -> float | None:
     return net if net > 0.05 * entry["seconds"] else None
 
 
-def title(case: dict) -> str:
-    return f"{case['assets']:,} assets of {case['rows']:,} rows"
+def preprocess_lines(results: dict) -> Iterator[str]:
+    """Ours and its alternatives, on each fleet and on next to nothing."""
+    windows = results["windows"]
+    yield from [
+        "## Preprocessing",
+        "",
+        "The input is Parquet with a timestamp and 8 float32 sensors per row. It is standardized and cut into windows "
+        f"of {windows['length']} rows, one every {windows['stride']}. All alternatives write the same windows; a test "
+        "(`tests/benchmarks/test_preprocess.py`) compares them one by one.",
+        "",
+        "![Seconds and peak memory of each](images/bench-preprocess.png)",
+        "",
+        *(f"- {bold(name)}: {what}" for name, what in results["alternatives"].items()),
+        "",
+    ]
+    for case in results["preprocess"]:
+        yield from [f"### {title(case)}", ""]
+        yield from [f"{case['windows']:,} windows, {number(case['raw_bytes'] / 2**20)} MB of raw float32.", ""]
+        entries = {
+            name: entry | {"net": net_seconds(name, entry, results["start_up"]),
+                           "windows_per_second": case["windows"] / entry["seconds"]}
+            for name, entry in ran(case["results"]).items()
+        }  # fmt: skip
+        base = entries.get(OURS, {})
+        yield from table(
+            entries, SECONDS, ratio("vs Beamfeed", "seconds", base), figure("without start-up", "net"),
+            ratio("vs Beamfeed", "net", base), CPU, MEMORY, WINDOWS,
+            ratio("disk vs raw", "bytes", {"bytes": case["raw_bytes"]}), count("files", "files"),
+        )  # fmt: skip
+        yield from left_out(case["results"])
+        yield ""
+        if remarks := list(shortfalls(entries)):
+            yield from ["Where Beamfeed is not the best:", "", *remarks, ""]
+    yield from [
+        "### Start-up",
+        "",
+        "One asset of 1,000 rows: the time to import, to start workers and to end. The column *without start-up* above "
+        "subtracts these seconds; it shows `-` where what remains is within 5 % of the whole.",
+        "",
+        *table(results["start_up"], SECONDS, MEMORY),
+    ]
 
 
-def case_lines(case: dict, start_up: dict) -> Iterator[str]:
-    """Table and remarks of one fleet."""
-    entries = ran(case["results"])
-    base = entries.get(OURS, {})
-    base_net = net_seconds(OURS, base, start_up) if base else None
-    yield f"### {title(case)}"
-    yield ""
-    yield f"{case['windows']:,} windows, {number(case['raw_bytes'] / 2**20)} MB of raw float32."
-    yield ""
-    header = ("", "seconds", "vs Beamfeed", "without start-up", "vs Beamfeed", "CPU seconds", "peak RSS, MB",
-              "windows/s", "disk vs raw", "files")  # fmt: skip
-    rows = []
-    for name, entry in entries.items():
-        net = net_seconds(name, entry, start_up)
-        rows.append((
-            bold(name), number(entry["seconds"]), times(entry["seconds"], base.get("seconds")), number(net),
-            times(net, base_net), number(entry["cpu_seconds"]), number(entry["peak_rss_mb"]),
-            number(case["windows"] / entry["seconds"]), times(entry["bytes"], case["raw_bytes"]), str(entry["files"]),
-        ))  # fmt: skip
-    yield from table(header, rows)
-    yield ""
-    missing = list(left_out(case["results"]))
-    if missing:
-        yield from ["Not measured:", "", *missing, ""]
-    remarks = list(shortfalls(entries, base_net, start_up))
-    if remarks:
-        yield from ["Where Beamfeed is not the best:", "", *remarks, ""]
-
-
-def shortfalls(entries: dict[str, dict], base_net: float | None, start_up: dict) -> Iterator[str]:
+def shortfalls(entries: dict[str, dict]) -> Iterator[str]:
     """What any other one does better."""
     base = entries.get(OURS)
     if base is None:
         return
-    floor = entries.get(FLOOR)
-    if floor is not None:
-        net = net_seconds(FLOOR, floor, start_up)
-        line = f"- It takes {times(base['seconds'], floor['seconds'])} the time of the floor"
-        if base_net is not None and net is not None:
-            line += f", {times(base_net, net)} without the start-up of both"
-        yield f"{line}."
     for name, entry in entries.items():
-        if name == FLOOR or name.startswith(OURS):
-            continue
-        worse = [
-            f"{what} ({number(entry[key])} {unit} against {number(base[key])} {unit})"
-            for key, what, unit in (("seconds", "is faster", "s"), ("peak_rss_mb", "uses less memory", "MB"),
-                                    ("bytes", "uses less disk", "bytes"))
-            if entry[key] < base[key]
-        ]  # fmt: skip
-        if worse:
-            yield f"- {name} {' and '.join(worse)}."
+        if name == FLOOR:
+            line = f"- It takes {times(base['seconds'], entry['seconds'])} the time of the floor"
+            if base["net"] is not None and entry["net"] is not None:
+                line += f", {times(base['net'], entry['net'])} without the start-up of both"
+            yield f"{line}."
+        elif not name.startswith(OURS):
+            better = [
+                f"{what} ({number(entry[key])} {unit} against {number(base[key])} {unit})"
+                for key, what, unit in (("seconds", "is faster", "s"), ("peak_rss_mb", "uses less memory", "MB"),
+                                        ("bytes", "uses less disk", "bytes"))
+                if entry[key] < base[key]
+            ]  # fmt: skip
+            if better:
+                yield f"- {name} {' and '.join(better)}."
 
 
-def memory_lines(axis: str, points: Sequence[dict]) -> Iterator[str]:
+def growth_lines(results: dict) -> Iterator[str]:
+    """Table, slope and memory of each axis, and of fleets of small files."""
+    yield from [
+        "## Growth",
+        "",
+        "Peak memory depends on the unit of work and the number of workers. So the smallest fleet here already keeps "
+        f"all {results['workers']} workers busy.",
+        "",
+        "![Seconds and peak memory over rows](images/bench-growth.png)",
+        "",
+    ]
+    for axis, growth in results["growth"].items():
+        points = {f"{point['factor']}x": point for point in growth["points"]}
+        yield from [f"### {'One asset, more rows' if axis == 'rows' else 'More assets'}", ""]
+        yield from table(points, count("assets", "assets"), count("rows of each", "rows"), SECONDS, CPU, MEMORY)
+        yield from left_out(points)
+        yield ""
+        if fitted := growth["fit"]:
+            yield (
+                f"A straight line through 1x to 8x: {fitted['seconds_per_million_rows']:.3f} s per million rows and "
+                f"{number(fitted['seconds_at_zero'])} s to start (R² {fitted['r2']:.3f})."
+            )
+        yield from memory_lines(axis, list(ran(points).values()))
+        yield ""
+    if files := results.get("files"):
+        yield from [f"### Many small files of {files['rows']} rows each", ""]
+        points = {f"{point['files']:,}": point for point in files["points"]}
+        yield from table(points, SECONDS, MEMORY, count("shards", "files_written"), first="files")
+        yield ""
+        if files["seconds_per_thousand_files"]:
+            yield f"A straight line through them: {number(files['seconds_per_thousand_files'])} s per thousand files."
+            yield ""
+
+
+def memory_lines(axis: str, points: list[dict]) -> Iterator[str]:
     """How far peak memory moves, at the last point and at the highest."""
-    done = [point for point in points if "peak_rss_mb" in point]
-    if len(done) < 2:
+    if len(points) < 2:
         return
-    grown = [(point["peak_rss_mb"] / done[0]["peak_rss_mb"] - 1, point["factor"]) for point in done]
-    part, factor = grown[-1]
-    highest, where = max(grown)
+    grown = [(point["peak_rss_mb"] / points[0]["peak_rss_mb"] - 1, point["factor"]) for point in points]
+    (part, factor), (highest, where) = grown[-1], max(grown)
     verdict = "within" if part <= MEMORY_AIM else "**over**"
     yield (
         f"With {factor}x the {axis}, peak memory changes by {part:+.1%}, {verdict} the target of {MEMORY_AIM:.0%} "
@@ -107,56 +192,7 @@ def memory_lines(axis: str, points: Sequence[dict]) -> Iterator[str]:
     )
 
 
-def growth_lines(axis: str, growth: dict) -> Iterator[str]:
-    """Table, slope and memory of one axis."""
-    points = growth["points"]
-    yield f"### {'One asset, more rows' if axis == 'rows' else 'More assets'}"
-    yield ""
-    header = ("", "assets", "rows of each", "seconds", "CPU seconds", "peak RSS, MB")
-    yield from table(header, [
-        (f"{p['factor']}x", f"{p['assets']:,}", f"{p['rows']:,}", number(p["seconds"]), number(p["cpu_seconds"]),
-         number(p["peak_rss_mb"]))
-        for p in points if "seconds" in p
-    ])  # fmt: skip
-    yield ""
-    missing = list(left_out({f"{point['factor']}x": point for point in points}))
-    if missing:
-        yield from ["Not measured:", "", *missing, ""]
-    fitted = growth["fit"]
-    if fitted:
-        yield (
-            f"A straight line through 1x to 8x: {fitted['seconds_per_million_rows']:.3f} s per million rows and "
-            f"{number(fitted['seconds_at_zero'])} s to start (R² {fitted['r2']:.3f})."
-        )
-    yield from memory_lines(axis, points)
-    yield ""
-
-
-def feed_lines(feed: dict) -> Iterator[str]:
-    """What `feed.py` measured."""
-    if "failed" in feed:
-        yield f"Not measured: {feed['failed']}"
-        return
-    if "command" in feed:  # measured by itself
-        yield from [f"    {feed['command']}", ""]
-    yield from feed_table(feed["results"])
-
-
-def files_lines(files: dict) -> Iterator[str]:
-    """Table of the fleets of small files."""
-    yield from [f"### Many small files of {files['rows']} rows each", ""]
-    points = [point for point in files["points"] if "seconds" in point]
-    rows = [
-        (f"{p['files']:,}", number(p["seconds"]), number(p["peak_rss_mb"]), str(p["files_written"])) for p in points
-    ]
-    yield from table(("files", "seconds", "peak RSS, MB", "shards"), rows)
-    yield ""
-    if files["seconds_per_thousand_files"]:
-        yield f"A straight line through them: {number(files['seconds_per_thousand_files'])} s per thousand files."
-        yield ""
-
-
-def shapes_lines(shapes: Sequence[dict]) -> Iterator[str]:
+def shapes_lines(shapes: list[dict]) -> Iterator[str]:
     """What `shapes.py` measured: each shape against the first of its family, and against the tree before."""
     yield from [
         "## The shape of the files",
@@ -166,36 +202,144 @@ def shapes_lines(shapes: Sequence[dict]) -> Iterator[str]:
         "run.",
         "",
     ]
-    header = (
+    entries, failed = {}, {}
+    for shape in shapes:
+        first = next(other for other in shapes if other["family"] == shape["family"])
+        name = f"{shape['family']}: {shape['shape']}"
+        entries[name] = {f"{key} {tree}": shape[key].get(tree) for key in ("seconds", "peak_rss_mb")
+                         for tree in ("now", "before")}  # fmt: skip
+        entries[name] |= {f"{key} first": first[key].get("now") for key in ("seconds", "peak_rss_mb")}
+        failed |= {f"{name}, {tree}": {"failed": why} for tree, why in shape["failed"].items()}
+
+    def beside(heading: str, key: str, base: str) -> Column:
+        return heading, lambda entry: times(entry[key], entry[base])
+
+    yield from table(
+        entries,
+        figure("seconds", "seconds now"), beside("vs first", "seconds now", "seconds first"),
+        figure("peak RSS, MB", "peak_rss_mb now"), beside("vs first", "peak_rss_mb now", "peak_rss_mb first"),
+        figure("before: seconds", "seconds before"), beside("vs now", "seconds before", "seconds now"),
+        figure("MB", "peak_rss_mb before"), beside("vs now", "peak_rss_mb before", "peak_rss_mb now"),
+    )  # fmt: skip
+    yield from left_out(failed)
+
+
+def tables_lines(measured: dict) -> Iterator[str]:
+    """What `tables.py` measured: preprocessing and feeding against the plain way, and memory as a table grows."""
+    feed = measured["feed"]
+    yield from (
+        "## Tables",
         "",
-        "seconds",
-        "vs first",
-        "peak RSS, MB",
-        "vs first",
-        "before: seconds",
-        "vs now",
-        "MB",
-        "vs now",
+        f"{measured['columns']} columns: numbers, categories of up to 50,000 values, a label. The plain way is Beam "
+        "with tensorflow-transform on dicts, an Example a row and `WriteToTFRecord` (`benchmarks/table_beam.py`), and "
+        "for feeding tf.data with `parse_single_example`. It is given "
+        f"{measured['plain_rows']:,} rows, Beamfeed {measured['rows']:,}; rows a second are without start-up.",
+        "",
     )
-    rows = []
-    for entry in shapes:
-        first = next(one for one in shapes if one["family"] == entry["family"])
-        cells = [f"{entry['family']}: {entry['shape']}"]
-        for key in ("seconds", "peak_rss_mb"):
-            now = entry[key].get("now")
-            cells += [number(now), times(now, first[key].get("now"))]
-        for key in ("seconds", "peak_rss_mb"):
-            before = entry[key].get("before")
-            cells += [number(before), times(before, entry[key].get("now"))]
-        rows.append(cells)
-    yield from table(header, rows)
-    failed = {
-        f"{one['family']}: {one['shape']}, {tree}": {"failed": why}
-        for one in shapes
-        for tree, why in one["failed"].items()
+    entries = {
+        OURS: measured["ours"] | {"fed": feed["ours"]},
+        "the plain way": measured["plain"] | {"fed": feed["plain"]},
     }
-    if failed:
-        yield from ["", "Not measured:", "", *left_out(failed)]
+    speed = figure("preprocessed rows/s", "rows_per_second")
+    yield from table(entries, speed, figure("start-up, s", "start_up"), MEMORY, figure("fed rows/s", "fed"))
+    yield f"| ratio | {measured['preprocess_ratio']:.1f}x |  |  | {measured['feed_ratio']:.0f}x |"
+    yield ""
+    yield from table({f"{point['rows']:,}": point for point in measured["growth"]}, SECONDS, MEMORY, first="rows")
+    yield from ["", "Rows of a record (`output.rows_per_record`), on the smallest of these tables:", ""]
+    default = next(point for point in measured["records"] if point["rows"] is None)
+    records = {f"{point['rows']:,}" if point["rows"] else "**default**, about 64 KB": point
+               for point in measured["records"]}  # fmt: skip
+    size = ("MB", lambda entry: number(entry["bytes"] / 1e6))
+    fed = figure("fed rows/s", "fed"), ratio("vs default", "fed", default)
+    yield from table(records, SECONDS, size, *fed, first="rows of a record")
+
+
+def arrays_lines(measured: dict) -> Iterator[str]:
+    """What `arrays.py` measured: bytes a second of several ways to feed one array, beside copying memory."""
+    yield from (
+        "## Arrays",
+        "",
+        f"{measured['rows']:,} rows of {measured['row_bytes']:,} bytes in the page cache, in shuffled batches of "
+        f"{measured['batch']}. `memcpy` is `np.copyto` of as many bytes, by one thread, in the same run. The ways of "
+        "`beamfeed.load_arrays` are by how the array lies in its files; `records` is the same array preprocessed.",
+        "",
+    )
+    speed = ("GB/s", lambda entry: f"{entry['bytes_per_second'] / 1e9:.2f}")
+    yield from table(measured["ways"], speed, ("of memcpy", lambda entry: f"{entry['of_memcpy']:.0%}"))
+
+
+def images_lines(measured: dict) -> Iterator[str]:
+    """What `images_prepare.py` and `images_feed.py` measured."""
+    yield from ["## Images", ""]
+    prepared, fed = measured["prepared"], measured["fed"]
+    if "failed" in prepared:
+        yield f"Preprocessing was not measured: {prepared['failed']}"
+    else:
+        yield from (
+            "Preprocessing JPEGs in ten folders. Plain Beam maps each file to an Example (`benchmarks/image_beam.py`) "
+            "and decodes it to see whether it is whole; Beamfeed decodes those that may be broken in a way that their "
+            "bytes do not tell ([Images](images.md#speed-and-memory)). All have the same tables of codes, as many "
+            "cameras and programs write them; those with tables of their own take longer. Images a second are without "
+            "start-up.",
+            "",
+        )
+        yield from table(
+            {f"{name}, {sort['side']} x {sort['side']} pixels": sort for name, sort in prepared.items()},
+            count("images", "images"),
+            ("beamfeed, images/s", lambda sort: number(sort["ours"]["images_per_second"])),
+            ("plain Beam, images/s", lambda sort: number(sort["plain"]["images_per_second"])),
+            ("ratio", lambda sort: f"{sort['ratio']:.1f}x"),
+            ("peak RSS, MB", lambda sort: number(sort["growth"][0]["peak_rss_mb"])),
+            ("of 4x the images", lambda sort: number(sort["growth"][1]["peak_rss_mb"])),
+        )
+    yield ""
+    if "failed" in fed:
+        yield f"Feeding was not measured: {fed['failed']}"
+        return
+    yield from (
+        f"Feeding a training run: JPEGs of {fed['side']} x {fed['side']} pixels to batches of {fed['batch']}, float32 "
+        f"of {fed['size']} x {fed['size']}; flipped, cropped and relit by chance. Grain and PyTorch decode with "
+        "Pillow.",
+        "",
+    )
+    yield from feed_table(fed["results"], "images/s")
+
+
+def feed_lines(feed: dict) -> Iterator[str]:
+    """What `feed.py` measured."""
+    yield from ["## Feeding", ""]
+    if "failed" in feed:
+        yield f"Not measured: {feed['failed']}"
+        return
+    if ran(feed["results"]):
+        yield from ["![Windows per second of each](images/bench-feed.png)", ""]
+    yield from feed_table(feed["results"], "windows/s")
+
+
+def feed_table(results: dict, unit: str) -> Iterator[str]:
+    """Each reader beside ours, what is faster, and what is missing."""
+    key = "windows_per_second"
+    base = ran(results).get(OURS, {})
+    yield from table(results, figure(unit, key), ratio("vs Beamfeed", key, base), MEMORY)
+    faster = [name for name, entry in ran(results).items() if base and entry[key] > base[key]]
+    if faster:
+        yield from ["", f"Faster than Beamfeed: {', '.join(faster)}."]
+    yield from left_out(results)
+
+
+def torch_lines(measured: dict) -> Iterator[str]:
+    """What `torch_door.py` measured."""
+    yield from ["## Feeding PyTorch", ""]
+    if "failed" in measured:
+        yield f"Not measured: {measured['failed']}"
+        return
+    yield from (
+        "`beamfeed.torch_dataset` beside a reader of TFRecords in Python, record by record: the same windows, "
+        "shuffled, as batches of tensors. With loader workers, each of these is a process that sends batches on.",
+        "",
+    )
+    compared = ("vs record by record", lambda entry: times(entry.get("times_record_by_record"), 1))
+    yield from table(measured["results"], WINDOWS, compared, MEMORY, ours="torch_dataset*")
 
 
 def train_lines(train: dict) -> Iterator[str]:
@@ -211,15 +355,13 @@ def train_lines(train: dict) -> Iterator[str]:
         "processes that share the cores of this machine and exchange gradients after every step. So they show what "
         "sharing and the exchange gain or cost, not the gain from a second machine.",
     ]
-    for found in train["models"]:
-        entries = found["results"]
-        base = entries[FIT]["windows_per_second"]
-        yield from ["", f"{found['model']}:", ""]
-        yield from table(("", "windows/s", "steps/s", "vs fit"), [
-            (f"**{name}**" if name.startswith(OURS) else name, number(entry["windows_per_second"]),
-             number(entry["steps_per_second"]), f"{entry['windows_per_second'] / base:.2f}x")
-            for name, entry in entries.items()
-        ])  # fmt: skip
+    for model in train["models"]:
+        base = model["results"][FIT]["windows_per_second"]
+        compared = ("vs fit", lambda entry, base=base: f"{entry['windows_per_second'] / base:.2f}x")
+        yield from ["", f"{model['model']}:", ""]
+        yield from table(
+            model["results"], WINDOWS, figure("steps/s", "steps_per_second"), compared, ours=f"{OURS}*"
+        )  # fmt: skip
 
 
 def profile_lines(profile: dict) -> Iterator[str]:
@@ -232,14 +374,18 @@ def profile_lines(profile: dict) -> Iterator[str]:
     yield from ["```text", *profile["text"].splitlines(), "```"]
 
 
+PARTS = {"shapes": shapes_lines, "tables": tables_lines, "arrays": arrays_lines, "images": images_lines,
+         "feed": feed_lines, "torch": torch_lines, "train": train_lines, "profile": profile_lines}  # fmt: skip
+
+
 def render(results: dict) -> str:
     """The whole report as Markdown."""
     return "\n".join(_lines(results)).rstrip("\n") + "\n"
 
 
 def _lines(results: dict) -> Iterator[str]:
-    machine, windows = results["machine"], results["windows"]
-    versions = ", ".join(f"{name} {found}" for name, found in machine["versions"].items() if found)
+    machine = results["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items() if version)
     yield from [
         "# Benchmarks",
         "",
@@ -250,70 +396,21 @@ def _lines(results: dict) -> Iterator[str]:
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB memory, {machine['system']}; "
         f"Python {machine['python']}, {versions}. Load average before the start: {machine['load_before']}.",
         "",
-        "## Preprocessing",
+        *preprocess_lines(results),
         "",
-        "The input is Parquet with a timestamp and 8 float32 sensors per row. It is standardized and cut into windows "
-        f"of {windows['length']} rows, one every {windows['stride']}. All alternatives write the same windows; a test "
-        "(`tests/benchmarks/test_preprocess.py`) compares them one by one.",
-        "",
-        "![Seconds and peak memory of each](images/bench-preprocess.png)",
-        "",
+        *growth_lines(results),
     ]
-    yield from (f"- {bold(name)}: {what}" for name, what in results["alternatives"].items())
-    yield ""
-    for case in results["preprocess"]:
-        yield from case_lines(case, results["start_up"])
+    for part, lines in PARTS.items():
+        if results.get(part):
+            yield from [*lines(results[part]), ""]
     yield from [
-        "### Start-up",
+        "## On a GPU",
         "",
-        "One asset of 1,000 rows: the time to import, to start workers and to end. The column *without start-up* above "
-        "subtracts these seconds; it shows `-` where what remains is within 5 % of the whole.",
+        "<!-- gpu: begin. Written by `make test-gpu`. -->",
+        "`make test-gpu` was never run: no machine with a GPU was at hand. It compares what a GPU computes with the "
+        "processor, and writes here how fast one is fed.",
+        "<!-- gpu: end -->",
         "",
-    ]
-    yield from table(("", "seconds", "peak RSS, MB"), [
-        (bold(name), number(entry["seconds"]), number(entry["peak_rss_mb"]))
-        for name, entry in ran(results["start_up"]).items()
-    ])  # fmt: skip
-    yield from [
-        "",
-        "## Growth",
-        "",
-        "Peak memory depends on the unit of work and the number of workers. So the smallest fleet here already keeps "
-        f"all {results['workers']} workers busy.",
-        "",
-        "![Seconds and peak memory over rows](images/bench-growth.png)",
-        "",
-    ]
-    for axis, growth in results["growth"].items():
-        yield from growth_lines(axis, growth)
-    if results.get("files"):
-        yield from files_lines(results["files"])
-    if results.get("shapes"):
-        yield from shapes_lines(results["shapes"])
-        yield ""
-    if results.get("tables"):
-        yield from tables_lines(results["tables"])
-    if results.get("arrays"):
-        yield from arrays_lines(results["arrays"])
-    if results.get("images"):
-        yield from images_lines(results["images"])
-    if results.get("feed"):
-        yield from ["## Feeding", ""]
-        if ran(results["feed"].get("results", {})):
-            yield from ["![Windows per second of each](images/bench-feed.png)", ""]
-        yield from feed_lines(results["feed"])
-        yield ""
-    if results.get("torch"):
-        yield from torch_lines(results["torch"])
-        yield ""
-    if results.get("train"):
-        yield from train_lines(results["train"])
-        yield ""
-    if results.get("profile"):
-        yield from profile_lines(results["profile"])
-        yield ""
-    yield from GPUS
-    yield from [
         "## How it is measured",
         "",
         "Each run is a separate process, one after the other. The load average above shows whether the machine was "

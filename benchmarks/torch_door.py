@@ -11,23 +11,20 @@ import argparse
 import json
 import os
 import random
-import statistics
 import struct
-import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import feed_data
 import google_crc32c
 import numpy as np
+import turns
 from feed_data import Sizes
-from measure import measure
 
 OURS, RECORDS = "torch_dataset", "record by record"
 WORKERS = (0, 2)
-SEGMENTS, WINDOWS, INPUTS = "segments", "windows", "inputs"
+SEGMENTS, WINDOWS = "segments", "windows"
 
 
 def ours(folder: str, sizes: Sizes, batch: int, shuffle: int) -> Any:
@@ -96,21 +93,9 @@ def _example() -> Any:
 READERS = {OURS: ours, RECORDS: record_by_record}
 
 
-def rate(loader: Any, seconds: float) -> float:
-    """Windows per second of a loop that takes batches, after half the time to warm up."""
-    batches = iter(loader)
-    began = time.perf_counter()
-    while time.perf_counter() - began < seconds / 2:
-        next(batches)
-    windows, began = 0, time.perf_counter()
-    while (spent := time.perf_counter() - began) < seconds:
-        windows += len(next(batches)["values"])
-    return windows / spent
-
-
 def child(args: argparse.Namespace) -> None:
     sizes = Sizes(args.assets, args.rows, length=args.length, stride=args.stride)
-    if args.child == INPUTS:
+    if args.child == turns.INPUTS:
         feed_data.write_segments(os.path.join(args.folder, SEGMENTS), sizes)
         feed_data.write_windows(os.path.join(args.folder, WINDOWS), sizes)
         return
@@ -118,37 +103,20 @@ def child(args: argparse.Namespace) -> None:
 
     dataset = READERS[args.child](args.folder, sizes, args.batch, args.shuffle)
     loader = DataLoader(dataset, batch_size=None, num_workers=args.workers)
-    found = rate(loader, args.seconds)
-    with open(os.path.join(args.folder, "result.json"), "w", encoding="utf-8") as file:
-        json.dump(found, file)
-    os._exit(0)
+    turns.leave(turns.rate((batch["values"] for batch in loader), args.seconds), args.folder)
 
 
 def compare(args: argparse.Namespace, folder: str) -> dict[str, dict[str, float]]:
-    def run(name: str, workers: int = 0) -> float:
-        command = [sys.executable, os.path.abspath(__file__), "--child", name, "--folder", folder]
-        for option in ("assets", "rows", "length", "stride", "batch", "shuffle", "seconds"):
-            command += [f"--{option}", str(getattr(args, option))]
-        return measure([*command, "--workers", str(workers)], os.path.join(folder, "log.txt")).peak_rss_mb
+    passed = ("assets", "rows", "length", "stride", "batch", "shuffle", "seconds")
+    options = {option: getattr(args, option) for option in passed}
+    turns.run_child(__file__, turns.INPUTS, folder, options)
+    ways = {f"{name}, {workers} workers": (name, workers) for name in READERS for workers in WORKERS}
 
-    run(INPUTS)
-    turns: dict[str, list[tuple[float, float]]] = {}
-    for turn in range(args.repeats):
-        for name in READERS:
-            for workers in WORKERS:
-                peak = run(name, workers)
-                with open(os.path.join(folder, "result.json"), encoding="utf-8") as file:
-                    speed = json.load(file)
-                told = f"{name}, {workers} workers"
-                print(f"{turn + 1}/{args.repeats} {told}: {speed:,.0f} windows/s, {peak:,.0f} MB", file=sys.stderr)
-                turns.setdefault(told, []).append((speed, peak))
-    return {
-        name: {
-            "windows_per_second": statistics.median(speed for speed, _ in found),
-            "peak_rss_mb": statistics.median(peak for _, peak in found),
-        }
-        for name, found in turns.items()
-    }
+    def run(way: str) -> tuple[float, float]:
+        name, workers = ways[way]
+        return turns.turn(__file__, name, folder, {**options, "workers": workers})
+
+    return turns.compare(list(ways), run, args.repeats)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -162,8 +130,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="measured in each turn, after half of it to warm up")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", help="file to write to")
-    for hidden in ("--folder", "--child"):
-        parser.add_argument(hidden, help=argparse.SUPPRESS)
+    turns.add_child_options(parser)
     parser.add_argument("--workers", type=int, default=0, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.child:
@@ -174,12 +141,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     for workers in WORKERS:
         one, other = (result[f"{name}, {workers} workers"] for name in (OURS, RECORDS))
         one["times_record_by_record"] = one["windows_per_second"] / other["windows_per_second"]
-    text = json.dumps({"results": result}, indent=1)
-    print(text)
-    if args.json:
-        os.makedirs(os.path.dirname(os.path.abspath(args.json)), exist_ok=True)
-        with open(args.json, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
+    print(json.dumps({"results": result}, indent=1))
+    turns.write({"results": result}, args.json)
 
 
 if __name__ == "__main__":

@@ -264,7 +264,7 @@ def _tally(
     """What a shard will hold; and of the fields of strings that are known by now, how many bytes these have."""
     tally, strings = Tally(), Counter[str]()
     for work in plan.work:
-        for block in source.preview(work, statistics):
+        for block in source.read(work, None, statistics):
             tally.add(block, [one for one in fields if one.name in block.values], source.job.windows)
             strings.update({name: one.nbytes for name, one in block.values.items() if isinstance(one, pa.Array)})
     return tally, strings

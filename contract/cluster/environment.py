@@ -6,7 +6,7 @@ Pure: no sockets, no TensorFlow. Read in this order, and the first that names a 
 2. `PET_*` of Kubeflow Trainer, or `WORLD_SIZE` and `RANK` of torchrun (`torchrun.py`).
 3. `SLURM_*` (`slurm.py`).
 
-With none of them this process is alone. docs/training.md shows each of them.
+With none of them this process is alone. docs/cluster.md shows each of them.
 """
 
 from collections.abc import Mapping

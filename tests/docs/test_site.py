@@ -10,8 +10,8 @@ import pytest
 
 from beamfeed.launcher.job import job_model
 
-pytest.importorskip("sphinx", reason="the site's tools are not installed; make docs installs them")
-pytest.importorskip("furo", reason="the site's theme is not installed; make docs installs it")
+pytest.importorskip("sphinx", reason="the site's tools are not installed; make setup installs them")
+pytest.importorskip("furo", reason="the site's theme is not installed; make setup installs it")
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]

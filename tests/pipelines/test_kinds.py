@@ -33,7 +33,7 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.pipelines.build import PreprocessPipeline, write_listing
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources import make_source
-from beamfeed.transforms.sources.base import Source
+from beamfeed.transforms.sources.base import PlainSource
 from beamfeed.transforms.sources.descriptors import Asset, Piece, Report, Unit, Work
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 
@@ -49,7 +49,7 @@ class LinesJob(Job):
     source: LinesSection
 
 
-class Lines(Source[Piece, Asset, Report]):
+class Lines(PlainSource[Piece, Asset]):
     @classmethod
     def of(cls, job: Job, files: Sequence[FileStat]) -> "Lines":
         return cls(job)
@@ -84,7 +84,7 @@ class Lines(Source[Piece, Asset, Report]):
         data = (one, dataset_metadata.DatasetMetadata(schema))
         return self.add_up(verdicts), data | tft_beam.AnalyzeDataset(lambda inputs: inputs)
 
-    def read(self, work: Work, transform: str, statistics: int) -> Iterator[RecordBlock]:
+    def read(self, work: Work, transform: str | None, statistics: int) -> Iterator[RecordBlock]:
         lines = list(self._lines(work.unit))
         size = len(lines)
         words = [word.encode() for _, words in lines for word in words]

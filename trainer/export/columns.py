@@ -16,88 +16,57 @@ import tensorflow as tf
 
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.trainer.export.raw_text import RawText
-from beamfeed.trainer.export.transform import load_transform
-from beamfeed.trainer.models.latent import with_latent
+from beamfeed.trainer.export.serving import Outputs, Serving, Specs, inputs_of, signature
 from beamfeed.trainer.models.signature import ascii_name
 from beamfeed.trainer.tasks.objective import Objective
 
-Outputs = dict[str, tf.Tensor]
 MISSING: dict[tf.DType, Any] = {tf.float32: math.nan, tf.string: "", tf.int64: np.int64(tf.int64.min)}
 
 
-class ColumnServing(tf.Module):
-    """The exported module. Its functions are the signatures; docs/serving.md describes them.
-
-    Attributes:
-      arguments: of the signature `preprocessed`, by the names of the model's inputs.
+class ColumnServing(Serving):
+    """The exported module.
 
     Args:
       model: of the objective's signature.
       objective: what was learned, and so what the functions return.
-      transform: the folder of the dataset's transform graph.
+      transform: the dataset's transform graph.
       unused: columns of the graph that nothing is learned from.
       raw: what becomes of the values of the files first; None if the dataset does not say.
     """
 
     def __init__(
-        self, model: keras.Model, objective: Objective, transform: str, unused: Set[str] = frozenset(),
+        self, model: keras.Model, objective: Objective, transform: Any, unused: Set[str] = frozenset(),
         raw: RawValues | None = None,
     ):  # fmt: skip
-        super().__init__()
-        self.model = model
-        self._with_latent = with_latent(model)
-        self._objective = objective
-        self.transform: Any = load_transform(transform)
-        (self._columns,), _ = self.transform.transform_fn.structured_input_signature
-        self._unused = unused & self._columns.keys()
-        self._raw = None if raw is None else RawText(raw)
-        self.arguments = argument_names(list(objective.signature.inputs))
-        self._arguments = argument_names(sorted(name for name in self._columns if name not in self._unused))
-        told = {
-            "columns": tf.constant(list(self._arguments), tf.string),
-            "arguments": tf.constant(list(self._arguments.values()), tf.string),
-            **objective.constants(),
+        columns = inputs_of(transform)
+        names = argument_names(sorted(columns.keys() - unused))
+        constants = {
+            "columns": tf.constant(list(names), tf.string),
+            "arguments": tf.constant(list(names.values()), tf.string),
         }
-        self.told = tf.function(lambda: {name: tf.identity(one) for name, one in told.items()}, input_signature=[])
+        super().__init__(model, objective, argument_names(list(objective.signature.inputs)), transform, constants)
+        self._columns = {name: tf.TensorSpec([None], columns[name].dtype, names[name]) for name in names}
+        self._unused = {name: columns[name].dtype for name in unused & columns.keys()}
+        self._raw = None if raw is None else RawText(raw)
 
     def signatures(self) -> dict[str, Callable[..., Outputs]]:
         """The functions to save, by the names of their signatures."""
-        columns = {
-            argument: tf.TensorSpec([None], self._columns[name].dtype, name=argument)
-            for name, argument in self._arguments.items()
-        }
-        of_field = self.arguments
-        inputs = {spec.name: spec for spec in self.stored().values()}
         strings = tf.TensorSpec([None], tf.string, name="examples")
-        found = {
-            "serving_default": tf.function(
-                lambda found: self.run_columns({name: found[one] for name, one in self._arguments.items()})
-            ).get_concrete_function(columns),
+        functions = {
+            **super().signatures(),
+            "serving_default": signature(self.run_columns, self._columns),
             "examples": tf.function(self.run_examples, input_signature=[strings]).get_concrete_function(),
-            "preprocessed": tf.function(
-                lambda found: self.run_preprocessed({name: found[one] for name, one in of_field.items()})
-            ).get_concrete_function(inputs),
-            "columns": self.told.get_concrete_function(),
+            "columns": self.constants.get_concrete_function(),
         }
-        if self._raw is not None:
-            name, texts = self.raw_arguments()
-            found[name] = tf.function(
-                lambda found: self.run_text({name: found[one] for name, one in self._arguments.items()})
-            ).get_concrete_function({spec.name: spec for spec in texts.values()})
-        return found
+        if (of_text := self.raw_arguments()) is not None:
+            functions[of_text[0]] = signature(self.run_text, of_text[1])
+        return functions
 
-    def stored(self) -> dict[str, tf.TensorSpec]:
-        """Of what `preprocessed` takes, as records hold it, by the names of the inputs."""
-        fields = self._objective.signature.inputs
-        return {
-            name: tf.TensorSpec([None, *fields[name].shape], fields[name].dtype, name=argument)
-            for name, argument in self.arguments.items()
-        }
-
-    def raw_arguments(self) -> tuple[str, dict[str, tf.TensorSpec]]:
-        """The signature that takes rows as the files have them, and its arguments by column."""
-        arguments = self._arguments.items()
-        return "rows_of_text", {name: tf.TensorSpec([None], tf.string, name=one) for name, one in arguments}
+    def raw_arguments(self) -> tuple[str, Specs] | None:
+        """The signature that takes rows of text, and its arguments by column; None where it is not known how."""
+        if self._raw is None:
+            return None
+        return "rows_of_text", {name: tf.TensorSpec([None], tf.string, one.name) for name, one in self._columns.items()}
 
     def run_columns(self, columns: dict[str, tf.Tensor]) -> Outputs:
         """Raw columns by name, `[batch]` each.
@@ -113,7 +82,7 @@ class ColumnServing(tf.Module):
     def _run_read(self, columns: dict[str, tf.Tensor]) -> Outputs:
         """Columns as `run_columns` takes them, texts of them as preprocessing reads them: not to be read again."""
         batch = tf.shape(next(iter(columns.values())))
-        nothing = {name: tf.fill(batch, tf.constant(MISSING[self._columns[name].dtype])) for name in self._unused}
+        nothing = {name: tf.fill(batch, tf.constant(MISSING[dtype])) for name, dtype in self._unused.items()}
         return self.run_preprocessed(self.transform.transform_fn({**columns, **nothing}))
 
     def run_text(self, columns: dict[str, tf.Tensor]) -> Outputs:
@@ -127,16 +96,9 @@ class ColumnServing(tf.Module):
 
     def run_examples(self, examples: tf.Tensor) -> Outputs:
         """Serialized tf.train.Example `[batch]` with a feature for each column; one that is not there is missing."""
-        types = {name: self._columns[name].dtype for name in self._arguments}
-        spec = {name: tf.io.FixedLenFeature([], type_, MISSING[type_]) for name, type_ in types.items()}
-        return self.run_columns(tf.io.parse_example(examples, spec))
-
-    def run_preprocessed(self, fields: dict[str, tf.Tensor]) -> Outputs:
-        """What the records hold, by the names of the inputs -> what the task serves."""
-        x = self._objective.inputs(fields)
-        latent, given = self._with_latent(x)
-        encoded = {} if latent is None else {"latent": latent}
-        return {**encoded, **self._objective.serve(x, self._objective.outputs(given), None)}
+        types = {name: spec.dtype for name, spec in self._columns.items()}
+        features = {name: tf.io.FixedLenFeature([], dtype, MISSING[dtype]) for name, dtype in types.items()}
+        return self.run_columns(tf.io.parse_example(examples, features))
 
 
 def without(outputs: Outputs, rows: tf.Tensor) -> Outputs:
@@ -179,11 +141,3 @@ def argument_names(columns: Sequence[str]) -> dict[str, str]:
 
 def _is_argument(name: str) -> bool:
     return bool(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)) and not keyword.iskeyword(name)
-
-
-def takes_columns(transform: str) -> bool:
-    """Whether a transform graph takes columns by name, one value of each a row."""
-    if not tf.saved_model.contains_saved_model(transform):
-        return False
-    (specs,), _ = load_transform(transform).transform_fn.structured_input_signature
-    return all(spec.shape.rank == 1 for spec in specs.values())

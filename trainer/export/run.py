@@ -20,7 +20,8 @@ from beamfeed.contract.dataset.result import TrainResult, read_result, write_res
 from beamfeed.trainer import models
 from beamfeed.trainer.export.fresh import FreshProcess, check_answers
 from beamfeed.trainer.export.sample import sample_calls
-from beamfeed.trainer.export.saved_model import Exported, Serving, save_serving
+from beamfeed.trainer.export.saved_model import WindowServing, save_serving
+from beamfeed.trainer.export.serving import Serving
 from beamfeed.trainer.loop.train import Outcome
 from beamfeed.trainer.loop.writers import WRITERS
 from beamfeed.trainer.review.look_back import look_back
@@ -89,7 +90,7 @@ def review(
         writer.close(finished=True)
 
 
-def last_value(job: TrainingJob, manifest: Manifest, objective: Objective, module: Exported) -> LastValue | None:
+def last_value(job: TrainingJob, manifest: Manifest, objective: Objective, module: Serving) -> LastValue | None:
     """The guess that costs a forecast nothing: what the target's own column holds in the last row of a window.
 
     None where nothing is forecast, the column is no feature, or each asset has a scale of its own.
@@ -98,7 +99,7 @@ def last_value(job: TrainingJob, manifest: Manifest, objective: Objective, modul
     label = next((one for one in job.label if {one.name} == targets and one.at == "horizon"), None)
     if label is None or label.column not in manifest.features:
         return None
-    if not isinstance(module, Serving) or module.transform is None or module.per_asset:
+    if not isinstance(module, WindowServing) or module.transform is None or module.per_asset:
         return None
     place, most = manifest.features.index(label.column), label.cap or math.inf
     return lambda windows: tf.minimum(module.restore(windows, None)[:, -1, place, None], most)

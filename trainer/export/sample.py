@@ -13,10 +13,9 @@ from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.errors import JobFailed, UserError
-from beamfeed.trainer.export.arrays import ArrayServing
-from beamfeed.trainer.export.columns import ColumnServing
 from beamfeed.trainer.export.fresh import Call
-from beamfeed.trainer.export.saved_model import Exported, Serving
+from beamfeed.trainer.export.saved_model import WindowServing
+from beamfeed.trainer.export.serving import Serving, serve
 from beamfeed.trainer.export.stored import StoredServing
 from beamfeed.trainer.models.latent import with_latent
 from beamfeed.trainer.review.reading import Fields, Keys, numbers_of, read_windows, some_of
@@ -27,7 +26,7 @@ ROWS = 16  # or windows, of the first split that has some
 
 
 def sample_calls(
-    job: TrainingJob, manifest: Manifest, objective: Objective, model: keras.Model, module: Exported,
+    job: TrainingJob, manifest: Manifest, objective: Objective, model: keras.Model, module: Serving,
     raw: RawRows | None = None,
 ) -> list[Call]:  # fmt: skip
     """Rows of the dataset, prepared and, where it stores them as they came or has some of the files, as those are.
@@ -46,39 +45,38 @@ def sample_calls(
     names = [*objective.signature.inputs, *keys.names]
     fields = _first(read_windows(job, manifest, split, names, ROWS, ROWS, preparation))
     x = objective.inputs(fields)
-    expected = served(objective, model, x)
+    expected = serve(objective, with_latent(model), x)
     rows = len(next(iter(expected.values())))
     places = [f"{keys.describe(fields, row) or f'row {row}'} ({split})" for row in range(rows)]
     calls = [Call("preprocessed", _arguments(module, x), expected, places)]
-    if isinstance(module, Serving) and module.transform is not None:
+    if isinstance(module, WindowServing) and module.transform is not None:
         calls.append(_raw_windows(objective, model, module, x, keys.assets(fields), places))
-    if isinstance(module, StoredServing) and not isinstance(module, ArrayServing):
+    if isinstance(module, StoredServing) and module.transform is None:
         stored = _first(read_windows(job, manifest, split, names, ROWS, ROWS))
         calls.append(Call("serving_default", _arguments(module, objective.inputs(stored)), expected, places))
-    if raw is not None and isinstance(module, ColumnServing | ArrayServing):
+    if raw is not None:
         calls += _raw_rows(objective, model, module, raw)
     return calls
 
 
-def _raw_rows(
-    objective: Objective, model: keras.Model, module: ColumnServing | ArrayServing, raw: RawRows
-) -> list[Call]:
+def _raw_rows(objective: Objective, model: keras.Model, module: Serving, raw: RawRows) -> list[Call]:
     """Rows as the files have them, of a table as texts; no call where one of the inputs is of any length.
 
     Raises:
       UserError: if they are not those of the dataset's columns or arrays.
     """
     stored, preparation, rows = module.stored(), objective.preparation, len(raw.places)
-    if not stored.keys() <= raw.fields.keys():
+    of_rows = module.raw_arguments()
+    if of_rows is None or not stored.keys() <= raw.fields.keys():
         return []
-    signature, arguments = module.raw_arguments()
+    signature, arguments = of_rows
     try:
         fields = {name: _tensor(raw.fields[name], spec, rows) for name, spec in stored.items()}
         given = {spec.name: _tensor(raw.raw[name], spec, rows) for name, spec in arguments.items()}
     except (KeyError, TypeError, ValueError):
         raise UserError("the dataset's raw_rows.parquet does not fit its manifest; preprocess again") from None
     x = objective.inputs(fields if preparation is None else preparation.prepare(fields))
-    return [Call(signature, given, served(objective, model, x), raw.places)]
+    return [Call(signature, given, serve(objective, with_latent(model), x), raw.places)]
 
 
 def _tensor(values: pa.Array, spec: tf.TensorSpec, rows: int) -> tf.Tensor:
@@ -89,7 +87,12 @@ def _tensor(values: pa.Array, spec: tf.TensorSpec, rows: int) -> tf.Tensor:
 
 
 def _raw_windows(
-    objective: Objective, model: keras.Model, module: Serving, windows: tf.Tensor, names: np.ndarray, places: list[str]
+    objective: Objective,
+    model: keras.Model,
+    module: WindowServing,
+    windows: tf.Tensor,
+    names: np.ndarray,
+    places: list[str],
 ) -> Call:
     """The windows in the files' units, as `serving_default` gets them.
 
@@ -107,14 +110,7 @@ def _raw_windows(
             f"{off[row] * most:.3g} deviations; do not serve it"
         )
     inputs = {"windows": raw} if asset is None else {"windows": raw, "asset": asset}
-    return Call("serving_default", inputs, served(objective, model, prepared), places)
-
-
-def served(objective: Objective, model: keras.Model, x: Any) -> dict[str, tf.Tensor]:
-    """What the SavedModel must return, but for what is in raw units."""
-    latent, given = with_latent(model)(x)
-    encoded = {} if latent is None else {"latent": latent}
-    return {**encoded, **objective.serve(x, objective.outputs(given), None)}
+    return Call("serving_default", inputs, serve(objective, with_latent(model), prepared), places)
 
 
 def _first(batches: Any) -> Fields:
@@ -122,7 +118,7 @@ def _first(batches: Any) -> Fields:
     return some_of(fields, numbers_of(present))
 
 
-def _arguments(module: Exported, x: Any) -> dict[str, tf.Tensor]:
+def _arguments(module: Serving, x: Any) -> dict[str, tf.Tensor]:
     """The model's inputs by the names of the arguments."""
     inputs = x if isinstance(x, dict) else dict.fromkeys(module.arguments, x)
     return {argument: inputs[name] for name, argument in module.arguments.items()}

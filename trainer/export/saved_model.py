@@ -13,35 +13,30 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.config.prepare import Missing
+from beamfeed.contract.config.sources.array import ROW
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.dataset.windows import count_windows, first_row
-from beamfeed.trainer.export.arrays import ArrayServing, takes_arrays
-from beamfeed.trainer.export.columns import ColumnServing, takes_columns
+from beamfeed.trainer.export.columns import ColumnServing
+from beamfeed.trainer.export.serving import Outputs, Serving, inputs_of, load_transform, serve, signature
 from beamfeed.trainer.export.stored import StoredServing
-from beamfeed.trainer.export.transform import load_transform
-from beamfeed.trainer.models.latent import with_latent
-from beamfeed.trainer.tasks.base import Restore
 from beamfeed.trainer.tasks.objective import Objective
 
 ASSET, VALUES = "asset", "values"  # what the transform graph calls its inputs, and its output
 UNCLIPPED = "unclipped"  # and, with scale.clip, the values before they were clipped
 
-Outputs = dict[str, tf.Tensor]
 
-
-class Serving(tf.Module):
-    """The exported module. Its functions are the signatures; docs/serving.md describes them.
+class WindowServing(Serving):
+    """The exported module of windows of rows.
 
     Attributes:
-      arguments: of the signature `preprocessed`, by the names of the model's inputs.
       per_asset: whether each asset has a scale of its own.
 
     Args:
       model: of the objective's signature.
       objective: what was learned, and so what the functions return.
       manifest: of the dataset.
-      transform: the folder of the dataset's transform graph.
+      transform: the dataset's transform graph; without one there is no signature for raw values.
       missing: the job's rule for missing values.
       ranges: of features, by their place: the lowest and the highest value that are possible.
     """
@@ -51,68 +46,46 @@ class Serving(tf.Module):
         model: keras.Model,
         objective: Objective,
         manifest: Manifest,
-        transform: str,
+        transform: Any,
         missing: Missing,
         ranges: Sequence[tuple[int, float, float]] = (),
     ):
-        super().__init__()
-        self.model = model
-        self._objective = objective
-        self._with_latent = with_latent(model)
-        series = objective.signature.series is not None
-        self.arguments = {name: "windows" if series else name for name in objective.signature.inputs}
-        self._frame = manifest.windows
-        self._features = len(manifest.features)
+        is_series, frame = objective.signature.series is not None, manifest.windows
+        arguments = {name: "windows" if is_series else name for name in objective.signature.inputs}
         # Saved with the module: whoever loads it can ask for the order of the columns, for windows and for classes.
-        told = {
+        constants = {
             "features": tf.constant(manifest.features, tf.string),
-            "length": tf.constant(self._frame.length, tf.int64),
-            "stride": tf.constant(self._frame.stride, tf.int64),
-            **objective.constants(),
+            "length": tf.constant(frame.length, tf.int64),
+            "stride": tf.constant(frame.stride, tf.int64),
         }
-        self.features = tf.function(
-            lambda: {name: tf.identity(value) for name, value in told.items()}, input_signature=[]
-        )
+        super().__init__(model, objective, arguments, transform, constants)
+        self._is_series, self._frame, self._features = is_series, frame, len(manifest.features)
         self._constant = constant_of(missing)
         self._limits: np.ndarray | None = None
         if ranges:
             self._limits = np.repeat(np.array([[-np.inf], [np.inf]], np.float32), self._features, axis=1)
             for place, *limits in ranges:
                 self._limits[:, place] = limits
-        self.per_asset = False
-        self.transform: Any = None
-        if tf.saved_model.contains_saved_model(transform):  # a dataset of another tool may have none
-            self.transform = load_transform(transform)
-            (inputs,), _ = self.transform.transform_fn.structured_input_signature
-            self.per_asset = ASSET in inputs
+        self.per_asset = transform is not None and ASSET in inputs_of(transform)
 
     def signatures(self) -> dict[str, Callable[..., Outputs]]:
         """The functions to save, by the names of their signatures."""
-        inputs = self._objective.signature.inputs
-        series = self._objective.signature.series is not None
-        specs = [
-            tf.TensorSpec([None, *one.shape], one.dtype, name=self.arguments[name]) for name, one in inputs.items()
-        ]
-        found = {
-            "preprocessed": _function(self.run_preprocessed, *specs),
-            "features": self.features.get_concrete_function(),
-        }
-        if self.transform is not None and series:
-            (windows,) = specs
-            rows = tf.TensorSpec([None, self._features], tf.float32, name="rows")
-            assets = [tf.TensorSpec([None], tf.string, name=ASSET)] if self.per_asset else []
-            asset = [tf.TensorSpec([], tf.string, name=ASSET)] if self.per_asset else []
-            found["serving_default"] = _function(self.run_windows, windows, *assets)
-            found["rows"] = _function(self.run_rows, rows, *asset)
-        return found
-
-    def run_preprocessed(self, *inputs: tf.Tensor) -> Outputs:
-        """Preprocessed inputs, in the order of the fields -> what the task serves and, with an encoder, latent."""
-        return self._run(inputs, None)
+        functions = {**super().signatures(), "features": self.constants.get_concrete_function()}
+        if self.transform is not None and self._is_series:
+            (windows,) = self.stored().values()
+            rows = tf.TensorSpec([None, self._features], tf.float32, "rows")
+            asset = {ASSET: tf.TensorSpec([], tf.string, ASSET)} if self.per_asset else {}
+            assets = {ASSET: tf.TensorSpec([None], tf.string, ASSET)} if self.per_asset else {}
+            functions["serving_default"] = signature(
+                lambda given: self.run_windows(**given), {windows.name: windows, **assets}
+            )
+            functions["rows"] = signature(lambda given: self.run_rows(**given), {"rows": rows, **asset})
+        return functions
 
     def run_windows(self, windows: tf.Tensor, asset: tf.Tensor | None = None) -> Outputs:
         """Raw windows, float32 `[batch, length, features]`, and strings `[batch]` where each asset has its scale."""
-        return self._run([self.prepare_windows(windows, asset)], lambda found: self.restore(found, asset))
+        x = self.prepare_windows(windows, asset)
+        return serve(self._objective, self._predict, x, lambda output: self.restore(output, asset))
 
     def prepare_windows(self, windows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
         """Raw windows, float32 `[batch, length, features]`, as the dataset has them."""
@@ -137,22 +110,15 @@ class Serving(tf.Module):
         count = count_windows(tf.shape(rows, tf.int64)[0], length, stride)
         start = first_row(tf.range(count), stride)
         windows = tf.gather(preprocessed, start[:, None] + tf.range(length, dtype=tf.int64))
-        return {**self._run([windows], lambda found: self.restore(found, names)), "start": start}
-
-    def _run(self, inputs: Sequence[tf.Tensor], restore: Restore | None) -> Outputs:
-        """`restore` is given where windows came in raw units."""
-        fields = dict(zip(self._objective.signature.inputs, inputs, strict=True))
-        x = self._objective.inputs(fields)
-        latent, given = self._with_latent(x)
-        encoded = {} if latent is None else {"latent": latent}
-        return {**encoded, **self._objective.serve(x, self._objective.outputs(given), restore)}
+        outputs = serve(self._objective, self._predict, windows, lambda output: self.restore(output, names))
+        return {**outputs, "start": start}
 
     def _preprocess(self, rows: tf.Tensor, asset: tf.Tensor | None) -> tf.Tensor:
         """Rows `[rows, features]`, scaled; infinity and what is out of its range are missing, as in files."""
-        there = tf.math.is_finite(rows)
+        is_known = tf.math.is_finite(rows)
         if self._limits is not None:
-            there &= (rows >= self._limits[0]) & (rows <= self._limits[1])
-        scaled = self._scale(tf.where(there, rows, tf.constant(np.nan, tf.float32)), asset)
+            is_known &= (rows >= self._limits[0]) & (rows <= self._limits[1])
+        scaled = self._scale(tf.where(is_known, rows, tf.constant(np.nan, tf.float32)), asset)
         if self._constant is None:
             return scaled
         return tf.where(tf.math.is_nan(scaled), self._constant, scaled)
@@ -176,10 +142,6 @@ class Serving(tf.Module):
         return scaled[VALUES] if clip else scaled.get(UNCLIPPED, scaled[VALUES])
 
 
-def _function(function: Callable[..., Outputs], *inputs: tf.TensorSpec) -> Callable[..., Outputs]:
-    return tf.function(function, input_signature=inputs).get_concrete_function()
-
-
 def constant_of(missing: Missing) -> float | None:
     """What the job puts for values that no other rule fills, in preprocessed units; None if it drops their rows."""
     constant = missing.fill == "constant" or (missing.fill != "drop" and missing.then == "constant")
@@ -189,28 +151,37 @@ def constant_of(missing: Missing) -> float | None:
 def save_serving(
     model: keras.Model, objective: Objective, manifest: Manifest, transform: str, missing: Missing, folder: str,
     ranges: Sequence[tuple[int, float, float]] = (), unused: Set[str] = frozenset(), raw: RawValues | None = None,
-) -> "Exported":  # fmt: skip
+) -> Serving:  # fmt: skip
     """Writes a SavedModel, for which loading takes TensorFlow alone, and returns the module that it holds.
 
-    Its signatures are those of `Serving`; of `ArrayServing` where the dataset is of arrays, of which fields may be
-    decoded, too; of `StoredServing` where fields of another one are decoded, or single rows have no transform graph, as
-    in datasets of others; of `ColumnServing` where it is of columns.
+    Its signatures are those of `StoredServing` where the dataset is of arrays, where fields are decoded, or single rows
+    have no transform graph, as in datasets of others; of `ColumnServing` where it is of columns, one value of each a
+    row; of `WindowServing` else.
+
+    Args:
+      model: of the objective's signature.
+      objective: what was learned.
+      manifest: of the dataset.
+      transform: the folder of the dataset's transform graph.
+      missing: the job's rule for missing values.
+      folder: of the SavedModel.
+      ranges: see `WindowServing`.
+      unused: see `ColumnServing`.
+      raw: likewise.
+
+    Raises:
+      UserError: if the transform graph would do more than compute.
     """
-    module: Exported
-    if takes_arrays(manifest, transform):
-        module = ArrayServing(model, objective, transform)
-    elif objective.preparation is not None or _takes_what_is_stored(manifest, transform):
+    graph = load_transform(transform)
+    rows = [field.name for field in manifest.fields if (field.role, field.dtype, field.per) == ("key", "int64", "row")]
+    module: Serving
+    if graph is not None and ROW in rows:  # of arrays, whose rows are known by their number alone
+        module = StoredServing(model, objective, graph)
+    elif objective.preparation is not None or (graph is None and manifest.windows.length == 1):
         module = StoredServing(model, objective)
-    elif takes_columns(transform):
-        module = ColumnServing(model, objective, transform, unused, raw)
+    elif graph is not None and all(spec.shape.rank == 1 for spec in inputs_of(graph).values()):
+        module = ColumnServing(model, objective, graph, unused, raw)
     else:
-        module = Serving(model, objective, manifest, transform, missing, ranges)
+        module = WindowServing(model, objective, manifest, graph, missing, ranges)
     tf.saved_model.save(module, folder, signatures=module.signatures())
     return module
-
-
-Exported = Serving | ColumnServing | StoredServing
-
-
-def _takes_what_is_stored(manifest: Manifest, transform: str) -> bool:
-    return manifest.windows.length == 1 and not tf.saved_model.contains_saved_model(transform)

@@ -20,10 +20,9 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.dataset.raw_values import RawValues
-from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import Reject
-from beamfeed.transforms.sources.descriptors import A, P, R, Statistics, Unit, Verdict, Work
+from beamfeed.transforms.sources.descriptors import A, P, R, Report, Statistics, Unit, V, Verdict, W, Work
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.splits import first_names, split_of_asset, split_of_value
@@ -32,7 +31,7 @@ if TYPE_CHECKING:  # so that what reads no more than files is quick
     import apache_beam as beam
 
 
-class Source(ABC, Generic[P, A, R]):
+class Source(ABC, Generic[P, A, R, V, W]):
     """A kind of source on the files of a job. It goes to the workers, so it holds little and can be pickled.
 
     Args:
@@ -46,7 +45,7 @@ class Source(ABC, Generic[P, A, R]):
 
     @classmethod
     @abstractmethod
-    def of(cls, job: Job, files: Sequence[FileStat]) -> "Source[P, A, R]":
+    def of(cls, job: Job, files: Sequence[FileStat]) -> "Source[P, A, R, V, W]":
         """The source of a job; looks into a sample of its files for what they hold.
 
         Raises:
@@ -67,7 +66,7 @@ class Source(ABC, Generic[P, A, R]):
         kept = set(first_names(names, job.split, job.source.max_assets))
         return [stat for stat, name in zip(files, names, strict=True) if name in kept]
 
-    def part(self, most: int) -> "tuple[Source[P, A, R], float] | None":
+    def part(self, most: int) -> "tuple[Source[P, A, R, V, W], float] | None":
         """For a look at large files: the source of some of their rows, and which share of all rows these are.
 
         By default None: who looks reads some of the files.
@@ -77,7 +76,7 @@ class Source(ABC, Generic[P, A, R]):
         """
         return None
 
-    def excerpt(self, most: int) -> "Source[P, A, R] | None":
+    def excerpt(self, most: int) -> "Source[P, A, R, V, W] | None":
         """For a look at large files: the source of about so many bytes of each, whose pieces say which share that is.
 
         By default None: files are read whole.
@@ -200,18 +199,15 @@ class Source(ABC, Generic[P, A, R]):
     def validate(self, unit: Unit[A]) -> R:
         """Reads the rows of a unit and checks them; never raises for bad data."""
 
-    def judge(self, asset: A, reports: Iterable[R]) -> Verdict[A]:
-        """Decides from the reports on all units of one asset; by default one reject sets it aside."""
-        ordered = sorted(reports, key=lambda report: report.index)
-        rejects = tuple(report.reject for report in ordered if report.reject is not None)
-        kept = [] if rejects else [report.statistics for report in ordered]
-        return Verdict(asset, sum(kept, self.zero), rejects=rejects)
+    @abstractmethod
+    def judge(self, asset: A, reports: Iterable[R]) -> V:
+        """Decides from the reports on all units of one asset."""
 
-    def review_all(self, verdicts: Sequence[Verdict[A]]) -> Sequence[Verdict[A]]:
+    def review_all(self, verdicts: Sequence[V]) -> Sequence[V]:
         """As `review`, of all verdicts at once."""
         return verdicts
 
-    def compare(self, verdicts: Sequence[Verdict[A]], statistics: Statistics) -> Statistics:
+    def compare(self, verdicts: Sequence[V], statistics: Statistics) -> Statistics:
         """The statistics of the training rows with what `learn` adds of how assets compare; by default nothing."""
         return statistics
 
@@ -249,20 +245,18 @@ class Source(ABC, Generic[P, A, R]):
 
     # And once more to write it.
 
-    def works(self, verdict: Verdict[A]) -> Iterator[tuple[Work[A], int]]:
+    @abstractmethod
+    def works(self, verdict: V) -> Iterator[tuple[W, int]]:
         """What is to be written of an accepted asset, each with about how many bytes it becomes in records."""
-        for unit in self.units(verdict.asset):
-            for name in verdict.asset.splits:
-                if verdict.asset.split is not None or getattr(self.job.split, name):
-                    yield Work(unit, name), self.size(unit)
 
     @abstractmethod
-    def read(self, work: Work[A], transform: str, statistics: Statistics) -> Iterator[RecordBlock]:
+    def read(self, work: W, transform: str | None, statistics: Statistics) -> Iterator[RecordBlock]:
         """The records of a unit's rows of one split, in order, a block at a time.
 
         Args:
           work: what to read.
-          transform: the folder of the transform graph; empty where there is none.
+          transform: the folder of the transform graph; empty where there is none. None, before there is a graph, gives
+            the same rows, windows and targets without it; other values may be left out. TensorFlow is not loaded then.
           statistics: of the training rows.
 
         Raises:
@@ -278,16 +272,6 @@ class Source(ABC, Generic[P, A, R]):
           JobFailed: if nothing can be learned from them.
         """
         return statistics
-
-    def preview(self, work: Work[A], statistics: Statistics) -> Iterator[RecordBlock]:
-        """As `read`, without the transform graph: rows, windows and targets are the same, other values may be left out.
-
-        By default the kind of source has none, and `beamfeed check` says so.
-
-        Raises:
-          UserError
-        """
-        raise UserError(f"source.kind: {self.job.source.kind} cannot be checked before it is preprocessed")
 
     def overview(self, assets: Sequence[A], statistics: Statistics) -> Overview:
         """What some assets hold, for the user; by default nothing is told.
@@ -324,3 +308,19 @@ class Source(ABC, Generic[P, A, R]):
     def why_empty(self, asset: A) -> str:
         """Why an asset that was accepted gave no record."""
         return "has no row that can be used"
+
+
+class PlainSource(Source[P, A, Report, Verdict[A], Work[A]], Generic[P, A]):
+    """A kind that sets an asset aside for one reject, and writes each unit as it was checked."""
+
+    def judge(self, asset: A, reports: Iterable[Report]) -> Verdict[A]:
+        ordered = sorted(reports, key=lambda report: report.index)
+        rejects = tuple(report.reject for report in ordered if report.reject is not None)
+        kept = [] if rejects else [report.statistics for report in ordered]
+        return Verdict(asset, sum(kept, self.zero), rejects=rejects)
+
+    def works(self, verdict: Verdict[A]) -> Iterator[tuple[Work[A], int]]:
+        for unit in self.units(verdict.asset):
+            for name in verdict.asset.splits:
+                if verdict.asset.split is not None or getattr(self.job.split, name):
+                    yield Work(unit, name), self.size(unit)

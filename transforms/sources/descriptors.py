@@ -100,6 +100,9 @@ class Work(Generic[A]):
     folder: str = field(default="", kw_only=True)
 
 
+W = TypeVar("W", bound=Work)
+
+
 @dataclass(frozen=True)
 class Report:
     """What was found in one unit."""
@@ -156,3 +159,6 @@ class Verdict(Generic[A]):
     def trains(self) -> bool:
         """Whether rows of it train."""
         return self.asset.split in (None, "train")
+
+
+V = TypeVar("V", bound=Verdict)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # Beam is loaded where it is needed
 UNPACKED = 4  # times the bytes that a look is to read, which may be unpacked to get at them
 
 
-class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport]):
+class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[ArrayBlock]]):
     """An asset is a block of rows of all arrays, wherever the files of each begin and end."""
 
     def __init__(self, job: Job, schema: ArraySchema, kept: frozenset[int] | None = None):
@@ -110,7 +110,7 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport]):
     def judge(self, asset: ArrayBlock, reports: Iterable[ArrayReport]) -> ArrayVerdict:
         return judge(asset, reports, self._schema)
 
-    def works(self, verdict: ArrayVerdict) -> Iterator[tuple[Work[ArrayBlock], int]]:  # type: ignore[override]
+    def works(self, verdict: ArrayVerdict) -> Iterator[tuple[Work[ArrayBlock], int]]:
         block = verdict.asset
         there = [name for name in SPLITS if verdict.usable[name]]
         for name in there:
@@ -130,15 +130,12 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport]):
         check_classes(statistics, self._schema)
         return statistics
 
-    def read(self, work: Work[ArrayBlock], transform: str, statistics: ArrayStatistics) -> Iterator[RecordBlock]:
-        from beamfeed.transforms.sources.array.graph import load_transformer
+    def read(self, work: Work[ArrayBlock], transform: str | None, statistics: ArrayStatistics) -> Iterator[RecordBlock]:
+        scale = None
+        if transform is not None:
+            from beamfeed.transforms.sources.array.graph import load_transformer
 
-        return self._records(work, statistics, load_transformer(transform))
-
-    def preview(self, work: Work[ArrayBlock], statistics: ArrayStatistics) -> Iterator[RecordBlock]:
-        return self._records(work, statistics, None)
-
-    def _records(self, work: Work[ArrayBlock], statistics: ArrayStatistics, scale: Any) -> Iterator[RecordBlock]:
+            scale = load_transformer(transform)
         schema = self._with_classes(statistics)
         return block_records(work.unit.asset, work.split, schema, self.job.split, self._rows_per_record, scale)
 

@@ -47,7 +47,7 @@ class ImageWork(Work[ImageAsset]):
     path: str = field(kw_only=True)
 
 
-class Images(Source[ImageRun, ImageAsset, ImageReport]):
+class Images(Source[ImageRun, ImageAsset, ImageReport, ImageVerdict, ImageWork]):
     """A row is an image, and a file. What is planned and read at a time is a run of them: that is an asset here.
 
     Args:
@@ -121,7 +121,7 @@ class Images(Source[ImageRun, ImageAsset, ImageReport]):
         (report,) = reports
         return judge_run(asset, report)
 
-    def works(self, verdict: ImageVerdict) -> Iterator[tuple[ImageWork, int]]:  # type: ignore[override]
+    def works(self, verdict: ImageVerdict) -> Iterator[tuple[ImageWork, int]]:
         (unit,) = self.units(verdict.asset)
         split = cast(SplitName, verdict.asset.piece.split)
         yield ImageWork(unit, split, path=verdict.staged), verdict.size
@@ -136,12 +136,7 @@ class Images(Source[ImageRun, ImageAsset, ImageReport]):
         check_classes(auto, statistics.labels, statistics.elsewhere)
         return statistics
 
-    def read(  # type: ignore[override]
-        self, work: ImageWork, transform: str, statistics: ImageStatistics
-    ) -> Iterator[RecordBlock]:
-        return self.preview(work, statistics)
-
-    def preview(self, work: ImageWork, statistics: ImageStatistics) -> Iterator[RecordBlock]:  # type: ignore[override]
+    def read(self, work: ImageWork, transform: str | None, statistics: ImageStatistics) -> Iterator[RecordBlock]:
         return read_records(work.unit.asset.name, work.path, self.job, with_classes(self._schema, statistics))
 
     def overview(self, assets: Sequence[ImageAsset], statistics: ImageStatistics) -> Overview:

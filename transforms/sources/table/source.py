@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract import storage
@@ -30,7 +31,7 @@ from beamfeed.transforms.sources.table.schema import TableSchema
 from beamfeed.transforms.sources.table.split import TimeCuts
 from beamfeed.transforms.sources.table.staged import Run
 from beamfeed.transforms.sources.table.statistics import TableStatistics, check_counts, to_json, value_columns
-from beamfeed.transforms.sources.table.targets import preview_runs, rows_of_record
+from beamfeed.transforms.sources.table.targets import ValuesOfRows, numbers_passed, read_records, rows_of_record
 from beamfeed.transforms.sources.table.validate import TableReport, TableVerdict, judge, validate_unit
 
 if TYPE_CHECKING:  # Beam is loaded where it is needed
@@ -50,7 +51,7 @@ class TableWork(Work[TableAsset]):
     runs: tuple[Run, ...] = field(kw_only=True)
 
 
-class Table(Source[TableFile, TableAsset, TableReport]):
+class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork]):
     """Files of rows that stand for themselves. A file is an asset: what is set aside as a whole."""
 
     def __init__(self, job: Job, schema: TableSchema, most: int | None = None):
@@ -133,7 +134,7 @@ class Table(Source[TableFile, TableAsset, TableReport]):
     def judge(self, asset: TableAsset, reports: Iterable[TableReport]) -> TableVerdict:
         return judge(asset, reports, self._schema)
 
-    def works(self, verdict: TableVerdict) -> Iterator[tuple[TableWork, int]]:  # type: ignore[override]
+    def works(self, verdict: TableVerdict) -> Iterator[tuple[TableWork, int]]:
         asset = verdict.asset
         last = max((staged.index for staged in verdict.staged), default=0)
         for staged in verdict.staged:
@@ -177,21 +178,16 @@ class Table(Source[TableFile, TableAsset, TableReport]):
         check_counts(statistics, self._schema)
         return statistics
 
-    def read(  # type: ignore[override]
-        self, work: TableWork, transform: str, statistics: TableStatistics
-    ) -> Iterator[RecordBlock]:
-        from beamfeed.transforms.sources.table.write import load_transformer, write_runs
+    def read(self, work: TableWork, transform: str | None, statistics: TableStatistics) -> Iterator[RecordBlock]:
+        schema, fields = self._schema.with_classes(statistics.labels), self.fields(statistics)
+        transformer: ValuesOfRows = partial(numbers_passed, schema=schema)
+        if transform is not None:
+            from beamfeed.transforms.sources.table.write import load_transformer
 
-        rows, fields = self._records(statistics)
-        labels = self._schema.with_classes(statistics.labels).labels
-        name = work.unit.asset.name
-        transformer = load_transformer(transform)
-        return write_runs(name, work.path, work.runs, transformer, self.job.label, labels, fields, rows)
-
-    def preview(self, work: TableWork, statistics: TableStatistics) -> Iterator[RecordBlock]:  # type: ignore[override]
-        rows, fields = self._records(statistics)
-        schema = self._schema.with_classes(statistics.labels)
-        return preview_runs(work.unit.asset.name, work.path, work.runs, self.job.label, schema, fields, rows)
+            transformer = load_transformer(transform)
+        rows = self.job.output.rows_per_record or rows_of_record(fields)
+        name, labels = work.unit.asset.name, self.job.label
+        return read_records(name, work.path, work.runs, transformer, labels, schema.labels, fields, rows)
 
     def overview(self, assets: Sequence[TableAsset], statistics: TableStatistics) -> Overview:
         schema, rows = self._schema, statistics.moments.rows
@@ -205,11 +201,6 @@ class Table(Source[TableFile, TableAsset, TableReport]):
             ),
             rows,
         )
-
-    def _records(self, statistics: TableStatistics) -> tuple[int, list[Field]]:
-        """How many rows a record has, and its fields."""
-        fields = self.fields(statistics)
-        return self.job.output.rows_per_record or rows_of_record(fields), fields
 
     def fields(self, statistics: TableStatistics) -> list[Field]:
         return record_fields(self._schema.with_classes(statistics.labels), self.job.label, statistics)

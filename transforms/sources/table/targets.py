@@ -1,6 +1,7 @@
-"""Staged rows as records, without the transform graph: where records begin, their labels and weights."""
+"""Staged rows as records: where these begin, their labels and weights, and what the transform graph gives of rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,8 @@ from beamfeed.transforms.sources.table.staged import Run, by_bytes, read_runs
 RECORD_BYTES = 64 << 10
 MOST_ROWS = 4096  # of a record
 PART_BYTES = 16 << 20  # of rows that go through the graph at a time
+
+ValuesOfRows: TypeAlias = Callable[[pa.RecordBatch], dict[str, Values]]
 
 
 def row_bytes(fields: Sequence[Field]) -> int:
@@ -52,26 +55,30 @@ def label_values(rows: pa.RecordBatch, labels: Sequence[Label], specs: Sequence[
     return found
 
 
-def preview_runs(
-    name: str, path: str, runs: Sequence[Run], labels: Sequence[Label], schema: TableSchema,
-    fields: Sequence[Field], rows_per_record: int,
+def numbers_passed(rows: pa.RecordBatch, schema: TableSchema) -> dict[str, Values]:
+    """What some rows give without the transform graph: the numbers that it only passes on."""
+    return {
+        one.name: rows.column(one.columns[0]).to_numpy()
+        for one in schema.features
+        if isinstance(one.section, Pass) and one.section.as_ == "number"
+    }
+
+
+def read_records(
+    name: str, path: str, runs: Sequence[Run], transformer: ValuesOfRows, labels: Sequence[Label],
+    specs: Sequence[LabelColumn], fields: Sequence[Field], rows_per_record: int,
 ) -> Iterator[RecordBlock]:  # fmt: skip
-    """The records of some staged rows of a file, with no more than their labels and the numbers that are passed on.
+    """The records of some staged rows of a file.
 
     Args:
       name: of the file, as an asset.
       path: of the staged rows.
       runs: which of them.
-      labels: of the job.
-      schema: with the classes of labels known.
+      transformer: gives the fields of some rows, but for labels and weights: the transform graph, or `numbers_passed`.
+      labels: of the job, and
+      specs: their columns, with classes known.
       fields: of a record.
       rows_per_record: at most.
     """
-    passed = [
-        (one.name, one.columns[0])
-        for one in schema.features
-        if isinstance(one.section, Pass) and one.section.as_ == "number"
-    ]
     for rows, first, counts in parts_of(path, runs, fields, rows_per_record):
-        values: dict[str, Values] = {feature: rows.column(column).to_numpy() for feature, column in passed}
-        yield RecordBlock(name, first, counts, values | label_values(rows, labels, schema.labels))
+        yield RecordBlock(name, first, counts, transformer(rows) | label_values(rows, labels, specs))

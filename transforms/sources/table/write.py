@@ -1,17 +1,11 @@
-"""The rows of a split as records: the transform graph is applied to them, a batch at a time."""
+"""Applies the transform graph to rows."""
 
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
 import tensorflow as tf
 
-from beamfeed.contract.config.label import Label
-from beamfeed.contract.dataset.fields import Field
-from beamfeed.transforms.sources.columns.labels import LabelColumn
-from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
-from beamfeed.transforms.sources.table.staged import Run
-from beamfeed.transforms.sources.table.targets import label_values, parts_of
+from beamfeed.transforms.sources.record_block import Ragged, Values
 
 
 class Transformer:
@@ -46,24 +40,3 @@ def _values(found: tf.Tensor | tf.RaggedTensor) -> Values:
     if found.dtype == tf.string:
         return pa.array(found.numpy().ravel().tolist(), pa.binary())
     return found.numpy()
-
-
-def write_runs(
-    name: str, path: str, runs: Sequence[Run], transformer: Transformer, labels: Sequence[Label],
-    specs: Sequence[LabelColumn], fields: Sequence[Field], rows_per_record: int,
-) -> Iterator[RecordBlock]:  # fmt: skip
-    """The records of some staged rows of a file.
-
-    Args:
-      name: of the file, as an asset.
-      path: of the staged rows.
-      runs: which of them.
-      transformer: the graph.
-      labels: of the job, and
-      specs: their columns, with classes known.
-      fields: of a record.
-      rows_per_record: at most.
-    """
-    for rows, first, counts in parts_of(path, runs, fields, rows_per_record):
-        values = transformer(rows) | label_values(rows, labels, specs)
-        yield RecordBlock(name, first, counts, values)

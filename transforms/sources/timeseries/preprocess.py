@@ -58,8 +58,13 @@ class FoundWindows:
         return int(self.runs.row[0]) + windowing.length + windowing.ahead <= len(self.rows) - last
 
 
-def preprocess_unit(work: SeriesWork, spec: PreprocessSpec, scaler: Scaling) -> Iterator[RecordBlock]:
+def preprocess_unit(work: SeriesWork, spec: PreprocessSpec, scaler: Scaling | None) -> Iterator[RecordBlock]:
     """Streams a unit, a block at a time; memory holds no more than one.
+
+    Args:
+      work: what to read.
+      spec: of the job.
+      scaler: see `find_all`.
 
     Raises:
       BadInput: if a file no longer is as it was when it was checked.

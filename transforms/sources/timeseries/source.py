@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # Beam and TensorFlow are loaded where they are needed
 MANY_FLAT = 0.2  # of the assets; as many are worth a word
 
 
-class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
+class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, SeriesWork]):
     """Series of rows with a time; an asset's rows are divided into units of about 64 MB where files allow."""
 
     def __init__(self, spec: PreprocessSpec):
@@ -131,7 +131,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
     def judge(self, asset: SeriesAsset, reports: Iterable[SeriesReport]) -> SeriesVerdict:
         return judge(asset, reports, self._spec)
 
-    def works(self, verdict: SeriesVerdict) -> Iterator[tuple[SeriesWork, int]]:  # type: ignore[override]
+    def works(self, verdict: SeriesVerdict) -> Iterator[tuple[SeriesWork, int]]:
         return divide(verdict, self._spec)
 
     def review(self, verdicts: "beam.PCollection") -> "beam.PCollection":
@@ -140,7 +140,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
         labels = self._spec.schema.labels
         return verdicts | RejectUnseen(labels, self.zero) if any(label.auto for label in labels) else verdicts
 
-    def review_all(self, verdicts: Sequence[SeriesVerdict]) -> Sequence[SeriesVerdict]:  # type: ignore[override]
+    def review_all(self, verdicts: Sequence[SeriesVerdict]) -> Sequence[SeriesVerdict]:
         labels = self._spec.schema.labels
         if not any(label.auto for label in labels):
             return verdicts
@@ -183,16 +183,13 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
         check_most(statistics.classes, self._spec.schema.labels)
         return statistics
 
-    def read(  # type: ignore[override]
-        self, work: SeriesWork, transform: str, statistics: SeriesStatistics
-    ) -> Iterator[RecordBlock]:
-        from beamfeed.transforms.statistics.scale import load_scaler
+    def read(self, work: SeriesWork, transform: str | None, statistics: SeriesStatistics) -> Iterator[RecordBlock]:
+        scaler = None
+        if transform is not None:
+            from beamfeed.transforms.statistics.scale import load_scaler
 
-        scaler = load_scaler(transform, self.job.prepare.scale.per == "asset")
+            scaler = load_scaler(transform, self.job.prepare.scale.per == "asset")
         return preprocess_unit(work, self._spec.with_classes(statistics.classes), scaler)
-
-    def preview(self, work: SeriesWork, statistics: SeriesStatistics) -> Iterator[RecordBlock]:  # type: ignore[override]
-        return preprocess_unit(work, self._spec.with_classes(statistics.classes), _as_it_is)
 
     def overview(self, assets: Sequence[SeriesAsset], statistics: SeriesStatistics) -> Overview:
         return look_over(assets, statistics, self._spec)
@@ -208,9 +205,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
             found[name]["assets_under_floor"] = assets
         return {"rows": moments.rows, "features": found}
 
-    def compare(  # type: ignore[override]
-        self, verdicts: Sequence[SeriesVerdict], statistics: SeriesStatistics
-    ) -> SeriesStatistics:
+    def compare(self, verdicts: Sequence[SeriesVerdict], statistics: SeriesStatistics) -> SeriesStatistics:
         scale = self.job.prepare.scale
         if scale.per == "fleet":
             return statistics
@@ -240,10 +235,6 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport]):
 
 def _as_tuples(counts: np.ndarray) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, counts.tolist()))
-
-
-def _as_it_is(values: np.ndarray, asset: str) -> np.ndarray:
-    return values
 
 
 SOURCE = Timeseries

@@ -35,7 +35,7 @@ def judge(fleet, tmp_path):
             verdict = source.judge(asset, [source.validate(unit) for unit in source.units(asset)])
             rows = defaultdict(list)
             for work, _ in source.works(verdict):
-                for block in source.preview(work, verdict.statistics):
+                for block in source.read(work, None, verdict.statistics):
                     rows[work.split] += [[float(one) for one in row] for row in block.values["values"]]
             found[name] = verdict, dict(rows)
         return found

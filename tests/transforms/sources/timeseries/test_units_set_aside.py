@@ -51,7 +51,7 @@ def windows_of(job: Job, scratch: Path) -> tuple[int, dict]:
     verdict = source.judge(asset, reports)
     found = {}
     for work, _ in source.works(verdict):
-        for block in source.preview(work, verdict.statistics):
+        for block in source.read(work, None, verdict.statistics):
             values = block.values
             for i in range(len(block)):
                 first, rows = int(block.first[i]), int(block.rows[i])

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.export.transform import load_transform
+from beamfeed.trainer.export.serving import load_transform
 
 NUMBERS = [tf.TensorSpec([None], tf.float32)]
 

@@ -1,0 +1,61 @@
+"""An environment: the locks are one set and pin what setup.py asks for; CI runs the parts of .ci/run."""
+
+import re
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+LOCKS = ("requirements", "requirements-dev", "requirements-slow", "requirements-gpu")
+INSTALLED = {"dev": "requirements-dev", "docs": "requirements-dev", "bench": "requirements-slow",
+             "slow": "requirements-slow", "gpu": "requirements-gpu"}  # fmt: skip
+
+
+def read(root, lock):
+    """The versions of a lock by package, without those of the locks that it requires."""
+    text = (root / f"{lock}.lock").read_text(encoding="utf-8")
+    return dict(re.findall(r"^([a-z0-9-]+)==(\S+) \\\n    --hash=sha256:[0-9a-f]{64}", text, flags=re.M)), text
+
+
+def test_a_package_stands_in_one_lock(root):
+    packages = [package for lock in LOCKS for package in read(root, lock)[0]]
+    assert len(packages) > 200
+    assert len(packages) == len(set(packages))
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_holds_nothing_but_hashed_versions_and_the_lock_below(root, lock):
+    versions, text = read(root, lock)
+    lines = [line for line in text.splitlines() if not line.startswith("    --hash=sha256:")]
+    below = {"requirements": [], "requirements-dev": ["--requirement requirements.lock"]}
+    expected = below.get(lock, ["--requirement requirements-dev.lock"])
+    assert lines == [*expected, *(f"{package}=={version} \\" for package, version in versions.items())]
+
+
+@pytest.fixture
+def asked(root, monkeypatch):
+    """What setup.py passes to setuptools."""
+    passed = {}
+    monkeypatch.setattr("setuptools.setup", lambda **keywords: passed.update(keywords))
+    path = root / "setup.py"
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), {"__file__": str(path), "__name__": "setup"})
+    return passed
+
+
+def test_the_locks_pin_what_setup_asks_for(root, asked):
+    core = read(root, "requirements")[0]
+    dev = core | read(root, "requirements-dev")[0]
+    pinned = {"requirements": core, **{lock: dev | read(root, lock)[0] for lock in LOCKS[1:]}}
+    asks = {"requirements": asked["install_requires"]}
+    for extra, lock in INSTALLED.items():
+        asks[lock] = asks.get(lock, []) + asked["extras_require"][extra]
+    for lock, requirements in asks.items():
+        for requirement in map(Requirement, requirements):
+            assert requirement.specifier.contains(pinned[lock][requirement.name.lower()]), (lock, requirement)
+
+
+def test_the_workflow_runs_the_parts_of_the_script(root):
+    workflow = yaml.safe_load((root / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
+    parts = workflow["jobs"]["part"]["strategy"]["matrix"]["part"]
+    assert parts == re.findall(r"^make (\S+)$", (root / ".ci" / "run").read_text(encoding="utf-8"), flags=re.M)
+    assert workflow["jobs"]["run"]["needs"] == "part"
