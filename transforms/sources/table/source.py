@@ -184,7 +184,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         return statistics
 
     def read(self, work: TableWork, transform: str | None, statistics: TableStatistics) -> Iterator[RecordBlock]:
-        schema, fields = self._schema.with_classes(statistics), self.fields(statistics)
+        schema, fields = self._schema.with_classes(statistics.labels), self.fields(statistics)
         transformer: ValuesOfRows = partial(numbers_passed, schema=schema)
         if transform is not None:
             from beamfeed.transforms.sources.table.write import load_transformer
@@ -208,7 +208,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         )
 
     def fields(self, statistics: TableStatistics) -> list[Field]:
-        return record_fields(self._schema.with_classes(statistics), self.job.label, statistics)
+        return record_fields(self._schema.with_classes(statistics.labels), self.job.label, statistics)
 
     @property
     def raw_values(self) -> RawValues | None:

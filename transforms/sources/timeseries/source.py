@@ -20,7 +20,7 @@ from beamfeed.transforms.sources.descriptors import Unit
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems, path_columns
-from beamfeed.transforms.sources.timeseries.classes import SeenClasses, check_most, find_unseen, set_aside
+from beamfeed.transforms.sources.timeseries.classes import SeenClasses, check_most
 from beamfeed.transforms.sources.timeseries.overview import look_over
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, gather, split_by_path
 from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork, preprocess_unit
@@ -32,7 +32,7 @@ from beamfeed.transforms.sources.timeseries.small import SmallCopies
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics
 from beamfeed.transforms.sources.timeseries.validate import SeriesReport, judge, validate_unit, why_empty
-from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, divide
+from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, divide, find_unseen, set_aside
 from beamfeed.transforms.splits import split_of_value
 from beamfeed.transforms.statistics.scaling import SIZES, Scaling
 

@@ -12,11 +12,9 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.transforms.sources.columns.labels import LabelColumn, class_names, in_order, resolve_labels
 from beamfeed.transforms.sources.timeseries.classes import (
     SeenClasses,
-    find_unseen,
-    set_aside,
 )
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
-from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict
+from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, find_unseen, set_aside
 
 AUTO = (LabelColumn("state", pa.string(), (), auto=True),)
 
