@@ -39,9 +39,9 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
     run = _read_json(names.run)
     if run is not None and run.get("fingerprint") != fingerprint:
         counting = [line for line in changes_of(job) if not is_free(line.partition(":")[0])]
-        told = "other data" if run.get("data") != manifest.fingerprint else "; ".join(counting[:5])
+        difference = "other data" if run.get("data") != manifest.fingerprint else "; ".join(counting[:5])
         raise UserError(
-            f"{names.workdir}: holds another training run ({told or 'of another version'}); "
+            f"{names.workdir}: holds another training run ({difference or 'of another version'}); "
             "choose another train.workdir, or start again with --restart"
         )
     result = read_result(names.workdir)
