@@ -20,7 +20,7 @@ from beamfeed.transforms.fleet import Fleet, check_limits, keep_names, knows_val
 from beamfeed.transforms.notes import Note, to_line
 from beamfeed.transforms.outcome import Counted, Outcome, check_splits, describe_splits, make_manifest
 from beamfeed.transforms.records.shard_plan import ShardPlan, plan_shards
-from beamfeed.transforms.records.tally import Tally
+from beamfeed.transforms.records.targets import Tally
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Asset, Piece, Statistics, Verdict
