@@ -54,6 +54,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
         from beamfeed.pipelines.runner import name_runner
         from beamfeed.transforms.adopt.report import describe_adoption, rejected
         from beamfeed.transforms.adopt.request import Request
+        from beamfeed.transforms.suggest.adopted import NO_TARGET
         from beamfeed.transforms.tfds.read import Described, describe
 
     with usage_as_mistake():
@@ -62,7 +63,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     described = describe(os.path.expanduser(args.folder)) or Described()
     request = Request(**request_of(args, described.name))
     if args.job is not None and not (request.targets or described.has_target):
-        raise UserError("--job: a model needs something to tell; give --target NAME, of one of the features")
+        raise UserError(NO_TARGET)
     manifest, is_new = adopt(request, described, options, ending, log)
     if not is_new:
         note(f"{request.out} is complete: the same files, and the same was asked for. Nothing to do.", sys.stderr)
@@ -109,7 +110,7 @@ def check_first(request: "Request", shards: Sequence[FileStat]) -> None:
     """
     from beamfeed.contract.errors import near_miss
     from beamfeed.transforms.adopt.fields import plain
-    from beamfeed.transforms.adopt.first import first_names
+    from beamfeed.transforms.adopt.scan import first_names
 
     known = first_names([stat.path for stat in shards])
     both = sorted({*known, *map(plain, known)})
@@ -155,8 +156,8 @@ def write_job(path: str, manifest: Manifest, out: str) -> str:
       UserError: if there is nothing to train for, or the file cannot be written.
     """
     from beamfeed.contract.dataset.inputs import is_encoded
-    from beamfeed.transforms.adopt.images import image_sizes
-    from beamfeed.transforms.adopt.job_text import job_text
+    from beamfeed.transforms.adopt.scan import image_sizes
+    from beamfeed.transforms.suggest.adopted import job_text
 
     folder = out if storage.is_remote(out) else os.path.abspath(out)
     images = [field for field in manifest.fields if field.role == "input" and is_encoded(field)]

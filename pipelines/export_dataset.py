@@ -87,7 +87,7 @@ def run(args: argparse.Namespace, beam_options: Sequence[str], ending: Ending, l
     splits = tuple(split for split in SPLITS if split in (args.split or SPLITS) and split in manifest.splits)
     with heavy_imports():
         from beamfeed.transforms.export.base import Export
-        from beamfeed.transforms.export.formats import FORMATS as KNOWN
+        from beamfeed.transforms.export.steps import FORMATS as KNOWN
     export = Export(args.dataset, manifest, splits, args.what, names, args.to, args.out.rstrip("/") or "/")
     check(export)
     KNOWN[args.to]().check(export)

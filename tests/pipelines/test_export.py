@@ -19,7 +19,7 @@ from records import FIELDS, as_tuples, decode, make_records, windows_of
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.pipelines.export_dataset import main
-from beamfeed.transforms.export.formats import FORMATS
+from beamfeed.transforms.export.steps import FORMATS
 
 NAMES = [field.name for field in FIELDS]
 SERIES, SINGLE = Windows(length=4, stride=2), Windows(length=1)

@@ -76,7 +76,7 @@ def describe_fields(fields: Sequence[Field]) -> list[str]:
         (
             field.name,
             field.dtype,
-            "[" + ", ".join("any" if size is None else str(size) for size in field.shape) + "]",
+            field.shape_text,
             field.role,
             field.per,
             _names(field),

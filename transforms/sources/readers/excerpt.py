@@ -1,6 +1,7 @@
 """Parts of a large file, spread over it, for a look at what it holds."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from beamfeed.transforms.sources.readers.parquet import open_parquet, row_groups
 from beamfeed.transforms.sources.readers.text import divides_text, find_dialect
 
 PARTS = 8  # of a file
+Item = TypeVar("Item")
 _END = 4 << 20  # bytes at the end of a text, where lines may stand that are no rows
 
 
@@ -31,7 +33,7 @@ def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tu
         with open_parquet(path) as file:
             groups = row_groups(file)
         rows = max(1, sum(group.rows for group in groups) * most // max(1, size))
-        chosen = [groups[place] for place in _spread(len(groups), PARTS)]
+        chosen = spread(groups, PARTS)
         return [(group, min(group.rows, -(-rows // len(chosen)))) for group in chosen]
     quote, end = None, size
     if format_of(path) == "csv":
@@ -52,8 +54,10 @@ def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tu
     return [(group, -1) for group, _ in found if group is not None]
 
 
-def _spread(count: int, most: int) -> list[int]:
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist() if count else []
+def spread(items: Sequence[Item], most: int) -> list[Item]:
+    """At most so many of them, evenly spread over all: the first and the last are among them."""
+    places = np.unique(np.linspace(0, len(items) - 1, min(most, len(items))).round().astype(int))
+    return [items[place] for place in places.tolist()]
 
 
 def _whole_lines(file: Any, place: int, size: int) -> tuple[Group | None, bytes]:
