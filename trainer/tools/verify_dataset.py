@@ -6,6 +6,7 @@ from dataclasses import fields
 import numpy as np
 import tensorflow as tf
 
+from beamfeed.contract.dataset.frames import FRAMING_BYTES
 from beamfeed.contract.dataset.manifest import Manifest, Shard
 from beamfeed.contract.dataset.verify import ShardFacts, differences, measure_shard
 from beamfeed.contract.dataset.windows import count_windows
@@ -17,7 +18,6 @@ from beamfeed.trainer.feed.reader import open_shard
 from beamfeed.trainer.feed.sampler import Index
 
 RECORDS = 64  # parsed at a time
-FRAMING_BYTES = 16  # that a TFRecord file adds to each record: its length and two checksums
 Measure = Callable[[tf.Tensor], tf.Tensor]
 OF_RECORDS = ("records", "windows", "rows")  # facts that are not known of a shard that cannot be read to its end
 
