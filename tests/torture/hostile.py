@@ -38,6 +38,8 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import yaml
 
+from benchmarks.marks import section, with_section
+
 BATCH = 20  # broken files of a job, with as many good ones
 SECONDS_A_FILE = 5.0  # of processor time
 GROWN_MB = 1500  # the memory that a format may take beyond what the process had
@@ -57,7 +59,6 @@ PIECES = [
     b"'",
     b"\n\n",
 ]
-MARKS = re.compile(r"(<!-- hostile: begin.*?-->\n)(.*?)(<!-- hostile: end -->)", re.DOTALL)
 HEAD = (
     "| format | broken files | set aside | jobs that ended in a line | read | wrong |",
     "| --- | ---: | ---: | ---: | ---: | ---: |",
@@ -515,13 +516,9 @@ def changed_paths(log: str) -> Iterator[str]:
 
 def with_lines(page: str, lines: dict[str, str]) -> str:
     """The page with these lines of its table; those of other formats stay."""
-
-    def table(marks: re.Match[str]) -> str:
-        kept = {line.split(" | ")[0].removeprefix("| "): line for line in marks[2].splitlines()}
-        rows = [(kept | lines)[name] for name in NAMES if name in kept | lines]
-        return "\n".join([marks[1].rstrip("\n"), *HEAD, *rows, marks[3]])
-
-    return MARKS.sub(table, page)
+    kept = (section(page, "hostile") or "").splitlines()
+    known = {line.split(" | ")[0].removeprefix("| "): line for line in kept} | lines
+    return with_section(page, "hostile", "\n".join([*HEAD, *(known[name] for name in NAMES if name in known)]))
 
 
 def main() -> int:
