@@ -160,6 +160,20 @@ def _arrow(chance: Random, *, stream: bool = False) -> bytes:
     return sink.getvalue()
 
 
+def _avro(chance: Random) -> bytes:
+    import fastavro
+
+    fields = [{"name": "t", "type": "long"}, {"name": "x", "type": "double"}, {"name": "y", "type": ["null", "long"]}]
+    schema = {"type": "record", "name": "Row", "fields": fields}
+    sink = io.BytesIO()
+    codec = chance.choice(["null", "deflate", "snappy", "zstandard", "bzip2", "xz"])
+    try:
+        fastavro.writer(sink, schema, _series(chance).to_pylist(), codec=codec, sync_interval=100)
+    except ValueError:  # snappy and zstandard take a library that may not be there
+        return _avro(chance)
+    return sink.getvalue()
+
+
 def _npy(chance: Random) -> bytes:
     sink = io.BytesIO()
     np.save(sink, np.random.default_rng(chance.randrange(2**32)).normal(size=(20, 3)).astype("f4"))
@@ -230,6 +244,7 @@ FORMATS = {
     "parquet": Format(".parquet", _parquet, SERIES_JOB),
     "arrow": Format(".arrow", _arrow, SERIES_JOB),
     "arrow stream": Format(".arrow", lambda chance: _arrow(chance, stream=True), SERIES_JOB),
+    "avro": Format(".avro", _avro, SERIES_JOB),
     "npy": Format(".npy", _npy, ARRAY_JOB, 1),
     "npz": Format(".npz", _npz, ARRAY_JOB, 1),
     "hdf5": Format(".h5", _hdf5, ARRAY_JOB, 1),
