@@ -1,10 +1,8 @@
 """How a training run is started: what its command line says beside the job."""
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from beamfeed.contract.errors import UserError
 from beamfeed.contract.progress import Progress
 
 
@@ -27,16 +25,3 @@ class Start:
     profile: tuple[int, int] | None = None
     kept: list[Any] = field(default_factory=list, repr=False)
     progress: Progress = field(default_factory=Progress)
-
-
-def parse_steps(text: str) -> tuple[int, int]:
-    """`100-110` -> the first and the last step; steps are counted from 1.
-
-    Raises:
-      UserError: if it is no range.
-    """
-    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
-    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
-    if not 1 <= first <= last:
-        raise UserError(f"--profile-steps: is {text!r}, it must be like 100-110, the first and the last step")
-    return first, last
