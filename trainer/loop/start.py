@@ -1,8 +1,13 @@
-"""How a training run is started: what its command line says beside the job."""
+"""How a training run is started: what is checked of its job before TensorFlow is loaded, and its command line."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.dataset.batches import check_split, fit_batch
+from beamfeed.contract.dataset.goals import check_task
+from beamfeed.contract.dataset.inputs import check_inputs
+from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.progress import Progress
 
 
@@ -25,3 +30,17 @@ class Start:
     profile: tuple[int, int] | None = None
     kept: list[Any] = field(default_factory=list, repr=False)
     progress: Progress = field(default_factory=Progress)
+
+
+def open_dataset(job: TrainingJob) -> tuple[TrainingJob, Manifest]:
+    """The manifest of the job's dataset, and the job with batches that the dataset can fill.
+
+    Raises:
+      UserError: if there is no dataset, or the job does not fit it.
+    """
+    manifest = read_manifest(job.output.path).select(job.train.feed.where)
+    check_task(job.train.task, manifest)
+    check_inputs(job.train.inputs, manifest)
+    job = fit_batch(job, manifest)
+    check_split(manifest, "train", job.train.feed.batch_size, whole=True)
+    return job, manifest

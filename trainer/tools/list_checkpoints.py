@@ -23,23 +23,23 @@ def read(workdir: str) -> dict[int, TrainingState | None]:
       UserError: if there is none.
     """
     folder = RunLayout(workdir).checkpoints
-    found: dict[int, TrainingState | None] = {}
+    states: dict[int, TrainingState | None] = {}
     for step, prefix in find_checkpoints(folder).items():
         try:
-            found[step] = TrainingState.of(json.loads(storage.read_text(prefix + ".json")))
+            states[step] = TrainingState(**json.loads(storage.read_text(prefix + ".json")))
         except FileNotFoundError:  # a run that goes on has removed it meanwhile
             continue
         except (ValueError, TypeError):
-            found[step] = None
-    if not found:
+            states[step] = None
+    if not states:
         raise UserError(f"{folder}: holds no checkpoint")
-    return found
+    return states
 
 
-def describe(found: Mapping[int, TrainingState | None]) -> list[str]:
+def describe(states: Mapping[int, TrainingState | None]) -> list[str]:
     """A line for each checkpoint, in order of steps, under a line of names."""
     rows: list[tuple[str, ...]] = [("step", "epoch", "steps of it", "best at step", "best loss")]
-    for step, state in found.items():
+    for step, state in states.items():
         if state is None:
             rows.append((str(step), "damaged", "", "", ""))
             continue

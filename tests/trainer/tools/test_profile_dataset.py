@@ -14,17 +14,25 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.options import PROFILE
 from beamfeed.trainer.tools import measurements
 from beamfeed.trainer.tools.measurements import (
+    MOST_ROUNDS,
     OPTIONS,
     STAGES,
     Feeding,
-    OptionRate,
-    StageRate,
     measure_options,
     measure_stages,
+    until_steady,
 )
-from beamfeed.trainer.tools.profile_dataset import Countdown, Profile, describe, draw, limit, main
-from beamfeed.trainer.tools.steady import MOST_ROUNDS, Figure, until_steady
-from beamfeed.trainer.tools.step_times import StepTimes
+from beamfeed.trainer.tools.profile_dataset import Countdown, main
+from beamfeed.trainer.tools.profile_report import (
+    Figure,
+    OptionRate,
+    Profile,
+    StageRate,
+    StepTimes,
+    describe,
+    draw,
+    limit,
+)
 
 
 def profile(**changes) -> Profile:
