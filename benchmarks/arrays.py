@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 import turns
 
-ROOT = Path(__file__).resolve().parent.parent
 # Megabytes of the large array, seconds of each turn, turns.
 SIZES = {"tiny": (32, 0.5, 1), "small": (512, 3.0, 3), "large": (2048, 6.0, 5)}
 WIDTH, BATCH = 1024, 256  # float32 in a row, rows of a batch
@@ -123,12 +122,10 @@ def compare(size: str, scratch: Path) -> dict:
     rows = write(folder, megabytes)
     preprocess(folder)
     speeds_of: dict[str, list[float]] = {way: [] for way in WAYS}
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     for _ in range(repeats):
         for way in WAYS:
-            command = [sys.executable, __file__, "--child", way, "--folder", str(folder), "--seconds", str(seconds)]
-            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-            speeds_of[way].append(float(done.stdout))
+            program = [__file__, "--child", way, "--folder", folder, "--seconds", seconds]
+            speeds_of[way].append(turns.figure_of(program))
     found: dict = {"rows": rows, "row_bytes": 4 * WIDTH, "batch": BATCH, "ways": {}}
     memcpy = statistics.median(speeds_of["memcpy"])
     for way, speeds in speeds_of.items():

@@ -10,7 +10,6 @@ twenty minutes; ends with 1 where fewer than nine of ten tables, or of ten serie
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -18,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from marks import section, with_section
 
-MARKS = re.compile(r"(<!-- public: begin.*?-->\n)(.*?)(<!-- public: end -->)", re.DOTALL)
 HEAD = "| file | what the untouched job came to on its test split |"
 BEAMFEED = [sys.executable, "-m", "beamfeed.launcher.cli"]
 SECONDS = 900  # that a run may take
@@ -173,13 +172,10 @@ def is_right(row: str) -> bool:
 
 def with_rows(page: str, rows: dict[str, str]) -> str:
     """The page with these lines, by the places of their files, in its table; those of other files stay."""
-
-    def table(marks: re.Match[str]) -> str:
-        kept = {line.split("|")[1].strip(): line for line in marks[2].splitlines() if line.startswith("|")}
-        lines = told({one.place: (kept | rows)[one.place] for one in DATASETS if one.place in kept | rows})
-        return "\n".join([marks[1].rstrip("\n"), *lines, marks[3]])
-
-    return MARKS.sub(table, page)
+    lines = (section(page, "public") or "").splitlines()
+    known = {line.split("|")[1].strip(): line for line in lines if line.startswith("|")} | rows
+    table = told({one.place: known[one.place] for one in DATASETS if one.place in known})
+    return with_section(page, "public", "\n".join(table))
 
 
 def told(rows: dict[str, str]) -> list[str]:

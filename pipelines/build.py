@@ -22,7 +22,8 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.beam_driver import AddUp, Gather, GatherByName, OnBeam
+from beamfeed.transforms.beam_driver import Gather, GatherByName, OnBeam
+from beamfeed.transforms.driver import Driver
 from beamfeed.transforms.fleet import Fleet, Names, check_fleet, count_rows
 from beamfeed.transforms.notes import sum_up
 from beamfeed.transforms.packing import Packed, by_name, pack_small
@@ -64,8 +65,8 @@ class PreprocessPipeline:
         """Adds the whole job to a pipeline."""
         job, source, progress = self.source.job, self.source, self.progress
         driver = OnBeam(pipeline)
-        planned = _plan_assets(self, pipeline)
-        verdicts = source.review(driver, _judge_assets(self, planned["assets"]))
+        planned = _plan_assets(self, pipeline, driver)
+        verdicts = source.review(driver, _judge_assets(self, planned["assets"], driver))
         statistics, transform_fn = source.learn(driver, verdicts)
         once = pipeline | "Once" >> beam.Create([None])
         if transform_fn is None:
@@ -145,7 +146,7 @@ class PreprocessPipeline:
         yield from shards
 
 
-def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
+def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline, driver: Driver) -> dict[str, beam.PCollection]:
     """PCollections 'assets' of (bucket, Packed of Asset), 'rejects', 'lost', 'notes' and 'values'.
 
     No PTransform, so that a runner shows each step by its own name.
@@ -159,12 +160,9 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline) -> dict[str, 
         | "ScanFile" >> beam.ParDo(ScanFile(source, layout.scratch, progress)).with_outputs(LOST, main="pieces")
     )
     gathered = scanned["pieces"] | "JoinPieces" >> GatherByName()
-    kept = (
-        gathered
-        | "Names" >> beam.MapTuple(lambda _, named: Names.of({name for name, _ in named}, source.job))
-        | "AddUpNames" >> beam.CombineGlobally(AddUp(Names.of((), source.job)))
-        | "ChooseNames" >> beam.Map(Names.kept, source.job)
-    )
+    names = gathered | "Names" >> beam.MapTuple(lambda _, named: Names.of({name for name, _ in named}, source.job))
+    names = driver.add_up("AddUpNames", names, Names.of((), source.job))
+    kept = driver.map("ChooseNames", names, Names.kept, source.job)
     planned = gathered | "PlanAsset" >> beam.ParDo(
         PlanAsset(source), beam.pvalue.AsSingleton(kept), beam.pvalue.AsList(scanned[LOST])
     ).with_outputs(REJECTS, NOTES, VALUES, main="assets")
@@ -177,16 +175,14 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline) -> dict[str, 
     }
 
 
-def _judge_assets(job: PreprocessPipeline, assets: beam.PCollection) -> beam.PCollection:
+def _judge_assets(job: PreprocessPipeline, assets: beam.PCollection, driver: Driver) -> beam.PCollection:
     """PCollection of (bucket, Packed of Asset) -> PCollection of Verdict."""
     source, progress = job.source, job.progress
-    total = (
-        assets
-        | "EachAsset" >> beam.FlatMapTuple(lambda _, some: some)
-        | "CountAsset" >> beam.Map(lambda asset: Counter(assets=1, rows=asset.rows, counted=source.counted(asset)))
-        | "AddUpAssets" >> beam.CombineGlobally(AddUp(Counter()))
-        | "Total" >> beam.Map(_tell_total, progress)
+    each = driver.flat_map("EachAsset", assets, lambda gathered: gathered[1])
+    counts = driver.map(
+        "CountAsset", each, lambda asset: Counter(assets=1, rows=asset.rows, counted=source.counted(asset))
     )
+    total = driver.map("Total", driver.add_up("AddUpAssets", counts, Counter()), _tell_total, progress)
     assets = assets | "InFleet" >> beam.Map(_in_fleet, beam.pvalue.AsSingleton(total), source)
     reports = (
         assets

@@ -21,7 +21,7 @@ from beamfeed.transforms.fleet import Fleet, Names, check_fleet, check_limits, c
 from beamfeed.transforms.notes import Note, sum_up
 from beamfeed.transforms.outcome import Counted, Outcome, check_splits, describe_splits, make_manifest
 from beamfeed.transforms.records.shard_plan import ShardPlan, plan_shards
-from beamfeed.transforms.records.tally import Tally
+from beamfeed.transforms.records.targets import Tally
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Asset, Piece, Statistics, Verdict

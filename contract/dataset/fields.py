@@ -118,6 +118,11 @@ class Field(BaseModel):
         return self.feature or self.name
 
     @property
+    def shape_text(self) -> str:
+        """Its shape as people read it: `[28, any]`."""
+        return "[" + ", ".join("any" if size is None else str(size) for size in self.shape) + "]"
+
+    @property
     def is_raw(self) -> bool:
         """Whether each value is stored as one string, as no feature can list its numbers."""
         return self.dtype not in LISTED

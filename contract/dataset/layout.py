@@ -20,9 +20,9 @@ SHARD_SUFFIX = ".tfrecord"
 BLOCKS = "blocks.parquet"
 
 
-def shard_name(index: int, count: int) -> str:
+def shard_name(index: int, count: int, suffix: str = SHARD_SUFFIX) -> str:
     """A shard's name in its split's folder, as Beam names shards: `part-00002-of-00016.tfrecord`."""
-    return f"{SHARD_PREFIX}-{index:05d}-of-{count:05d}{SHARD_SUFFIX}"
+    return f"{SHARD_PREFIX}-{index:05d}-of-{count:05d}{suffix}"
 
 
 def manifest_path(output: str) -> str:

@@ -32,12 +32,6 @@ class Start:
     progress: Progress = field(default_factory=Progress)
 
 
-def step_range(text: str) -> tuple[int, int]:
-    """`100-110`, as `beamfeed.contract.arguments.steps` has checked it -> the first and the last step."""
-    first, _, last = text.partition("-")
-    return int(first), int(last or first)
-
-
 def open_dataset(job: TrainingJob) -> tuple[TrainingJob, Manifest]:
     """The manifest of the job's dataset, and the job with batches that the dataset can fill.
 

@@ -5,20 +5,17 @@ Exit codes: 0, 1 when `--verify` finds a difference, 2 when there is no dataset.
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract import storage, streams
-from beamfeed.contract.arguments import Parser, from_zero
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.events import tell_event
-from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
-from beamfeed.contract.verbosity import set_up_logging
+from beamfeed.contract.options import INSPECT
 from beamfeed.trainer.tools.table import table
 
 if TYPE_CHECKING:  # it loads TensorFlow
@@ -27,21 +24,6 @@ if TYPE_CHECKING:  # it loads TensorFlow
 CLASSES = 20  # shown of a target
 LINES = 40  # columns of the files
 SAMPLE, SAMPLE_BYTES = 256, 16 << 20  # records that statistics are taken of
-
-
-def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parses a command line."""
-    parser = Parser(
-        prog="python -m beamfeed.trainer.tools.inspect_dataset",
-        description="Shows what a dataset holds.",
-        example="python -m beamfeed.trainer.tools.inspect_dataset out/data --windows 2",
-    )
-    parser.add_argument("dataset", help="folder of the dataset, local or gs://")
-    parser.add_argument("--windows", type=from_zero, default=3, metavar="N", help="windows to show of each split (3)")
-    parser.add_argument("--verify", action="store_true", help="read every record and compare it with the manifest")
-    parser.add_argument("--picture", metavar="FILE.png", help="draw a record into this file")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser.parse_args(argv)
 
 
 def describe(manifest: Manifest) -> list[str]:
@@ -76,7 +58,7 @@ def describe_fields(fields: Sequence[Field]) -> list[str]:
         (
             field.name,
             field.dtype,
-            "[" + ", ".join("any" if size is None else str(size) for size in field.shape) + "]",
+            field.shape_text,
             field.role,
             field.per,
             _names(field),
@@ -191,33 +173,32 @@ def show(manifest: Manifest, output: str, windows: int, as_json: bool, picture: 
     return {}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def inspect(arguments: argparse.Namespace) -> int:
     """Shows a dataset and returns the exit code."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    set_up_logging()
-    arguments = parse(argv)
-    try:
-        manifest = read_manifest(arguments.dataset)
-        with heavy_imports():
-            import tensorflow as tf
+    manifest = read_manifest(arguments.dataset)
+    with heavy_imports():
+        import tensorflow as tf
 
-            tf.config.set_visible_devices([], "GPU")
-        from beamfeed.trainer.tools.verify_dataset import verify
+        tf.config.set_visible_devices([], "GPU")
+    from beamfeed.trainer.tools.verify_dataset import verify
 
-        wrong = verify(manifest, arguments.dataset) if arguments.verify else []
-        if wrong and not arguments.json:
-            print("\n".join(describe(manifest)))
-        shown = {} if wrong else show(
-            manifest, arguments.dataset, arguments.windows, arguments.json, arguments.picture
-        )  # fmt: skip
-    except Exception as error:
-        return complain(error, FailureLog(), as_json=arguments.json)
+    wrong = verify(manifest, arguments.dataset) if arguments.verify else []
+    if wrong and not arguments.json:
+        print("\n".join(describe(manifest)))
+    shown = {} if wrong else show(
+        manifest, arguments.dataset, arguments.windows, arguments.json, arguments.picture
+    )  # fmt: skip
     if arguments.json:
         tell_event("inspect", **shown, **({"wrong": wrong} if arguments.verify else {}))
     elif arguments.verify:
         shards = sum(len(info.shards) for info in manifest.splits.values())
         print("\n" + ("\n".join(wrong) or f"OK: {shards} shards are as the manifest says"))
     return 1 if wrong else 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Shows a dataset and returns the exit code."""
+    return INSPECT.run(inspect, argv)
 
 
 if __name__ == "__main__":

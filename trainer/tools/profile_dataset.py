@@ -11,42 +11,20 @@ import time
 from collections.abc import Sequence
 
 from beamfeed.contract import storage, streams
-from beamfeed.contract.arguments import Parser, from_zero, positive, seconds
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.batches import check_split
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
-from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
-from beamfeed.contract.verbosity import note, set_up_logging
+from beamfeed.contract.options import BATCH, PROFILE, SHUFFLE
+from beamfeed.contract.verbosity import note
 from beamfeed.trainer.feed.remote import set_reads
 from beamfeed.trainer.tools.profile_report import Profile, describe, draw
 
-BATCH, SHUFFLE, SECONDS = 256, 10_000, 2.0
 START_SECONDS = 1.0  # until a measurement begins, about
 PNG, JSON = "profile.png", "profile.json"
-
-
-def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parses a command line."""
-    parser = Parser(
-        prog="python -m beamfeed.trainer.tools.profile_dataset",
-        description="Measures how fast a dataset feeds a training run.",
-        example="python -m beamfeed.trainer.tools.profile_dataset out/data --job job.yaml",
-    )
-    parser.add_argument("dataset", help="folder of the dataset, local or gs://")
-    parser.add_argument("--job", help="job file; its model's training step is measured too")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
-    parser.add_argument("--batch", type=positive, metavar="N", help=f"windows in a batch (the job's, or {BATCH})")
-    parser.add_argument("--shuffle", type=from_zero, metavar="N", help=f"windows mixed (the job's, or {SHUFFLE})")
-    parser.add_argument(
-        "--seconds", type=seconds, default=SECONDS, metavar="S", help=f"of each of about 22 measurements ({SECONDS:g})"
-    )
-    parser.add_argument("--out", metavar="DIR", help=f"folder to write {PNG} and {JSON} to")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser.parse_args(argv)
 
 
 def check(arguments: argparse.Namespace) -> tuple[TrainingJob | None, Manifest, int, int]:
@@ -147,15 +125,8 @@ def _say(what: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Profiles a dataset and returns the exit code."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     set_reads(os.environ)
-    set_up_logging()
-    arguments = parse(argv)
-    try:
-        profile(arguments, *check(arguments))
-    except Exception as error:
-        return complain(error, FailureLog(), as_json=arguments.json)
-    return 0
+    return PROFILE.run(lambda arguments: profile(arguments, *check(arguments)), argv)
 
 
 if __name__ == "__main__":

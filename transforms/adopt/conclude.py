@@ -21,7 +21,9 @@ from beamfeed.transforms.adopt.files import Candidates, Dealt, deal, named_split
 from beamfeed.transforms.adopt.request import Request
 from beamfeed.transforms.adopt.scan import SINGLE, Scan
 from beamfeed.transforms.notes import most_notes
+from beamfeed.transforms.records.targets import TargetTally
 from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.statistics.moments import Moments
 from beamfeed.transforms.tfds.read import Described
 
 KIND = "adopted"
@@ -222,14 +224,9 @@ def _target(field: Field, scans: Sequence[Scan]) -> Target:
     """The values of a target in a split; those that a default stands for do not count."""
     name = Name(field.in_records, field.stored == "steps")
     whole = sum((scan.features.get(name, Seen()) for scan in scans), Seen())
-    if field.classes:
-        counts = whole.counts or {}
-        keys = field.classes if field.spelled else range(len(field.classes))
-        return Target(counts=[counts.get(key, 0) for key in keys])
-    if whole.moments is None or not whole.moments.count[0]:
-        return Target()
-    mean, std = whole.moments.mean(), whole.moments.std()
-    return Target(mean=float(mean[0]), std=float(std[0]), min=whole.moments.low[0], max=whole.moments.high[0])
+    counts = whole.counts or {}
+    keys = field.classes if field.spelled else range(len(field.classes))
+    return TargetTally(whole.moments or Moments.zero(1), tuple(counts.get(key, 0) for key in keys)).target()
 
 
 def _of_files(

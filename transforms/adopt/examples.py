@@ -6,7 +6,7 @@ handles a value.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import compress
@@ -17,13 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract.dataset.fields import Listed
-from beamfeed.transforms.adopt.wire import empty_lists, has_steps, may_have_empty
+from beamfeed.contract.dataset.wire import LISTS, NoMessage, decode_varint, fields_of, list_tag
 from beamfeed.transforms.statistics.moments import Moments
 
 STEPS = "##beamfeed.steps##"  # the column of the feature lists; no feature is called so
 MOST_VALUES = 100_000  # different ones of a target that are counted
 IMAGES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a")  # how files of images begin
 IMAGE = "image"
+_LISTS: dict[int, Listed] = {number: listed for listed, number in LISTS.items()}
+# A feature whose list holds nothing: the value of an entry of the map, of two bytes, a list of none.
+_EMPTY = tuple(b"\x12\x02" + list_tag(listed) + b"\x00" for listed in LISTS)
 
 
 class Name(NamedTuple):
@@ -261,3 +264,34 @@ def _of_numbers(seen: Seen, values: pa.Array, is_watched: bool) -> Seen:
 
 def _least(one: Any, other: Any, choose: Any) -> Any:
     return other if one is None else one if other is None else choose(one, other)
+
+
+def has_steps(record: bytes) -> bool:
+    """Whether a serialized record has feature lists, of which an Example has none."""
+    at, end = 0, len(record)
+    try:
+        while at < end and record[at] == 0x0A:  # field 1
+            size, at = decode_varint(record, at + 1)
+            at += size
+    except NoMessage:
+        return False
+    return at < end and record[at] == 0x12
+
+
+def may_have_empty(record: bytes) -> bool:
+    """Whether a record may have a feature with a list of nothing; a quick look at its bytes."""
+    return any(empty in record for empty in _EMPTY)
+
+
+def empty_lists(record: bytes) -> Iterator[tuple[str, Listed]]:
+    """The features of a record whose lists hold nothing, and the types of those lists.
+
+    Raises:
+      ValueError: if it is no message.
+    """
+    for number, _, features in fields_of(record):
+        for _, _, entry in fields_of(features) if number == 1 else ():
+            parts = {key: value for key, _, value in fields_of(entry)}
+            for kind, _, listed in fields_of(parts.get(2, b"")):
+                if kind in _LISTS and not any(body for _, _, body in fields_of(listed)):
+                    yield parts.get(1, b"").decode("utf-8", "replace"), _LISTS[kind]

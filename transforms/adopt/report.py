@@ -23,8 +23,7 @@ def describe_adoption(manifest: Manifest, out: str) -> list[str]:
     """Fields, splits, notes and what was set aside, a line each."""
     rows = [("field", "dtype", "shape", "role", "in the records")]
     for field in manifest.fields:
-        shape = "[" + ", ".join("any" if size is None else str(size) for size in field.shape) + "]"
-        rows.append((field.name, field.dtype, shape, field.role, _told(field)))
+        rows.append((field.name, field.dtype, field.shape_text, field.role, _told(field)))
     hidden = [f"... {len(rows) - 1 - LINES} more fields"] if len(rows) - 1 > LINES else []
     lines = [f"{out}: {manifest.name}, {manifest.counts.rows_read:,} rows in {manifest.counts.files:,} files", ""]
     lines += [*_table(rows[: LINES + 1]), *hidden, ""]

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import apache_beam as beam
@@ -13,13 +14,16 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.frames import GZIP, HEAD, Counted, Damaged, is_tfrecord, read_frames, unpacked
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.adopt.examples import Features, Mixed, add_features, look_at
+from beamfeed.transforms.adopt.examples import Features, Mixed, add_features, look_at, strings_of
 from beamfeed.transforms.records.blocks import cut_blocks
 from beamfeed.transforms.rejects import BadInput, Reject
+from beamfeed.transforms.sources.image.header import BadImage, read_header
 
 SINGLE = Windows(length=1)  # a record is a row, and a row is a window
 AHEAD_BYTES = 1 << 20  # of a compressed file, which is unpacked in small pieces
 BEGIN_BYTES = 64 << 10  # that tell what a file is
+FIRST_RECORDS, FIRST_FILES = 100, 10  # that are looked at before all are read
+FIRST_IMAGES = 16  # of a file, whose sizes are looked at
 
 
 @dataclass(frozen=True)
@@ -102,12 +106,12 @@ def _with(features: Features, batch: Sequence[bytes], before: int, path: str, wa
     place = f"records {before} to {before + len(batch) - 1}"
     try:
         try:
-            found = look_at(batch, watched)
+            seen = look_at(batch, watched)
         except Mixed:
-            found = {}
+            seen = {}
             for record in batch:
-                found = add_features(found, look_at([record], watched))
-        return add_features(features, found)
+                seen = add_features(seen, look_at([record], watched))
+        return add_features(features, seen)
     except Mixed as error:
         raise BadInput(path, place, str(error)) from None
     except ValueError as error:
@@ -122,6 +126,54 @@ def _bad_record(batch: Sequence[bytes], before: int) -> str | None:
         except ValueError:
             return f"record {before + number}"
     return None
+
+
+def first_records(paths: Sequence[str]) -> Iterator[list[bytes]]:
+    """The first records of the first shards; of those that cannot be read, none."""
+    for path in paths[:FIRST_FILES]:
+        compression = find_compression(path)
+        if compression is None:
+            continue
+        try:
+            with storage.open_input(path) as file:
+                batch = next(read_frames(unpacked(Counted(file), compression)), [])
+        except Damaged:
+            continue
+        yield batch[:FIRST_RECORDS]
+
+
+def first_names(paths: Sequence[str]) -> list[str]:
+    """The names of the features of the first records of the first shard that can be read; none where none can."""
+    for records in first_records(paths):
+        try:
+            features = look_at(records)
+        except ValueError:
+            continue
+        if features:
+            return sorted({name.name for name in features})
+    return []
+
+
+def image_sizes(paths: Sequence[str], feature: str) -> list[tuple[int, int]]:
+    """Height and width of some images; none where none can be read.
+
+    Args:
+      paths: of the shards.
+      feature: that holds the images, as the records name it.
+    """
+    sizes = []
+    for records in first_records(paths):
+        try:
+            images = strings_of(records[:FIRST_IMAGES], feature)
+        except ValueError:
+            continue
+        for data in images:
+            with suppress(BadImage):
+                header = read_header(data)
+                sizes.append((header.height, header.width))
+        if sizes:
+            break
+    return sizes
 
 
 class ScanShard(beam.DoFn):

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.layout import shard_name
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.transforms.export.items import ItemField, Items, What, item_fields
 
@@ -40,7 +41,17 @@ class Export:
     def fields(self) -> list[ItemField]:
         """Those of an item, in the manifest's order."""
         fields = item_fields(self.manifest.fields, self.manifest.windows, self.what)
-        return [one for one in fields if one.field.name in self.names]
+        return [item for item in fields if item.field.name in self.names]
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What is exported of which dataset, for those who read the files."""
+        return {
+            "fingerprint": self.manifest.fingerprint,
+            "what": self.what,
+            "windows": self.manifest.windows.model_dump(mode="json"),
+            "fields": [item.field.model_dump(mode="json", exclude_defaults=True) for item in self.fields],
+        }
 
     def shards(self) -> "list[ShardExport]":
         """The work of all splits."""
@@ -90,8 +101,8 @@ class ShardExport:
 
     def file(self, suffix: str) -> str:
         """The file that is made of it, below the export's folder: as shards are named."""
-        name = f"part-{self.number:05d}-of-{self.count:05d}{suffix}"
-        return "/".join(part for part in (self.split, self.folder, name) if part)
+        parts = self.split, self.folder, shard_name(self.number, self.count, suffix)
+        return "/".join(part for part in parts if part)
 
 
 class Format:
@@ -132,13 +143,6 @@ class Format:
 def target(export: Export, shard: ShardExport, suffix: str) -> str:
     """The path of a shard's file."""
     return storage.join(export.out, shard.file(suffix))
-
-
-def counted(items: Iterator[Items], found: list[int]) -> Iterator[Items]:
-    """The items as they are; how many they were is added to `found`."""
-    for some in items:
-        found.append(some.count)
-        yield some
 
 
 def records_at_a_time(shard: ShardExport, most: int) -> int:

@@ -105,7 +105,7 @@ def _guessed_bytes(field: ItemField) -> int:
 def _take(values: Values, one: ItemField, at: np.ndarray) -> Values:
     field = one.field
     if isinstance(values, Ragged):
-        edges = np.concatenate([[0], np.cumsum(values.lengths)])
+        edges = values.edges
         lengths = values.lengths[at]
         entries = np.repeat(edges[at] - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
         return Ragged(_take_entries(values.values, entries, field.width), lengths)

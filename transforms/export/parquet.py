@@ -44,17 +44,9 @@ class Parquet(Format):
 
 def arrow_schema(export: Export, shard: ShardExport) -> pa.Schema:
     """The columns, with what the manifest says of them."""
-    manifest = export.manifest
-    told = {
-        "dataset": manifest.name,
-        "fingerprint": manifest.fingerprint,
-        "split": shard.split,
-        "what": export.what,
-        "windows": manifest.windows.model_dump(mode="json"),
-        "fields": [one.field.model_dump(mode="json", exclude_defaults=True) for one in export.fields],
-    }
+    content = {"dataset": export.manifest.name, "split": shard.split, **export.content}
     columns = [pa.field(one.field.name, arrow_type(one), nullable=False) for one in export.fields]
-    return pa.schema(columns, {KEY: json.dumps(told).encode()})
+    return pa.schema(columns, {KEY: json.dumps(content).encode()})
 
 
 def arrow_type(one: ItemField) -> pa.DataType:
@@ -74,7 +66,7 @@ def to_arrow(one: ItemField, values: Values) -> pa.Array:
     """The values of a field as its column."""
     if not isinstance(values, Ragged):
         return _nested(values, fixed_shape(one))
-    edges = pa.array(np.concatenate([[0], np.cumsum(values.lengths)]).astype(np.int32))
+    edges = pa.array(values.edges.astype(np.int32))
     entries = _nested(values.values, fixed_shape(one))
     lists = pa.ListArray.from_arrays(edges, entries, type=pa.list_(_item(entries.type)))
     return lists if one.time is None else _fixed(lists, one.time)

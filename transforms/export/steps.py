@@ -4,17 +4,22 @@ shards -> (measure) -> prepare -> write -> publish
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 
 import apache_beam as beam
 
 from beamfeed.contract import storage
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.export.base import SUCCESS, TOLD, Export, ShardExport, counted, records_at_a_time
+from beamfeed.transforms.export.array_record import ArrayRecord
+from beamfeed.transforms.export.base import SUCCESS, TOLD, Export, Format, ShardExport, records_at_a_time
 from beamfeed.transforms.export.decode import BLOCK_BYTES, read_blocks
-from beamfeed.transforms.export.formats import FORMATS
 from beamfeed.transforms.export.items import Items, cut_items
+from beamfeed.transforms.export.numpy_files import NumpyFiles
+from beamfeed.transforms.export.parquet import Parquet
+from beamfeed.transforms.export.webdataset import WebDataset
 
+FORMATS: dict[str, type[Format]] = {form.name: form for form in (Parquet, WebDataset, ArrayRecord, NumpyFiles)}
 VERSION = 1  # of what TOLD holds
 
 
@@ -24,14 +29,16 @@ def read_items(export: Export, shard: ShardExport) -> Iterator[Items]:
     Raises:
       JobFailed: if it is damaged, or does not hold what the manifest says.
     """
-    manifest, found = export.manifest, list[int]()
+    manifest, count = export.manifest, 0
     batch = records_at_a_time(shard, BLOCK_BYTES)
     fields = export.fields
     stored = [field for field in manifest.fields if field.stored != "steps"]
     for block in read_blocks(shard.path, manifest.compression, stored, manifest.windows, batch):
-        yield from counted(cut_items(block, fields, manifest.windows, export.what), found)
-    if sum(found) != shard.items:
-        raise JobFailed(f"{shard.path}: holds {sum(found)} {export.what}, the manifest says {shard.items}")
+        for items in cut_items(block, fields, manifest.windows, export.what):
+            count += items.count
+            yield items
+    if count != shard.items:
+        raise JobFailed(f"{shard.path}: holds {count} {export.what}, the manifest says {shard.items}")
 
 
 class ExportDataset(beam.PTransform):
@@ -93,29 +100,25 @@ def publish(_: None, export: Export, written: list[ShardExport]) -> dict[str, ob
     """Says that all is there."""
     shards = sorted(written, key=lambda shard: shard.path)
     files = FORMATS[export.to]().finish(export, shards)
-    told = {**describe(export), "complete": True, "items": _items(shards), "files": sorted(files)}
-    storage.write_text(storage.join(export.out, TOLD), json.dumps(told, indent=1) + "\n")
+    content = {**describe(export), "complete": True, "items": _items(shards), "files": sorted(files)}
+    storage.write_text(storage.join(export.out, TOLD), json.dumps(content, indent=1) + "\n")
     storage.write_text(storage.join(export.out, SUCCESS), "")
-    return told
+    return content
 
 
 def describe(export: Export) -> dict[str, object]:
     """What decides on the files of an export: of two that are equal, the files are."""
-    manifest = export.manifest
     return {
         "version": VERSION,
-        "name": manifest.name,
-        "fingerprint": manifest.fingerprint,
+        "name": export.manifest.name,
         "to": export.to,
-        "what": export.what,
         "splits": list(export.splits),
-        "windows": manifest.windows.model_dump(mode="json"),
-        "fields": [one.field.model_dump(mode="json", exclude_defaults=True) for one in export.fields],
+        **export.content,
     }
 
 
 def _items(shards: list[ShardExport]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for shard in shards:
-        found[shard.split] = found.get(shard.split, 0) + shard.items
-    return found
+        counts[shard.split] += shard.items
+    return dict(counts)

@@ -91,8 +91,7 @@ def _arrays(one: ItemField, values: Any) -> Iterator[np.ndarray]:
     if not isinstance(values, Ragged):
         yield from values
         return
-    edges = np.concatenate([[0], np.cumsum(values.lengths)]).tolist()
-    for first, end in itertools.pairwise(edges):
+    for first, end in itertools.pairwise(values.edges.tolist()):
         yield values.values[first:end]
 
 

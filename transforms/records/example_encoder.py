@@ -63,7 +63,7 @@ def encode_examples(block: RecordBlock, fields: Sequence[Field], windows: Window
     for field, ranges in field_ranges(block, fields, windows):
         values = block.values[field.name]
         if isinstance(values, Ragged):
-            entries = np.concatenate([[0], np.cumsum(values.lengths)]) * field.width
+            entries = values.edges * field.width
             contents[field.name] = _contents(field.listed, values.values).cut(entries[ranges])
             contents[field.name + LENGTHS] = _contents("int64", values.lengths).cut(ranges)
         else:

@@ -1,5 +1,7 @@
-"""What targets and weights are over the windows of a split, and whether something can be learned from them."""
+"""What is in the records of a shard, counted while they are made; and whether its targets can be learned."""
 
+import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +11,7 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Target
+from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.records.ranges import field_ranges
 from beamfeed.transforms.sources.record_block import RecordBlock
@@ -41,10 +44,33 @@ class TargetTally:
 
     def target(self) -> Target:
         """As the manifest has it."""
-        found = self.moments
-        if self.counts or not found.count[0]:
+        moments = self.moments
+        if self.counts or not moments.count[0]:
             return Target(counts=list(self.counts))
-        return Target(mean=float(found.mean()[0]), std=float(found.std()[0]), min=found.low[0], max=found.high[0])
+        mean, std = float(moments.mean()[0]), float(moments.std()[0])
+        return Target(mean=mean, std=std, min=moments.low[0], max=moments.high[0])
+
+
+@dataclass
+class Tally:
+    """What went into a file, counted on the way."""
+
+    records: int = 0
+    windows: int = 0
+    rows: int = 0
+    bytes: int = 0
+    windows_by_asset: Counter[str] = dataclasses.field(default_factory=Counter)
+    targets: dict[str, TargetTally] = dataclasses.field(default_factory=dict)
+
+    def add(self, block: RecordBlock, fields: Sequence[Field], windows: Windows) -> None:
+        """Counts what a block is encoded to, but for its bytes."""
+        count = int(count_windows(block.rows, windows.length, windows.stride).sum())
+        self.records += len(block)
+        self.windows += count
+        self.rows += int(block.rows.sum())
+        self.windows_by_asset[block.asset] += count
+        for name, tally in tally_targets(block, fields, windows).items():
+            self.targets[name] = self.targets[name] + tally if name in self.targets else tally
 
 
 def is_target(field: Field) -> bool:
@@ -54,13 +80,13 @@ def is_target(field: Field) -> bool:
 
 def tally_targets(block: RecordBlock, fields: Sequence[Field], windows: Windows) -> dict[str, TargetTally]:
     """The values of each target in the records of a block; of one per row, those of all rows of the records."""
-    found = {}
+    tallies = {}
     for field, ranges in field_ranges(block, fields, windows) if any(map(is_target, fields)) else ():
         if is_target(field):
             low, size = ranges[0], ranges[1] - ranges[0]
             at = np.repeat(low - np.cumsum(size) + size, size) + np.arange(size.sum())
-            found[field.name] = TargetTally.of(np.asarray(block.values[field.name])[at], field)
-    return found
+            tallies[field.name] = TargetTally.of(np.asarray(block.values[field.name])[at], field)
+    return tallies
 
 
 def check_targets(fields: Sequence[Field], targets: Mapping[SplitName, Mapping[str, Target]], noun: str) -> None:

@@ -14,7 +14,7 @@ from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress
 from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.records.shard_plan import ShardPlan
-from beamfeed.transforms.records.tally import Tally
+from beamfeed.transforms.records.targets import Tally
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.checking import check_unchanged

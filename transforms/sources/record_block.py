@@ -23,6 +23,11 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    @property
+    def edges(self) -> np.ndarray:
+        """int64 `[n + 1]`: value i has the entries from `edges[i]` up to `edges[i + 1]`."""
+        return np.concatenate([[0], np.cumsum(self.lengths)])
+
 
 # n values of a field: of numbers an array [n, *shape], of strings a flat Arrow array of binary with n * width of them.
 Values: TypeAlias = np.ndarray | pa.Array | Ragged

@@ -14,7 +14,8 @@ from beamfeed.transforms.sources.readers import BAD, Look, TextOptions, Unsure, 
 from beamfeed.transforms.sources.readers.blocks import read_start
 from beamfeed.transforms.sources.readers.dialect import Dialect
 from beamfeed.transforms.sources.readers.encoding import decode
-from beamfeed.transforms.suggest.look import Every, read_rows, spread, types_of
+from beamfeed.transforms.sources.readers.excerpt import spread
+from beamfeed.transforms.suggest.look import Every, read_rows, types_of
 
 _YEARS = 8  # columns, from which on years in the first line are their names
 _ROW = "row"  # what a first column without a name is called

@@ -9,17 +9,18 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.config.sources.image import ImageSource
 from beamfeed.contract.config.sources.table import TableSource
-from beamfeed.contract.config.split import SPLIT_WORDS, SPLITS
 from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.image.header import BadImage, read_header
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
-from beamfeed.transforms.suggest.first_model import image_side, residual_stem
-from beamfeed.transforms.suggest.shared import Places, output_keys
+from beamfeed.transforms.suggest.shared import Places, named_splits, output_keys, train_key
 
 _LOOKED = 16  # images whose headers are read
 _HEAD = 1 << 16  # bytes of each
 _SPLIT = 100  # images, from which on some are held back
+SIDE = 64  # pixels of images of which nothing is known
+LARGEST = 128  # pixels of a side that a model gets, if nobody says more: a CPU takes minutes for more
+LEAST = 4  # pixels of a side that the model of images needs
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,23 @@ def _sizes(images: Sequence[FileStat]) -> tuple[tuple[int, int], ...]:
 
 
 def _parts(names: Sequence[str]) -> dict[str, list[str]]:
-    tops = sorted({name.partition("/")[0] for name in names if "/" in name})
-    found = {split: [top for top in tops if SPLIT_WORDS.get(top.lower()) == split] for split in SPLITS}
-    whole = all("/" in name for name in names) and sum(map(len, found.values())) == len(tops)
-    return {split: some for split, some in found.items() if some} if whole and found["train"] and len(tops) > 1 else {}
+    """The first folders by split, where every image is in one that says it."""
+    return named_splits({name.partition("/")[0] for name in names}) if all("/" in name for name in names) else {}
+
+
+def residual_stem(side: int) -> int:
+    """By what the model of images first divides the sides of images, whose shorter one has so many pixels."""
+    return 1 if side < 48 else 2 if side < 96 else 4
+
+
+def usual_side(sizes: Sequence[tuple[int, int]]) -> int:
+    """The shorter side of most images, given the height and width of some: their median."""
+    return sorted(map(min, sizes))[len(sizes) // 2]
+
+
+def image_side(sizes: Sequence[tuple[int, int]]) -> int:
+    """The pixels of a side that fit most images, given the height and width of some."""
+    return max(LEAST, min(usual_side(sizes), LARGEST)) if sizes else SIDE
 
 
 def draft_images(found: ImageFolder, folder: str, places: Places) -> list[Part]:
@@ -128,25 +142,22 @@ def _train(found: ImageFolder, places: Places) -> list[Part]:
     if not found.trains:
         return []
     rows = len(found.files) * (0.8 if len(found.files) >= _SPLIT else 1.0)
-    shorter = sorted(min(size) for size in found.sizes)[len(found.sizes) // 2]
     side = image_side(found.sizes)
-    told = f"height, width; the shorter side of {len(found.sizes)} images is mostly {shorter:,}"
+    seen = f"height, width; the shorter side of {len(found.sizes)} images is mostly {usual_side(found.sizes):,}"
+    image = (
+        Key("size", [side, side], tail=seen),
+        Key("augment", {"flip": "horizontal", "crop": 0.85}, tail="leave flip out where left is not right"),
+    )
     return [
-        Key("train", (
+        train_key(
             Key("model", {"name": "residual", "stem": residual_stem(side)}),
-            Key("task", {"name": "classify"}),
-            Key("inputs", (
-                Key("image", (
-                    Key("size", [side, side], tail=told),
-                    Key("augment", {"flip": "horizontal", "crop": 0.85}, tail="leave flip out where left is not right"),
-                )),
-            )),
-            Key("feed", {"batch_size": choose_batch(rows)}, tail=f"about {round(rows):,} images train"),
-            Key("epochs", 20),
-            *([Key("early_stopping", {"patience": 5})] if len(found.files) >= _SPLIT else []),
-            Key("workdir", places.model, tail="checkpoints, logs, report.png and the exported model"),
-        ))
-    ]  # fmt: skip
+            [Key("task", {"name": "classify"}), Key("inputs", (Key("image", image),))],
+            choose_batch(rows),
+            places.model,
+            trains=f"about {round(rows):,} images train",
+            patience=5 if len(found.files) >= _SPLIT else None,
+        )
+    ]
 
 
 def _split(found: ImageFolder) -> list[Part]:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract.config.sources.csv import Csv
@@ -124,9 +123,3 @@ def read_rows(path: str, types: dict[str, pa.DataType], text: TextOptions) -> Sa
         return None
     table = pa.Table.from_batches([pa.RecordBatch.from_arrays(one.columns, names=one.schema.names) for one in batches])
     return SampledFile(path, table, counted and rows == table.num_rows, max(rows, table.num_rows), counted)
-
-
-def spread(paths: list[str], most: int) -> list[str]:
-    """At most so many of the paths, evenly spread over them."""
-    places = np.unique(np.linspace(0, len(paths) - 1, min(most, len(paths))).round().astype(int))
-    return [paths[place] for place in places]

@@ -14,9 +14,10 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import BAD, Look, TextOptions, is_csv, is_parquet, open_parquet
 from beamfeed.transforms.sources.readers.blocks import BLOCK_BYTES
+from beamfeed.transforms.sources.readers.excerpt import spread
 from beamfeed.transforms.suggest.dialects import find_keys
 from beamfeed.transforms.suggest.listing import check_alike, list_files, of_one_kind, patterns_of
-from beamfeed.transforms.suggest.look import SampledFile, look_at_files, read_rows, spread, types_of
+from beamfeed.transforms.suggest.look import SampledFile, look_at_files, read_rows, types_of
 
 FILES = 12  # whose rows are looked at
 COUNTED = 2000  # files whose footers are read

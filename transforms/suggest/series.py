@@ -16,7 +16,7 @@ from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow
 from beamfeed.transforms.suggest.label import classifies, named_label
 from beamfeed.transforms.suggest.leaks import find_leaks, numbers_of
 from beamfeed.transforms.suggest.sample import Sample
-from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size
+from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size, train_key
 from beamfeed.transforms.suggest.timeline import GAP, Timeline, lost_rows, size_ratio, survey
 from beamfeed.transforms.suggest.times import Time, counted_times
 from beamfeed.transforms.suggest.windowing import LENGTHS, Shape
@@ -221,7 +221,7 @@ def _prepare(found: Series, shape: Shape) -> list[Part]:
     line, time = found.line, found.time
     parts: list[Part] = []
     if line.repeated:
-        parts.append(Key("duplicates", "first", tail=f"{line.repeated:.2%} of the rows have a time that was there"))
+        parts.append(Key("duplicates", "first", tail=f"{line.repeated:.2%} of the rows repeat a time"))
     then = "drop" if found.drops else "constant"
     told = "no value is missing in the sample"
     if found.missing:
@@ -283,13 +283,12 @@ def _train(found: Series, shape: Shape, places: Places) -> Key:
     if found.learns and found.label is not None:
         model, above = {"name": "recurrent", "cell": "lstm", "units": [32]}, ()
         task = [Key("task", {"name": "classify" if classifies(found.label) else "regress"})]
-    stopping = [Key("early_stopping", {"patience": 3})] if shape.split["eval"] else []
-    keys: list[Part] = [
+    return train_key(
         Key("model", model),
-        *task,
-        Key("feed", {"batch_size": shape.batch_size}, tail=shape.why[2]),
-        Key("epochs", 20),
-        *stopping,
-        Key("workdir", places.model, tail="checkpoints, logs, report.png and the exported model"),
-    ]
-    return Key("train", tuple(keys), above)
+        task,
+        shape.batch_size,
+        places.model,
+        trains=shape.why[2],
+        patience=3 if shape.split["eval"] else None,
+        above=above,
+    )

@@ -2,10 +2,11 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.split import SPLIT_WORDS, SPLITS
 from beamfeed.transforms.sources.columns.sample import described
 from beamfeed.transforms.suggest.draft import Key, Part, Remark
 from beamfeed.transforms.suggest.sample import Sample
@@ -66,7 +67,7 @@ def csv_keys(sample: Sample) -> list[Part]:
     """The section `source.csv`, and what is found out of the files without one."""
     parts: list[Part] = []
     if ways := described(sample.looks):
-        parts.append(Remark(f"Found out of the files, so that it need not be given: {'; '.join(ways)}."))
+        parts.append(Remark(f"Detected from the files, so it need not be given: {'; '.join(ways)}."))
     if any("\x7f" <= c < "\xa0" for name in sample.types for c in name):
         said = "CHECK THIS: names hold characters that are none, so the files are probably in another encoding:"
         parts.append(Remark(said, ("csv: {encoding: shift_jis}",)))
@@ -96,3 +97,48 @@ def left_out(others: Mapping[str, str]) -> tuple[str, ...]:
 def output_keys(places: Places) -> list[Part]:
     """The section `output`."""
     return [Key("output", {"path": places.data}, tail="the dataset: a folder of its own, local or gs://")]
+
+
+def train_key(
+    model: Key,
+    learns: Sequence[Part],
+    batch_size: int,
+    workdir: str,
+    *,
+    trains: str = "",
+    epochs: int = 20,
+    patience: int | None = None,
+    more: Sequence[Part] = (),
+    above: tuple[str, ...] = (),
+) -> Key:
+    """The section `train`.
+
+    Args:
+      model: its key.
+      learns: the keys of what is learned from what.
+      batch_size: of the feed.
+      workdir: of the training run.
+      trains: how much trains, in words.
+      epochs: to train.
+      patience: epochs without a better model before training stops; None where nothing is held back to see it.
+      more: further keys.
+      above: what is said of the section.
+    """
+    return Key("train", (
+        model,
+        *learns,
+        Key("feed", {"batch_size": batch_size}, tail=trains),
+        Key("epochs", epochs),
+        *([Key("early_stopping", {"patience": patience})] if patience else []),
+        *more,
+        Key("workdir", workdir, tail="checkpoints, logs, report.png and the exported model"),
+    ), above)  # fmt: skip
+
+
+def named_splits(names: Collection[str]) -> dict[str, list[str]]:
+    """The names by the split that each is a word for; none where one is no such word, or where they do not divide."""
+    splits: dict[str, list[str]] = {
+        split: sorted(name for name in names if SPLIT_WORDS.get(name.strip().lower()) == split) for split in SPLITS
+    }
+    divides = sum(map(len, splits.values())) == len(names) and 0 < len(splits["train"]) < len(names)
+    return {split: chosen for split, chosen in splits.items() if chosen} if divides else {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from beamfeed.contract.config.split import SPLIT_WORDS, SPLITS
+from beamfeed.contract.config.split import SPLIT_WORDS
 from beamfeed.contract.dataset.batches import choose_batch
 from beamfeed.contract.dataset.fields import field_name
 from beamfeed.contract.errors import UserError
@@ -20,7 +20,15 @@ from beamfeed.transforms.suggest.draft import Key, Part, Remark, flow
 from beamfeed.transforms.suggest.label import Choice, choose_label, classifies, named_label, names_label
 from beamfeed.transforms.suggest.leaks import find_leaks, rarest_class
 from beamfeed.transforms.suggest.sample import Sample
-from beamfeed.transforms.suggest.shared import Places, csv_keys, left_out, output_keys, tell_size
+from beamfeed.transforms.suggest.shared import (
+    Places,
+    csv_keys,
+    left_out,
+    named_splits,
+    output_keys,
+    tell_size,
+    train_key,
+)
 from beamfeed.transforms.suggest.times import Time, named_time
 
 _WORDS = 64  # of a text
@@ -131,11 +139,11 @@ def _find_parts(
         if column.kind != "text" or not 2 <= column.distinct <= len(SPLIT_WORDS) or name in asked.columns.values():
             continue
         values = {str(value) for table in tables for value in table.column(name).unique().drop_null().to_pylist()}
-        found = {split: sorted(v for v in values if SPLIT_WORDS.get(v.strip().lower()) == split) for split in SPLITS}
-        if sum(map(len, found.values())) == len(values) and found["train"] and len(values) > len(found["train"]):
-            if not found["eval"]:  # by which the best weights are chosen
-                found["eval"], found["test"] = found["test"], []
-            return name, {split: some for split, some in found.items() if some}
+        splits = named_splits(values)
+        if splits and "eval" not in splits:  # by which the best weights are chosen
+            splits["eval"] = splits.pop("test")
+        if splits:
+            return name, splits
     return None
 
 
@@ -306,14 +314,16 @@ def _train(found: Table, rows: float, places: Places, *, held_back: bool) -> lis
     if found.label.distinct == 2 and found.rarest is not None and found.rarest < _UNEVEN:
         task["metrics"] = ["roc_auc", "average_precision"]
         tail = f"{found.rarest:.1%} of the rows are of the rarer class, so accuracy says little"
+    floor = Key("floor", True, tail="first a linear model, to see what this one adds")
     return [
-        Key("train", (
+        train_key(
             Key("model", model),
-            Key("task", task, tail=tail),
-            Key("feed", {"batch_size": batch}, tail=f"about {round(rows):,} rows train"),
-            Key("epochs", 10),
-            *([Key("early_stopping", {"patience": 3})] if held_back else []),
-            *([Key("floor", True, tail="first a linear model, to see what this one adds")] if not texts else []),
-            Key("workdir", places.model, tail="checkpoints, logs, report.png and the exported model"),
-        ))
-    ]  # fmt: skip
+            [Key("task", task, tail=tail)],
+            batch,
+            places.model,
+            trains=f"about {round(rows):,} rows train",
+            epochs=10,
+            patience=3 if held_back else None,
+            more=[] if texts else [floor],
+        )
+    ]

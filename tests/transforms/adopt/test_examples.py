@@ -8,8 +8,17 @@ import pytest
 import tensorflow as tf
 from foreign import example, sequence_example
 
-from beamfeed.transforms.adopt.examples import Mixed, Name, Seen, add_features, look_at
-from beamfeed.transforms.adopt.wire import empty_lists, has_steps, may_have_empty
+from beamfeed.transforms.adopt.examples import (
+    Mixed,
+    Name,
+    Seen,
+    add_features,
+    empty_lists,
+    has_steps,
+    look_at,
+    may_have_empty,
+)
+from beamfeed.transforms.adopt.scan import image_sizes
 
 
 def test_types_lengths_and_extremes_are_those_of_a_plain_loop():
@@ -109,3 +118,13 @@ def test_empty_lists_are_found_in_the_bytes():
         assert dict(empty_lists(record)) == {"f": "float32", "b": "bytes", "i": "int64"}
     assert not may_have_empty(example({"full": [1, 2]}))
     assert list(empty_lists(example(none))) == []
+
+
+def test_sizes_are_those_of_the_first_images(tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"this is none")
+    images = [foreign.JPEG, b"\xff\xd8\xff no more", foreign.PNG]
+    shard = foreign.write(tmp_path / "a", [example({"image/encoded": one}) for one in images], "GZIP")
+    paths = [str(broken), str(shard)]
+    assert image_sizes(paths, "image/encoded") == [(4, 5), (4, 5)]
+    assert image_sizes(paths, "another") == []

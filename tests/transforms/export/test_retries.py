@@ -9,8 +9,7 @@ from records import FIELDS, make_records
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.transforms.export.base import Export
-from beamfeed.transforms.export.formats import FORMATS
-from beamfeed.transforms.export.steps import prepare, publish, read_items
+from beamfeed.transforms.export.steps import FORMATS, prepare, publish, read_items
 
 SINGLE = Windows(length=1)
 NAMES = ("values", "label", "who", "tokens", "image")

@@ -8,7 +8,7 @@ import tensorflow as tf
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.records.tally import Tally
+from beamfeed.transforms.records.targets import Tally
 from beamfeed.transforms.records.tfrecord import Written
 from beamfeed.transforms.records.verify import verify_shard
 

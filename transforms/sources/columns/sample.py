@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import Look, TextOptions, Unsure, look_at
+from beamfeed.transforms.sources.readers.excerpt import spread
 
 SAMPLE = 32  # files, spread evenly over the listing
 
@@ -23,8 +23,7 @@ def look_at_sample(files: Sequence[FileStat], text: TextOptions) -> tuple[dict[s
     Raises:
       UserError: if none can be read, or one can be read in two ways and no other says in which.
     """
-    places = np.unique(np.linspace(0, len(files) - 1, min(SAMPLE, len(files))).round().astype(int))
-    paths = [files[place].path for place in places]
+    paths = [file.path for file in spread(files, SAMPLE)]
     with ThreadPoolExecutor(8) as pool:
         read = dict(zip(paths, pool.map(lambda path: _look_or_reason(path, text), paths), strict=True))
         proven = Counter(

@@ -1,18 +1,39 @@
 """Parts of a large file, spread over it, for a look at what it holds."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from beamfeed.contract import storage
-from beamfeed.transforms.sources.readers.expected import Expected, Group
+from beamfeed.transforms.sources.readers.avro import avro_groups
+from beamfeed.transforms.sources.readers.expected import Checks, Expected, Group
 from beamfeed.transforms.sources.readers.formats import format_of
 from beamfeed.transforms.sources.readers.json_documents import divides_json
 from beamfeed.transforms.sources.readers.parquet import open_parquet, row_groups
 from beamfeed.transforms.sources.readers.text import divides_text, find_dialect
+from beamfeed.transforms.sources.readers.trouble import naming_the_file
 
 PARTS = 8  # of a file
+Item = TypeVar("Item")
 _END = 4 << 20  # bytes at the end of a text, where lines may stand that are no rows
+
+
+def stored_groups(path: str, expected: Checks) -> list[Group] | None:
+    """The groups of rows, as a file tells them without its rows being read; None where these must be read for that.
+
+    Raises:
+      BadInput: if the file cannot be read, or does not hold what is expected.
+    """
+    with naming_the_file(path):
+        match format_of(path):
+            case "parquet":
+                with open_parquet(path) as file:
+                    expected.check(path, file.schema_arrow)
+                    return row_groups(file)
+            case "avro":
+                return avro_groups(path, expected)
+    return None
 
 
 def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tuple[Group, int]] | None:
@@ -27,11 +48,10 @@ def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tu
       expected: what it must hold.
       most: how many bytes are to be read.
     """
-    if format_of(path) == "parquet":
-        with open_parquet(path) as file:
-            groups = row_groups(file)
+    groups = stored_groups(path, expected)
+    if groups is not None:
         rows = max(1, sum(group.rows for group in groups) * most // max(1, size))
-        chosen = [groups[place] for place in _spread(len(groups), PARTS)]
+        chosen = spread(groups, PARTS)
         return [(group, min(group.rows, -(-rows // len(chosen)))) for group in chosen]
     quote, end = None, size
     if format_of(path) == "csv":
@@ -52,8 +72,10 @@ def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tu
     return [(group, -1) for group, _ in found if group is not None]
 
 
-def _spread(count: int, most: int) -> list[int]:
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist() if count else []
+def spread(items: Sequence[Item], most: int) -> list[Item]:
+    """At most so many of them, evenly spread over all: the first and the last are among them."""
+    places = np.unique(np.linspace(0, len(items) - 1, min(most, len(items))).round().astype(int))
+    return [items[place] for place in places.tolist()]
 
 
 def _whole_lines(file: Any, place: int, size: int) -> tuple[Group | None, bytes]:

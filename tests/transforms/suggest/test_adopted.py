@@ -1,10 +1,8 @@
 """The job file that trains on an adopted dataset."""
 
-import foreign
 import pytest
 import tensorflow as tf
 import yaml
-from foreign import example
 
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import parse_as
@@ -15,8 +13,7 @@ from beamfeed.contract.dataset.manifest import Counts, Manifest, SplitInfo, Targ
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer import models
 from beamfeed.trainer.tasks.objective import Objective
-from beamfeed.transforms.adopt.images import image_sizes
-from beamfeed.transforms.adopt.job_text import job_text
+from beamfeed.transforms.suggest.adopted import job_text
 
 NUMBER = Field(name="size", dtype="float32", shape=(2,), role="input")
 KIND = Field(name="kind", dtype="int64", role="input", sizes=[4])
@@ -79,16 +76,6 @@ def test_what_is_written_trains(fields, model, inputs):
 def test_images_have_a_size_that_fits_them(sizes, side, stem):
     train = yaml.safe_load(text(IMAGE, LABEL, sizes={"image": sizes}))["train"]
     assert (train["inputs"]["image"]["size"], train["model"].get("stem", 1)) == ([side, side], stem)
-
-
-def test_sizes_are_those_of_the_first_images(tmp_path):
-    broken = tmp_path / "broken"
-    broken.write_bytes(b"this is none")
-    images = [foreign.JPEG, b"\xff\xd8\xff no more", foreign.PNG]
-    shard = foreign.write(tmp_path / "a", [example({"image/encoded": one}) for one in images], "GZIP")
-    paths = [str(broken), str(shard)]
-    assert image_sizes(paths, "image/encoded") == [(4, 5), (4, 5)]
-    assert image_sizes(paths, "another") == []
 
 
 def test_several_targets_are_several_outputs():
