@@ -10,6 +10,7 @@ from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.feed.dataset import load_dataset
+from beamfeed.trainer.feed.options import FeedOptions
 from beamfeed.trainer.models.pictures import is_image
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -49,9 +50,7 @@ def training_inputs(job: TrainingJob, manifest: Manifest, objective: Objective) 
         fields=objective.fields(),
         shuffle=feed.shuffle,
         seed=feed.seed,
-        skip_corrupt=feed.skip_corrupt,
-        manifest=manifest,
-        preparation=preparation.once.training,
+        options=FeedOptions(manifest=manifest, skip_corrupt=feed.skip_corrupt, preparation=preparation.once.training),
     )
     options = tf.data.Options()
     options.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes

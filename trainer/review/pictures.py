@@ -13,6 +13,7 @@ from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer import figures
 from beamfeed.trainer.feed.dataset import load_dataset
+from beamfeed.trainer.feed.options import FeedOptions
 from beamfeed.trainer.review.inputs_seen import BATCH_PICTURE, Seen, draw_seen, training_inputs
 from beamfeed.trainer.tasks.base import Sample, Sampling
 from beamfeed.trainer.tasks.objective import Objective
@@ -86,9 +87,11 @@ class Pictures:
             batch_size=count,
             fields=self._objective.fields(),
             shuffle=count if sampling.mixed else 0,
-            skip_corrupt=self._job.train.feed.skip_corrupt,
-            manifest=self._manifest,
-            preparation=self._objective.preparation and self._objective.preparation.once,
+            options=FeedOptions(
+                manifest=self._manifest,
+                skip_corrupt=self._job.train.feed.skip_corrupt,
+                preparation=self._objective.preparation and self._objective.preparation.once,
+            ),
         )
         return next(iter(batches))  # as there are so many windows, nothing is left over in it or filled in
 

@@ -15,6 +15,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.times import time_text
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.fields import PLACE
+from beamfeed.trainer.feed.options import FeedOptions
 from beamfeed.trainer.feed.preparation import Preparation
 
 PLACES = 64  # of a split that is not read as a whole: that many its windows come from
@@ -47,11 +48,10 @@ def read_windows(
         batch_size=batch,
         fields=names,
         shuffle=most if windows > most else 0,
-        lanes=PLACES,
         remainder="pad",
-        skip_corrupt=job.train.feed.skip_corrupt,
-        manifest=manifest,
-        preparation=preparation,
+        options=FeedOptions(
+            lanes=PLACES, manifest=manifest, skip_corrupt=job.train.feed.skip_corrupt, preparation=preparation
+        ),
     )
     options = tf.data.Options()
     options.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes

@@ -14,7 +14,7 @@ from beamfeed.trainer.feed.fields import choose_fields
 from beamfeed.trainer.feed.parsing import parse
 from beamfeed.trainer.feed.read_errors import find_mismatch
 from beamfeed.trainer.feed.reader import open_shard
-from beamfeed.trainer.feed.sampler import Index
+from beamfeed.trainer.feed.shards import Index
 
 RECORDS = 64  # parsed at a time
 FRAMING_BYTES = 16  # that a TFRecord file adds to each record: its length and two checksums
