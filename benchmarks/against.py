@@ -8,7 +8,6 @@ run on the same interpreter and libraries, one right after the other, and the or
 """
 
 import argparse
-import json
 import os
 import resource
 import shutil
@@ -22,6 +21,7 @@ from pathlib import Path
 import yaml
 from alternatives import job
 from fleet import make_fleet
+from turns import write_json
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -100,8 +100,7 @@ def main() -> None:
             results = compare(base, scratch, args)
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", str(base)], cwd=ROOT, check=True)
-    if args.out:
-        args.out.write_text(json.dumps(results, indent=1) + "\n")
+    write_json(results, args.out)
 
 
 def compare(base: Path, scratch: Path, args: argparse.Namespace) -> dict[str, dict]:

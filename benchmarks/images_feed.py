@@ -323,7 +323,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     turns.add_ratio(result, OURS)
     measured = {"side": SIDE, "size": args.size, "batch": args.batch, "results": result}
     print(json.dumps(measured, indent=1))
-    turns.write(measured, args.json)
+    turns.write_json(measured, args.json)
 
 
 if __name__ == "__main__":

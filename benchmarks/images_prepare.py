@@ -8,7 +8,6 @@ left out.
 """
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -19,6 +18,7 @@ import numpy as np
 import yaml
 from measure import measure
 from PIL import Image
+from turns import say, write_json
 
 HERE = Path(__file__).resolve().parent
 # Of each sort: its side in pixels, how many images, and how many for the memory, which then grow to 4 times.
@@ -74,10 +74,6 @@ def plain(files: Path, output: Path, scratch: Path) -> list[str]:
     return [sys.executable, str(HERE / "image_beam.py"), "--input", str(files), "--output", str(output)]
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def compare(size: str, scratch: Path) -> dict:
     """What `main` prints, as JSON."""
     found: dict = {}
@@ -130,8 +126,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="beamfeed-images-") as scratch:
         found = compare(args.size, Path(scratch))
-    if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+    write_json(found, args.json)
 
 
 if __name__ == "__main__":

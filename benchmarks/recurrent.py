@@ -18,6 +18,7 @@ from pathlib import Path
 
 import feed_data
 import yaml
+from turns import write_json
 
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
@@ -102,9 +103,7 @@ def main() -> None:
             ]
             print(f"{cell:4} {units:>7} units, batch {batch:4}: {'; '.join(told)}", flush=True)
             found.append({"cell": cell, "units": units, "batch": batch, "ways": turns})
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps({"length": args.length, "sizes": found}, indent=1) + "\n")
+    write_json({"length": args.length, "sizes": found}, args.json)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from alternatives import ALTERNATIVES, LENGTH, OURS, STRIDE, Alternative
 from machine import describe
 from measure import CommandFailed, Measured, measure, median
 from sizes import SIZES, Size
+from turns import say
 
 HERE = Path(__file__).resolve().parent
 SENSORS = 8
@@ -205,10 +206,6 @@ class Bench:
 
 def _ours() -> Alternative:
     return next(alternative for alternative in ALTERNATIVES if alternative.name == OURS)
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def parts(bench: Bench, size: Size, name: str, out: Path, scratch: Path) -> dict[str, Callable[[], Any]]:

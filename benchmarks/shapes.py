@@ -7,7 +7,6 @@ Each family holds the same values in other shapes, and says what each takes agai
 """
 
 import argparse
-import json
 import os
 import shutil
 import statistics
@@ -26,6 +25,7 @@ import pyarrow.parquet as pq
 import yaml
 from alternatives import job
 from measure import CommandFailed, measure
+from turns import write_json
 
 ROOT = Path(__file__).resolve().parent.parent
 BEFORE = "498a9b1"  # before preprocessing was rebuilt for such files
@@ -209,8 +209,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         SHAPES[int(args.make[0])].make(Path(args.make[1]), args.values)
         return
     found = compare(SIZES[args.size], args.repeats, args.before, family=args.family)
-    if args.out:
-        args.out.write_text(json.dumps(found, indent=1) + "\n")
+    write_json(found, args.out)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ Both datasets are fed by one process with all cores.
 """
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ import pyarrow.parquet as pq
 import yaml
 from measure import measure
 from table_beam import CATEGORIES, LABEL, NUMBERS
+from turns import say, write_json
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -117,10 +117,6 @@ def fed(kind: str, folder: Path, scratch: Path, seconds: float) -> float:
     return float(done.stdout)
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def compare(size: str, scratch: Path) -> dict:
     """What `main` prints, as JSON."""
     rows, plain_rows, base = SIZES[size]
@@ -178,8 +174,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="beamfeed-tables-") as scratch:
         found = compare(args.size, Path(scratch))
-    if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+    write_json(found, args.json)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import feed_data
 import yaml
+from turns import write_json
 
 HERE = Path(__file__).resolve().parent
 FIT, FIT_XLA = "keras.Model.fit", "keras.Model.fit, xla"
@@ -131,9 +132,7 @@ def main() -> None:
             for words, model in MODELS.items()
             if args.model is None or args.model in words
         ]
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps({"batch": args.batch, "models": found}, indent=1) + "\n")
+    write_json({"batch": args.batch, "models": found}, args.json)
 
 
 def compare(job: Path, folder: Path, args: argparse.Namespace) -> dict[str, dict[str, float]]:

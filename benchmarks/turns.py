@@ -94,7 +94,7 @@ def add_ratio(result: dict[str, dict[str, float]], ours: str, key: str = "ours_i
         entry[key] = result[ours]["windows_per_second"] / entry["windows_per_second"]
 
 
-def write(result: object, path: str | Path | None) -> None:
+def write_json(result: object, path: str | Path | None) -> None:
     """Writes the figures as JSON, if a file is given."""
     if path:
         Path(path).parent.mkdir(parents=True, exist_ok=True)

@@ -20,13 +20,11 @@ from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
-from beamfeed.contract.dataset.batches import check_split, fit_batch, tell_batch
+from beamfeed.contract.dataset.batches import tell_batch
 from beamfeed.contract.dataset.checkpoints import check_step
-from beamfeed.contract.dataset.goals import check_task
 from beamfeed.contract.dataset.initial import check_init
-from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import RunLayout
-from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.ending import leave
 from beamfeed.contract.failure_log import FailureLog, complain
@@ -37,7 +35,7 @@ from beamfeed.contract.verbosity import note, set_up_logging
 from beamfeed.trainer.cluster.rendezvous import Missing, resolve
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
 from beamfeed.trainer.feed.remote import set_reads
-from beamfeed.trainer.loop.start import Start, parse_steps
+from beamfeed.trainer.loop.start import Start, open_dataset, step_range
 from beamfeed.trainer.loop.workdir import changes_of, find_finished, held, was_done
 
 LINGER_SECONDS = 1.0  # others may still be fetching from this worker what it told them last
@@ -77,14 +75,10 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerI
     worker = read_worker_info(os.environ)
     if worker.is_chief:
         check_writers(job.train.writers, os.environ)
-    manifest = read_manifest(job.output.path).select(job.train.feed.where)
-    check_task(job.train.task, manifest)
-    check_inputs(job.train.inputs, manifest)
-    job, asked = fit_batch(job, manifest), job
-    check_split(manifest, "train", job.train.feed.batch_size, whole=True)
-    if worker.is_chief and job is not asked:
-        note(f"smoke test: {tell_batch(job, asked)}")
-    return job, manifest, worker
+    fitted, manifest = open_dataset(job)
+    if worker.is_chief and fitted is not job:
+        note(f"smoke test: {tell_batch(fitted, job)}")
+    return fitted, manifest, worker
 
 
 def train(
@@ -112,8 +106,7 @@ def train(
             import tensorflow as tf
 
             from beamfeed.trainer.cluster.agreement import check_run
-            from beamfeed.trainer.cluster.devices import take_share
-            from beamfeed.trainer.cluster.strategy import connect
+            from beamfeed.trainer.cluster.strategy import connect, take_share
 
             take_share()  # where there is no GPU, the search for one is reported
         watchdog.joining("connecting", patience)
@@ -165,10 +158,10 @@ def describe_result(result: TrainResult) -> str:
     """`8 epochs, best eval loss 0.012345 (epoch 5), test loss 0.012345`; of what is watched, if that is another."""
     best = "-" if result.best is None else f"{result.best:.6f}"
     tested = result.test_loss if result.watched == "loss" else result.test_metrics.get(result.watched)
-    found = "" if tested is None else f", test {result.watched.replace('_', ' ')} {tested:.6f}"
+    test = "" if tested is None else f", test {result.watched.replace('_', ' ')} {tested:.6f}"
     epoch = "" if result.best_epoch is None else f" (epoch {result.best_epoch:,})"
     best = f"best {result.best_split} {result.watched.replace('_', ' ')} {best}{epoch}"
-    return f"{describe_length(result)}, {best}{found}"
+    return f"{describe_length(result)}, {best}{test}"
 
 
 def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> int:
@@ -188,14 +181,14 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         restart, from_step = arguments.restart and not done, None if done else arguments.from_step
         if from_step is not None and worker.is_chief:
             check_step(RunLayout(job.train.workdir).checkpoints, from_step)
-        found = None if restart else find_finished(job, manifest)
-        if found is not None and from_step is None:
+        finished = None if restart else find_finished(job, manifest)
+        if finished is not None and from_step is None:
             for change in changes_of(job) if worker.is_chief else ():
                 note(f"{change}; not applied, as the training run is over")
-            how = "stopped early after" if found.stopped_early else "ran"
-            note(f"{job.train.workdir}: nothing to do, the training run {how} {describe_length(found)}", sys.stdout)
+            how = "stopped early after" if finished.stopped_early else "ran"
+            note(f"{job.train.workdir}: nothing to do, the training run {how} {describe_length(finished)}", sys.stdout)
             return 0
-        profile = parse_steps(arguments.profile_steps) if arguments.profile_steps else None
+        profile = step_range(arguments.profile_steps) if arguments.profile_steps else None
         progress = Progress(arguments.progress_dir if worker.is_chief else None)
         start = Start(restart, from_step, arguments.once, profile, [] if kept is None else kept, progress)
         result = train(job, manifest, worker, start)
@@ -207,8 +200,8 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         print(f"train: stopped at step {error.step:,}, saved. The same command continues.", file=sys.stderr)
         return PREEMPTED
     except Lost as error:
-        told = f"worker {worker.index} lost another one: {error}"
-        print(f"train: {told}. The same command continues from the last checkpoint.", file=sys.stderr)
+        lost = f"worker {worker.index} lost another one: {error}"
+        print(f"train: {lost}. The same command continues from the last checkpoint.", file=sys.stderr)
         return LOST
     except Exception as error:
         return complain(error, log)

@@ -6,21 +6,11 @@ said of a shard elsewhere comes from here.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
-
-import google_crc32c
+from typing import Any
 
 from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.frames import Counted, Readable
 from beamfeed.contract.dataset.windows import count_windows
-
-CHUNK_BYTES = 8 << 20
-
-
-class Readable(Protocol):
-    """An open file."""
-
-    def read(self, size: int) -> bytes:
-        """Up to `size` bytes; none at the end."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +26,10 @@ class ShardFacts:
 
 def checksum(file: Readable) -> tuple[int, str]:
     """Size in bytes, and CRC-32C as 8 hex digits, of what is left in a file."""
-    found, size = google_crc32c.Checksum(), 0
-    while chunk := file.read(CHUNK_BYTES):
-        found.update(chunk)
-        size += len(chunk)
-    return size, found.digest().hex()
+    counted = Counted(file)
+    while counted.read():
+        pass
+    return counted.bytes, counted.crc32c
 
 
 def measure_shard(file: Readable, rows_of_records: Iterable[Any], windows: Windows) -> ShardFacts:

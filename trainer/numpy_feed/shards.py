@@ -1,7 +1,6 @@
 """Reads blocks of shards into memory, and finds the records in them: the framing of TFRecord files.
 
-A record is its length (8 bytes), a checksum of that (4), its bytes, and a checksum of these (4). Each is a CRC-32C,
-turned by 15 bits and with a number added (https://www.tensorflow.org/tutorials/load_data/tfrecord).
+`contract.dataset.frames` has the format; here a block, whose place and count of records the index tells, is in memory.
 """
 
 from collections.abc import Sequence
@@ -12,13 +11,13 @@ import google_crc32c
 import numpy as np
 
 from beamfeed.contract import storage
+from beamfeed.contract.dataset import frames
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.feed.shards import Index
 from beamfeed.trainer.numpy_feed.pieces import Pieces, little
 
 REMEDY = "preprocess again"  # of a dataset that Beamfeed wrote itself
-HEAD, TAIL = 12, 4  # bytes around each record
-MASK = 0xA282EAD8
+HEAD, TAIL = frames.HEAD.size, frames.TAIL.size  # bytes around each record
 REMOTE_READS = 16  # at a time, of gs://, where each waits for an answer
 LOOP, STEP = 0.4, 20.0  # microseconds of a record in a loop, and of a step over all blocks at once
 
@@ -63,7 +62,7 @@ class ShardReader:
         self._fill(buffer, blocks, first)
         try:
             return Records(buffer, find_records(buffer, Pieces(first, first + sizes), self._index.records[blocks]))
-        except Damaged as damaged:
+        except BadBytes as damaged:
             at = int(np.searchsorted(first, damaged.place, side="right")) - 1
             byte = int(self._index.offset[blocks[at]]) + damaged.place - int(first[at])
             path = self._paths[self._index.shard[blocks[at]]]
@@ -111,7 +110,7 @@ def _joined(wanted: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     return found
 
 
-class Damaged(ValueError):
+class BadBytes(ValueError):
     """Something in the bytes of a shard is not as it was written: where in the buffer, and what."""
 
     def __init__(self, place: int, reason: str):
@@ -128,7 +127,7 @@ def find_records(buffer: np.ndarray, blocks: Pieces, counts: np.ndarray) -> Piec
       counts: int64 `[blocks]`, records in each.
 
     Raises:
-      Damaged: if a block holds something else, or a checksum differs.
+      BadBytes: if a block holds something else, or a checksum differs.
     """
     total, most = int(counts.sum()), int(counts.max(initial=0))
     found = _by_steps(buffer, blocks, counts) if most * STEP < total * LOOP else _by_loop(buffer, blocks, counts)
@@ -147,11 +146,11 @@ def _by_steps(buffer: np.ndarray, blocks: Pieces, counts: np.ndarray) -> Pieces:
         length = little(buffer, here, "<i8")
         wrong = (length < 0) | (here + HEAD + length + TAIL > blocks.end[active])
         if wrong.any():
-            raise Damaged(int(here[wrong.argmax()]), "a record that reaches too far")
+            raise BadBytes(int(here[wrong.argmax()]), "a record that reaches too far")
         first[place[active] + number], size[place[active] + number] = here + HEAD, length
         at[active] = here + HEAD + length + TAIL
     if (at != blocks.end).any():
-        raise Damaged(int(at[(at != blocks.end).argmax()]), "more records than the index says")
+        raise BadBytes(int(at[(at != blocks.end).argmax()]), "more records than the index says")
     return Pieces(first, first + size)
 
 
@@ -162,13 +161,13 @@ def _by_loop(buffer: np.ndarray, blocks: Pieces, counts: np.ndarray) -> Pieces:
         for _ in range(count):
             length = int.from_bytes(memory[at : at + 8], "little")
             if at + HEAD + length + TAIL > end:
-                raise Damaged(at, "a record that reaches too far")
+                raise BadBytes(at, "a record that reaches too far")
             first.append(at + HEAD)
             at += HEAD + length
             last.append(at)
             at += TAIL
         if at != end:
-            raise Damaged(at, "more records than the index says")
+            raise BadBytes(at, "more records than the index says")
     return Pieces(np.array(first, np.int64), np.array(last, np.int64))
 
 
@@ -176,7 +175,6 @@ def _check_sums(buffer: np.ndarray, records: Pieces) -> None:
     checksum = google_crc32c.value
     edges = zip(*(edge.tolist() for edge in records), strict=True)
     sums = np.array([checksum(buffer[first:end]) for first, end in edges], np.uint64)
-    masked = ((sums >> np.uint64(15) | sums << np.uint64(17)) + np.uint64(MASK)) & np.uint64(0xFFFFFFFF)
-    wrong = masked != little(buffer, records.end, "<u4")
+    wrong = frames.mask(sums) != little(buffer, records.end, "<u4")
     if wrong.any():
-        raise Damaged(int(records.first[wrong.argmax()]) - HEAD, "a record whose checksum differs,")
+        raise BadBytes(int(records.first[wrong.argmax()]) - HEAD, "a record whose checksum differs,")

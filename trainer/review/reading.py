@@ -17,10 +17,24 @@ from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.fields import PLACE
 from beamfeed.trainer.feed.options import FeedOptions
 from beamfeed.trainer.feed.preparation import Preparation
+from beamfeed.trainer.feed.sharding import LANES
 
 PLACES = 64  # of a split that is not read as a whole: that many its windows come from
 
 Fields = dict[str, Any]
+
+
+def open_split(
+    job: TrainingJob, manifest: Manifest, split: SplitName, *,
+    preparation: Preparation | None = None, lanes: int = LANES, **arguments: Any,
+) -> tf.data.Dataset:  # fmt: skip
+    """Batches of a split of the job's dataset, for a short look; `arguments` are those of `load_dataset`."""
+    skip_corrupt = job.train.feed.skip_corrupt
+    options = FeedOptions(lanes=lanes, manifest=manifest, skip_corrupt=skip_corrupt, preparation=preparation)
+    batches = load_dataset(job.output.path, split, options=options, **arguments)
+    quick_to_end = tf.data.Options()
+    quick_to_end.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes
+    return batches.with_options(quick_to_end)
 
 
 def read_windows(
@@ -42,20 +56,11 @@ def read_windows(
       Pairs of a batch with at least one window, and weights `[batch]`, 0 for padding.
     """
     windows = windows_in(manifest, split)
-    batches = load_dataset(
-        job.output.path,
-        split,
-        batch_size=batch,
-        fields=names,
-        shuffle=most if windows > most else 0,
-        remainder="pad",
-        options=FeedOptions(
-            lanes=PLACES, manifest=manifest, skip_corrupt=job.train.feed.skip_corrupt, preparation=preparation
-        ),
-    )
-    options = tf.data.Options()
-    options.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes
-    for fields, present in batches.with_options(options).take(eval_steps(min(most, windows), batch)):
+    batches = open_split(
+        job, manifest, split, batch_size=batch, fields=names, shuffle=most if windows > most else 0, lanes=PLACES,
+        remainder="pad", preparation=preparation,
+    )  # fmt: skip
+    for fields, present in batches.take(eval_steps(min(most, windows), batch)):
         if tf.reduce_any(present > 0):
             yield fields, present
 

@@ -92,23 +92,23 @@ def _names(field: Field) -> str:
         return ", ".join(f"{name} ({size:,})" for name, size in zip(field.columns, field.sizes, strict=True))
     if field.feature:
         return field.feature + (f" (classes: {', '.join(field.classes)})" if field.classes else "")
-    told = ", ".join(field.columns) or (f"{field.sizes[0]:,} words" if field.sizes and field.shape else "")
-    return told or (f"classes: {', '.join(field.classes)}" if field.classes else "")
+    names = ", ".join(field.columns) or (f"{field.sizes[0]:,} words" if field.sizes and field.shape else "")
+    return names or (f"classes: {', '.join(field.classes)}" if field.classes else "")
 
 
 def describe_target(manifest: Manifest, field: Field) -> list[str]:
     """A target, or a weight, over the windows of each split, after an empty line; nothing for other fields."""
-    found = {split: info.targets[field.name] for split, info in manifest.splits.items() if field.name in info.targets}
-    if not found:
+    targets = {split: info.targets[field.name] for split, info in manifest.splits.items() if field.name in info.targets}
+    if not targets:
         return []
-    head = (field.name, *found)
+    head = (field.name, *targets)
     if field.classes:
-        counts = [target.counts or [0] * len(field.classes) for target in found.values()]
+        counts = [target.counts or [0] * len(field.classes) for target in targets.values()]
         rows = list(zip(field.classes, *counts, strict=True))
         rest = [f"... {len(rows) - CLASSES} more classes"] if len(rows) > CLASSES else []
         return ["", *table([head, *rows[:CLASSES]]), *rest]
     values = [
-        (name, *("-" if (value := getattr(target, name)) is None else f"{value:.6g}" for target in found.values()))
+        (name, *("-" if (value := getattr(target, name)) is None else f"{value:.6g}" for target in targets.values()))
         for name in ("mean", "std", "min", "max")
     ]
     return ["", *table([head, *values])]
@@ -117,15 +117,17 @@ def describe_target(manifest: Manifest, field: Field) -> list[str]:
 def raw_columns(stats: Mapping[str, Any]) -> list[str]:
     """What stats.json says of the columns of the files, in their own units, as a table; nothing where it does not."""
     features = stats.get("features")
-    found = {name: one for name, one in features.items() if "mean" in one} if isinstance(features, dict) else {}
-    if not found:
+    if not isinstance(features, dict):
+        return []
+    columns = {name: column for name, column in features.items() if "mean" in column}
+    if not columns:
         return []
     numbers = ("mean", "std", "min", "max")
     rows = [
-        (name, one.get("count", 0), one.get("missing", 0), *(_number(one.get(key)) for key in numbers))
-        for name, one in list(found.items())[:LINES]
+        (name, column.get("count", 0), column.get("missing", 0), *(_number(column.get(key)) for key in numbers))
+        for name, column in list(columns.items())[:LINES]
     ]
-    hidden = [f"... {len(found) - LINES} more columns"] if len(found) > LINES else []
+    hidden = [f"... {len(columns) - LINES} more columns"] if len(columns) > LINES else []
     return [*table([("in the files, training rows", "count", "missing", *numbers), *rows]), *hidden]
 
 
@@ -136,10 +138,10 @@ def _number(value: Any) -> str:
 def read_stats(manifest: Manifest, output: str) -> dict[str, Any]:
     """What stats.json says; nothing where there is none."""
     try:
-        found = json.loads(storage.read_text(manifest.data_layout(output).stats))
+        stats = json.loads(storage.read_text(manifest.data_layout(output).stats))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return stats if isinstance(stats, dict) else {}
 
 
 def sample_of(manifest: Manifest, output: str, split: SplitName) -> "list[Values]":
@@ -166,8 +168,8 @@ def show(manifest: Manifest, output: str, windows: int, as_json: bool, picture: 
 
         storage.write_bytes(picture, draw(manifest, first, sample))
     if as_json:
-        told = manifest.model_dump(mode="json", exclude={"splits": {"__all__": {"shards"}}})
-        return {"dataset": output, **told, "statistics": [one.to_json() for one in columns], "files": stats}
+        facts = manifest.model_dump(mode="json", exclude={"splits": {"__all__": {"shards"}}})
+        return {"dataset": output, **facts, "statistics": [column.to_json() for column in columns], "files": stats}
     print("\n".join(describe(manifest)))
     if raw := raw_columns(stats):
         print("\n" + "\n".join(raw))

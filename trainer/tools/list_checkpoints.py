@@ -24,23 +24,23 @@ def read(workdir: str) -> dict[int, TrainingState | None]:
       UserError: if there is none.
     """
     folder = RunLayout(workdir).checkpoints
-    found: dict[int, TrainingState | None] = {}
+    states: dict[int, TrainingState | None] = {}
     for step, prefix in find_checkpoints(folder).items():
         try:
-            found[step] = TrainingState.of(json.loads(storage.read_text(prefix + ".json")))
+            states[step] = TrainingState(**json.loads(storage.read_text(prefix + ".json")))
         except FileNotFoundError:  # a run that goes on has removed it meanwhile
             continue
         except (ValueError, TypeError):
-            found[step] = None
-    if not found:
+            states[step] = None
+    if not states:
         raise UserError(f"{folder}: holds no checkpoint")
-    return found
+    return states
 
 
-def describe(found: Mapping[int, TrainingState | None]) -> list[str]:
+def describe(states: Mapping[int, TrainingState | None]) -> list[str]:
     """A line for each checkpoint, in order of steps, under a line of names."""
     rows: list[tuple[str, ...]] = [("step", "epoch", "steps of it", "best at step", "best loss")]
-    for step, state in found.items():
+    for step, state in states.items():
         if state is None:
             rows.append((str(step), "damaged", "", "", ""))
             continue
@@ -74,14 +74,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     set_up_logging()
     arguments = parser.parse_args(argv)
     try:
-        found = read(arguments.workdir)
+        states = read(arguments.workdir)
     except Exception as error:
         return complain(error, FailureLog(), as_json=arguments.json)
     if arguments.json:
-        for step, state in found.items():
+        for step, state in states.items():
             tell_event("checkpoint", **values_of(step, state))
     else:
-        print("\n".join(describe(found)))
+        print("\n".join(describe(states)))
     return 0
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from beamfeed.contract import storage
+from beamfeed.contract.dataset.frames import Counted, Damaged, read_frames, unpacked
 from beamfeed.transforms.adopt.examples import look_at
-from beamfeed.transforms.adopt.frames import Counted, read_frames, unpacked
 from beamfeed.transforms.adopt.scan import find_compression
-from beamfeed.transforms.rejects import BadInput
 
 RECORDS, FILES = 100, 10  # looked at
 
@@ -19,8 +18,8 @@ def first_records(paths: Sequence[str]) -> Iterator[list[bytes]]:
             continue
         try:
             with storage.open_input(path) as file:
-                batch = next(read_frames(unpacked(Counted(file), compression), path), [])
-        except BadInput:
+                batch = next(read_frames(unpacked(Counted(file), compression)), [])
+        except Damaged:
             continue
         yield batch[:RECORDS]
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.dataset.frames import GZIP, HEAD, Counted, Damaged, is_tfrecord, read_frames, unpacked
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.adopt.examples import Features, Mixed, add_features, look_at
-from beamfeed.transforms.adopt.frames import GZIP, HEAD, Counted, is_tfrecord, read_frames, unpacked
 from beamfeed.transforms.records.blocks import cut_blocks
 from beamfeed.transforms.rejects import BadInput, Reject
 
@@ -82,10 +82,13 @@ def scan_file(file: FileStat, watched: frozenset[str] = frozenset()) -> Scan:
     records = 0
     with storage.open_input(file.path) as opened:
         raw = Counted(pa.BufferedInputStream(opened, AHEAD_BYTES) if compression == "gzip" else opened)
-        for batch in read_frames(unpacked(raw, compression), file.path):
-            features = _with(features, batch, records, file.path, watched)
-            sizes.append(np.fromiter(map(len, batch), np.int64, len(batch)))
-            records += len(batch)
+        try:
+            for batch in read_frames(unpacked(raw, compression)):
+                features = _with(features, batch, records, file.path, watched)
+                sizes.append(np.fromiter(map(len, batch), np.int64, len(batch)))
+                records += len(batch)
+        except Damaged as damaged:
+            raise BadInput(file.path, damaged.place, damaged.reason) from None
         crc32c, size = raw.crc32c, raw.bytes
     if size != file.size:
         raise JobFailed(f"{file.path}: changed while it was read: it had {file.size:,} bytes, then {size:,}")

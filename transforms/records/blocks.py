@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.blocks import SCHEMA
+from beamfeed.contract.dataset.frames import FRAMING_BYTES
 from beamfeed.contract.dataset.windows import count_windows
 
 BLOCK_BYTES = 64 << 10  # small enough that many assets meet in one shuffle, large enough for one read
 BLOCKS_PER_SHARD = 256  # at most, so that the index stays small: of 128 MB, blocks of 512 KB
-FRAMING_BYTES = 16  # that a TFRecord file adds to each record: its length and two checksums
 
 
 def cut_blocks(sizes: np.ndarray, rows: np.ndarray, windows: Windows, least: int = BLOCK_BYTES) -> np.ndarray:

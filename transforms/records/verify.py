@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field
+from beamfeed.contract.dataset.frames import CHUNK_BYTES
 from beamfeed.contract.dataset.manifest import Shard
-from beamfeed.contract.dataset.verify import CHUNK_BYTES, differences, measure_shard
+from beamfeed.contract.dataset.verify import differences, measure_shard
 from beamfeed.contract.dataset.windows import count_windows
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.progress import Progress

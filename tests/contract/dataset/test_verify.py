@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.contract.dataset.verify import CHUNK_BYTES, ShardFacts, checksum, differences, measure_shard
+from beamfeed.contract.dataset.frames import CHUNK_BYTES
+from beamfeed.contract.dataset.verify import ShardFacts, checksum, differences, measure_shard
 
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES, CHUNK_BYTES + 1])

@@ -13,17 +13,25 @@ from records import FIELDS, make_records
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.trainer.tools import measurements
 from beamfeed.trainer.tools.measurements import (
+    MOST_ROUNDS,
     OPTIONS,
     STAGES,
     Feeding,
-    OptionRate,
-    StageRate,
     measure_options,
     measure_stages,
+    until_steady,
 )
-from beamfeed.trainer.tools.profile_dataset import Countdown, Profile, describe, draw, limit, main, parse
-from beamfeed.trainer.tools.steady import MOST_ROUNDS, Figure, until_steady
-from beamfeed.trainer.tools.step_times import StepTimes
+from beamfeed.trainer.tools.profile_dataset import Countdown, main, parse
+from beamfeed.trainer.tools.profile_report import (
+    Figure,
+    OptionRate,
+    Profile,
+    StageRate,
+    StepTimes,
+    describe,
+    draw,
+    limit,
+)
 
 
 def profile(**changes) -> Profile:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beamfeed.contract.config.prepare import Windows
-from beamfeed.transforms.records.blocks import BLOCKS_PER_SHARD, FRAMING_BYTES, cut_blocks, index_table
+from beamfeed.contract.dataset.frames import FRAMING_BYTES
+from beamfeed.transforms.records.blocks import BLOCKS_PER_SHARD, cut_blocks, index_table
 
 
 @given(

@@ -9,6 +9,7 @@ import pyarrow as pa
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.expected import Group, batch_rows
+from beamfeed.transforms.sources.readers.trouble import check_names
 
 _MAGIC = b"ARROW1"
 
@@ -34,6 +35,7 @@ def _open(path: str, names: Sequence[str] | None = None) -> Iterator[tuple[pa.Sc
         open_ = pa.ipc.open_file if seekable else pa.ipc.open_stream
         with open_(source) as reader:
             schema = reader.schema
+            check_names(path, schema)
             if names is None:
                 yield schema, reader, seekable
                 return

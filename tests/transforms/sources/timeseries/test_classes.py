@@ -16,7 +16,6 @@ from beamfeed.transforms.sources.timeseries.classes import (
     set_aside,
 )
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
-from beamfeed.transforms.sources.timeseries.unseen import RejectUnseen
 from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict
 
 AUTO = (LabelColumn("state", pa.string(), (), auto=True),)
@@ -97,7 +96,6 @@ def test_what_was_seen_is_dropped_once_it_was_looked_at():
     found = set_aside(verdict("a", training=["x"]), {}, None, SeenClasses.zero(AUTO))
     assert found.seen == SeenClasses.zero(AUTO)
     assert replace(found, seen=None).rejects == ()
-    assert RejectUnseen(AUTO, None)
 
 
 def test_an_empty_text_is_no_class():

@@ -11,16 +11,15 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beamfeed.transforms.adopt import frames
-from beamfeed.transforms.adopt.frames import Counted, is_tfrecord, read_frames, unpacked
-from beamfeed.transforms.rejects import BadInput
+from beamfeed.contract.dataset import frames
+from beamfeed.contract.dataset.frames import Counted, Damaged, is_tfrecord, read_frames, unpacked
 
 RECORDS = [b"", b"one", b"x" * 70_000, b"\x00" * 9, b"last"]
 
 
 def read(data: bytes, compression: str = "none") -> list[bytes]:
     file = unpacked(Counted(io.BytesIO(data)), compression)
-    return [record for batch in read_frames(file, "a.tfrecord") for record in batch]
+    return [record for batch in read_frames(file) for record in batch]
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP"])
@@ -41,7 +40,7 @@ def test_pieces_of_any_size_give_the_same(tmp_path, monkeypatch, chunk):
 def test_what_was_read_is_counted(tmp_path):
     data = foreign.write(tmp_path / "a", RECORDS).read_bytes()
     counted = Counted(io.BytesIO(data))
-    list(read_frames(counted, "a"))
+    list(read_frames(counted))
     import google_crc32c
 
     assert (counted.bytes, counted.crc32c) == (len(data), f"{google_crc32c.value(data):08x}")
@@ -60,7 +59,7 @@ def test_each_byte_that_is_another_is_found_where_it_is(data):
     at = data.draw(st.integers(0, len(whole) - 1))
     whole[at] ^= data.draw(st.integers(1, 255))
     starts = [0, 21, 37]
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(Damaged) as caught:
         read(bytes(whole))
     number = max(index for index, start in enumerate(starts) if start <= at)
     assert caught.value.place == f"record {number}, byte {starts[number]}"
@@ -72,7 +71,7 @@ def test_a_file_that_is_cut_off(tmp_path, end):
     whole = [0, 21, 37]
     if end in whole:
         return
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(Damaged) as caught:
         read(data)
     number = max(index for index, start in enumerate(whole) if start <= end)
     assert caught.value.place == f"record {number}, byte {whole[number]}"
@@ -97,17 +96,17 @@ def test_a_record_that_no_example_can_be_is_not_read():
     def sum_of(data):
         return struct.pack("<I", frames.masked(data))
 
-    with pytest.raises(BadInput, match="is of 2,147,483,648 bytes; an Example has 2,147,483,647 at most") as caught:
-        list(read_frames(Zeros(1 << 31), "a"))
+    with pytest.raises(Damaged, match="is of 2,147,483,648 bytes; an Example has 2,147,483,647 at most") as caught:
+        list(read_frames(Zeros(1 << 31)))
     assert caught.value.place == "record 1, byte 19"
-    with pytest.raises(BadInput, match="is of 18,446,744,073,709,551,615 bytes"):
-        list(read_frames(Zeros((1 << 64) - 1), "a"))
+    with pytest.raises(Damaged, match="is of 18,446,744,073,709,551,615 bytes"):
+        list(read_frames(Zeros((1 << 64) - 1)))
 
 
 def test_a_compressed_file_that_is_cut_off(tmp_path):
     data = foreign.write(tmp_path / "a", [os.urandom(1000)] * 5, "GZIP").read_bytes()
-    with pytest.raises(BadInput, match="cannot be unpacked"):
+    with pytest.raises(Damaged, match="cannot be unpacked"):
         read(data[:-100], "gzip")
-    with pytest.raises(BadInput, match="cannot be unpacked"):
+    with pytest.raises(Damaged, match="cannot be unpacked"):
         read(data + b"garbage that is no member", "gzip")
     assert gzip.decompress(data)

@@ -1,4 +1,4 @@
-"""The records of a TFRecord file, each checked by its CRC-32C, with the byte at which something is wrong.
+"""The framing of TFRecord files: their records, each checked by its CRC-32C, and where one is damaged.
 
 The format (tensorflow/core/lib/io/record_writer.h): length as uint64, its masked
 CRC-32C as uint32, the record, its masked CRC-32C; all little-endian.
@@ -8,18 +8,34 @@ import gzip
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import google_crc32c
 
-from beamfeed.contract.dataset.verify import CHUNK_BYTES, Readable
-from beamfeed.transforms.rejects import BadInput
+from beamfeed.contract.dataset.windows import Integers
 
 HEAD, TAIL = struct.Struct("<QI"), struct.Struct("<I")
 LENGTH = 8  # bytes of the length in the head
+FRAMING_BYTES = HEAD.size + TAIL.size  # that a file adds to each record
+CHUNK_BYTES = 8 << 20  # read at a time
 MOST_BYTES = (2 << 30) - 1  # of a record: protocol buffers hold no more
 BATCH_BYTES, BATCH_RECORDS = 8 << 20, 4096  # given at a time
 GZIP = b"\x1f\x8b"
+
+
+class Readable(Protocol):
+    """An open file."""
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes; none at the end."""
+
+
+class Damaged(ValueError):
+    """A file that is not as it was written: where, and what is wrong."""
+
+    def __init__(self, place: str, reason: str):
+        super().__init__(f"{place}: {reason}")
+        self.place, self.reason = place, reason
 
 
 class Counted:
@@ -39,13 +55,19 @@ class Counted:
     @property
     def crc32c(self) -> str:
         """8 hex digits."""
-        return self._crc.digest().hex()
+        digest: bytes = self._crc.digest()
+        return digest.hex()
 
 
 def masked(data: bytes) -> int:
-    """The masked CRC-32C of some bytes, as record_writer.h has it."""
-    crc = google_crc32c.value(data)
-    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+    """The masked CRC-32C of some bytes."""
+    checksum: int = mask(google_crc32c.value(data))
+    return checksum
+
+
+def mask(crc: Integers) -> Integers:
+    """A CRC-32C, or a uint64 array of them, as it stands in the file: turned by 15 bits, with a number added."""
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def is_tfrecord(begin: bytes) -> bool:
@@ -61,38 +83,37 @@ def unpacked(file: Any, compression: str) -> Readable:
     return gzip.GzipFile(fileobj=file) if compression == "gzip" else file
 
 
-def read_frames(file: Readable, path: str) -> Iterator[list[bytes]]:
+def read_frames(file: Readable) -> Iterator[list[bytes]]:
     """The records of a file, some at a time.
 
     Args:
       file: unpacked, at its beginning.
-      path: for messages.
 
     Raises:
-      BadInput: with the byte where a record is damaged or cut off, when the reading comes to it.
+      Damaged: with the byte where a record is damaged or cut off, when the reading comes to it.
     """
     data, at, before, records, size, count = b"", 0, 0, [], 0, 0
     while True:
         head = HEAD.size
         if len(data) - at < head:
-            before, data, at = before + at, _read(file, head, path, data[at:]), 0
+            before, data, at = before + at, _read(file, head, data[at:]), 0
             if len(data) < head:
                 if data:
-                    raise _damage(path, count, before, "the file ends in its head")
+                    raise _damage(count, before, "the file ends in its head")
                 break
         length, crc = HEAD.unpack_from(data, at)
         if masked(data[at : at + LENGTH]) != crc:
-            raise _damage(path, count, before + at, "the checksum of its length is wrong")
+            raise _damage(count, before + at, "the checksum of its length is wrong")
         if length > MOST_BYTES:
-            raise _damage(path, count, before + at, f"is of {length:,} bytes; an Example has {MOST_BYTES:,} at most")
+            raise _damage(count, before + at, f"is of {length:,} bytes; an Example has {MOST_BYTES:,} at most")
         whole = head + length + TAIL.size
         if len(data) - at < whole:
-            before, data, at = before + at, _read(file, whole, path, data[at:]), 0
+            before, data, at = before + at, _read(file, whole, data[at:]), 0
             if len(data) < whole:
-                raise _damage(path, count, before, f"the file ends {whole - len(data):,} bytes before its end")
+                raise _damage(count, before, f"the file ends {whole - len(data):,} bytes before its end")
         record = data[at + head : at + head + length]
         if masked(record) != TAIL.unpack_from(data, at + head + length)[0]:
-            raise _damage(path, count, before + at, "the checksum of its data is wrong")
+            raise _damage(count, before + at, "the checksum of its data is wrong")
         records.append(record)
         at, size, count = at + whole, size + length, count + 1
         if size >= BATCH_BYTES or len(records) == BATCH_RECORDS:
@@ -102,7 +123,7 @@ def read_frames(file: Readable, path: str) -> Iterator[list[bytes]]:
         yield records
 
 
-def _read(file: Readable, least: int, path: str, before: bytes) -> bytes:
+def _read(file: Readable, least: int, before: bytes) -> bytes:
     """What was read before and more, at least so many bytes if there are as many, piece by piece."""
     chunks, size = [before], len(before)
     try:
@@ -110,9 +131,9 @@ def _read(file: Readable, least: int, path: str, before: bytes) -> bytes:
             chunks.append(chunk)
             size += len(chunk)
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise BadInput(path, "file", f"cannot be unpacked: {error}") from None
+        raise Damaged("file", f"cannot be unpacked: {error}") from None
     return b"".join(chunks)
 
 
-def _damage(path: str, record: int, byte: int, what: str) -> BadInput:
-    return BadInput(path, f"record {record}, byte {byte}", what)
+def _damage(record: int, byte: int, what: str) -> Damaged:
+    return Damaged(f"record {record}, byte {byte}", what)
