@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from beamfeed.launcher.job import load_job
     from beamfeed.trainer.arrays.load import load_arrays
     from beamfeed.trainer.feed.dataset import load_dataset
+    from beamfeed.trainer.feed.options import FeedOptions, Tuning
     from beamfeed.trainer.feed.sharding import Distribution
-    from beamfeed.trainer.feed.tuning import Tuning
     from beamfeed.trainer.numpy_feed.torch_dataset import torch_dataset
     from beamfeed.transforms.rejects import BadInput
     from beamfeed.transforms.steps import EncodeWindows, ReadTimeseries, SeriesBlock
@@ -35,6 +35,7 @@ __all__ = [
     "BadInput",
     "Distribution",
     "EncodeWindows",
+    "FeedOptions",
     "Job",
     "JobFailed",
     "Manifest",
@@ -61,6 +62,7 @@ _HOMES = {
     "BadInput": "transforms.rejects",
     "Distribution": "trainer.feed.sharding",
     "EncodeWindows": "transforms.steps",
+    "FeedOptions": "trainer.feed.options",
     "Job": "contract.config.job",
     "JobFailed": "contract.errors",
     "Manifest": "contract.dataset.manifest",
@@ -69,7 +71,7 @@ _HOMES = {
     "RunResult": "launcher.api",
     "SeriesBlock": "transforms.steps",
     "TrainResult": "contract.dataset.result",
-    "Tuning": "trainer.feed.tuning",
+    "Tuning": "trainer.feed.options",
     "UserError": "contract.errors",
     "Windows": "contract.config.prepare",
     "load_arrays": "trainer.arrays.load",

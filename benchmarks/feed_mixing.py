@@ -65,11 +65,13 @@ def _rank_correlation(values: np.ndarray) -> float:
     return float(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1])
 
 
-def stream(manifest: Manifest, output: str, **options: object) -> tuple[np.ndarray, np.ndarray]:
+def stream(manifest: Manifest, output: str, batch: int, shuffle: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Asset and time of each window of an epoch, in the order that the trainer reads them."""
     from beamfeed.trainer.feed.dataset import load_dataset
+    from beamfeed.trainer.feed.options import FeedOptions
 
-    batches = load_dataset(output, feed_data.SPLIT, manifest=manifest, **options)
+    options = FeedOptions(manifest=manifest)
+    batches = load_dataset(output, feed_data.SPLIT, batch_size=batch, shuffle=shuffle, options=options)
     found = [batch["values"][:, 0, :2].numpy() for batch in batches]
     first_rows = np.concatenate(found).astype(int)
     return first_rows[:, feed_data.ASSET], first_rows[:, feed_data.TIME]
@@ -78,11 +80,11 @@ def stream(manifest: Manifest, output: str, **options: object) -> tuple[np.ndarr
 def compare(manifest: Manifest, output: str, batch: int, shuffle: int) -> dict[str, Mixing]:
     """The mixing of a full shuffle, of ours, and of no shuffle."""
     found = {}
-    unshuffled = stream(manifest, output, batch_size=batch)
+    unshuffled = stream(manifest, output, batch)
     full = np.random.default_rng(0).permutation(len(unshuffled[0]))
     found["full shuffle"] = measure(*(column[full] for column in unshuffled), batch)
     for windows in (8 * shuffle, shuffle, max(1, shuffle // 8)):
-        found[f"shuffle {windows:,}"] = measure(*stream(manifest, output, batch_size=batch, shuffle=windows), batch)
+        found[f"shuffle {windows:,}"] = measure(*stream(manifest, output, batch, windows), batch)
     found["no shuffle"] = measure(*unshuffled, batch)
     return found
 

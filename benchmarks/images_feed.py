@@ -110,6 +110,7 @@ def ours(folder: str, sizes: Sizes) -> Iterator[Any]:
     from beamfeed.contract.dataset.manifest import read_manifest
     from beamfeed.trainer.decode import preparation_of
     from beamfeed.trainer.feed.dataset import load_dataset
+    from beamfeed.trainer.feed.options import FeedOptions
 
     augment = {"flip": "horizontal", "crop": CROP, "brightness": LIGHT, "contrast": LIGHT}
     train = Train.model_validate(
@@ -122,10 +123,8 @@ def ours(folder: str, sizes: Sizes) -> Iterator[Any]:
     output = os.path.join(folder, SHARDS)
     manifest = read_manifest(output)
     preparation = preparation_of(train, manifest)
-    batches = load_dataset(
-        output, "train", batch_size=sizes.batch, shuffle=SHUFFLE, epochs=None, manifest=manifest,
-        preparation=preparation and preparation.training,
-    )  # fmt: skip
+    options = FeedOptions(manifest=manifest, preparation=preparation and preparation.training)
+    batches = load_dataset(output, "train", batch_size=sizes.batch, shuffle=SHUFFLE, epochs=None, options=options)
     return (fields["image"] for fields in batches)
 
 

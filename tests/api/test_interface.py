@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from inspect import isfunction, signature
 
 import pytest
 
@@ -35,6 +36,13 @@ def test_every_name_is_there_and_no_other():
     assert beamfeed.__version__ == "0.1.0"
     with pytest.raises(AttributeError, match="module 'beamfeed' has no attribute 'load_jobs'"):
         beamfeed.load_jobs  # noqa: B018
+
+
+def test_no_function_has_more_than_ten_parameters():
+    for name in set(beamfeed.__all__) - {"__version__"}:
+        call = getattr(beamfeed, name)
+        if isfunction(call):
+            assert len(signature(call).parameters) <= 10, name
 
 
 def test_what_is_typed_is_what_is_loaded(root):
@@ -112,7 +120,6 @@ def test_paths_may_be_objects(pumps):
         ({"split": "trian"}, "split is 'trian', it must be one of train, eval, test"),
         ({"remainder": "keep"}, "remainder is 'keep', it must be one of drop, pad"),
         ({"batch_size": 0}, "batch_size is 0, it must be at least 1"),
-        ({"lanes": 0}, "lanes is 0"),
         ({"shuffle": -1}, "shuffle is -1"),
         ({"epochs": 0}, "epochs is 0"),
     ],
@@ -125,6 +132,8 @@ def test_wrong_arguments_of_load_dataset_are_told(arguments, told):
 def test_wrong_objects_are_told():
     with pytest.raises(ValueError, match="worker is 2, it must be from 0 to 1"):
         beamfeed.Distribution(worker=2, workers=2)
+    with pytest.raises(ValueError, match="lanes is 0, it must be at least 1"):
+        beamfeed.FeedOptions(lanes=0)
     with pytest.raises(ValueError, match="cache is 'disk', it must be one of none, memory, file"):
         beamfeed.Tuning(cache="disk")
 

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from beamfeed.trainer.feed import rounds
-from beamfeed.trainer.feed.sampler import Index, Order
+from beamfeed.trainer.feed import batching
+from beamfeed.trainer.feed.sampler import Order
 from beamfeed.trainer.feed.sharding import Distribution, Share
+from beamfeed.trainer.feed.shards import Index
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))  # the scripts import each other as siblings
 feed_scale = importlib.import_module("feed_scale")
 
 
 def test_a_round_is_that_of_training():
-    assert feed_scale.ROUND_BYTES == rounds.LEAST_BYTES
+    assert feed_scale.ROUND_BYTES == batching.LEAST_BYTES
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from beamfeed.trainer.feed.sharding import Distribution
+from beamfeed.trainer.feed.batching import Batching
 from beamfeed.trainer.numpy_feed.batches import BatchReader
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))  # the scripts import each other as siblings
@@ -23,10 +23,7 @@ def test_both_read_the_same_windows(tmp_path):
         for path in manifest.shard_paths(str(tmp_path / torch_door.WINDOWS), "train")
         for record in torch_door.read_records(path)
     ]
-    reader = BatchReader(
-        tmp_path / torch_door.SEGMENTS, "train", batch_size=1, fields=["values"], shuffle=50, seed=7, epochs=1,
-        start=(0, 0), remainder="drop", lanes=16, distribution=Distribution(), where=None,
-    )  # fmt: skip
+    reader = BatchReader(tmp_path / torch_door.SEGMENTS, "train", Batching(1, shuffle=50), ["values"])
     other = [np.asarray(batch.fields["values"]).tobytes() for batch in reader.read()]
     assert len(one) == sizes.windows
     assert sorted(one) == sorted(other)

@@ -30,7 +30,8 @@ def test_a_folder_of_a_bucket(gs, tmp_path):
     assert {name: gs.read(f"lake/{name}") for name in before} == before
     code = (
         "import beamfeed, sys\n"
-        "data = beamfeed.load_dataset(sys.argv[1], 'test', batch_size=8, where={'country': ['DE']})\n"
+        "data = beamfeed.load_dataset(sys.argv[1], 'test', batch_size=8,"
+        " options=beamfeed.FeedOptions(where={'country': ['DE']}))\n"
         "print(sum(int(batch['label'].numpy().sum()) for batch in data))"
     )
     done = gs.python("-c", code, lake)

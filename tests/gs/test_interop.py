@@ -14,10 +14,9 @@ pytestmark = pytest.mark.long
 SINGLE = Windows(length=1)
 READ = """
 import sys, hashlib
-from beamfeed.trainer.feed.sharding import Distribution
+from beamfeed.trainer.feed.batching import Batching
 from beamfeed.trainer.numpy_feed.batches import BatchReader
-reader = BatchReader(sys.argv[1], "train", batch_size=4, fields=["values", "label", "image"], shuffle=int(sys.argv[2]),
-    seed=7, epochs=1, start=(0, 0), remainder="drop", lanes=16, distribution=Distribution(), where=None)
+reader = BatchReader(sys.argv[1], "train", Batching(4, shuffle=int(sys.argv[2])), ["values", "label", "image"])
 for batch in reader.read():
     print(batch.fields["values"].tolist(), batch.fields["label"].tolist(), batch.fields["image"])
 print([name for name in ("tensorflow", "apache_beam") if name in sys.modules])

@@ -50,7 +50,8 @@ def test_as_a_local_run(gs, local):
     gs.ledger.reset()
     code = (
         "import beamfeed, sys\n"
-        "data = beamfeed.load_dataset(sys.argv[1], 'eval', batch_size=8, remainder='pad', where={'kind': ['web']})\n"
+        "data = beamfeed.load_dataset(sys.argv[1], 'eval', batch_size=8, remainder='pad',"
+        " options=beamfeed.FeedOptions(where={'kind': ['web']}))\n"
         "print(int(sum(weights.numpy().sum() for _, weights in data)))"
     )
     done = gs.python("-c", code, gs.url("data"))

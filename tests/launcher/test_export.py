@@ -7,11 +7,10 @@ import sys
 import numpy as np
 import pyarrow.dataset as ds
 import pytest
+from feeds import batch_reader
 from fleets import Fleet, make_table
 
 import beamfeed
-from beamfeed.trainer.feed.sharding import LANES, Distribution
-from beamfeed.trainer.numpy_feed.batches import BatchReader
 from beamfeed.trainer.numpy_feed.windows import Varying
 from tests.tables import Lake
 from tests.tables import make_table as make_rows
@@ -23,11 +22,7 @@ def export(*arguments, cwd):
 
 
 def read(output, **options):
-    defaults = {
-        "fields": None, "shuffle": 0, "seed": 7, "epochs": 1, "start": (0, 0), "remainder": "drop", "lanes": LANES,
-        "distribution": Distribution(), "where": None,
-    }  # fmt: skip
-    return BatchReader(output, "train", batch_size=32, **{**defaults, **options}).read()
+    return batch_reader(output, batch_size=32, **options).read()
 
 
 @pytest.fixture(scope="module")

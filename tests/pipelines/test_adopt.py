@@ -89,7 +89,9 @@ def test_the_order_is_kept_without_shuffling(adopted):
 
 def test_partitions_can_be_chosen(adopted):
     rows = list(foreign.read(sorted((adopted / "train" / "country=FR").rglob("part-*"))))
-    assert found_in(adopted, "train", batch_size=8, where={"country": ["FR"]}) == expected(rows)
+    assert found_in(
+        adopted, "train", batch_size=8, options=beamfeed.FeedOptions(where={"country": ["FR"]})
+    ) == expected(rows)
 
 
 def test_the_manifest_says_what_was_seen(adopted):
@@ -214,7 +216,9 @@ def test_sequence_examples(tmp_path):
     windows = beamfeed.load_dataset(top, "train", batch_size=5)
     found = [row for batch in windows for row in as_lists(batch, ("n", "xy", "words"))]
     assert found == [(n, xy.tolist(), list(words)) for n, xy, words in tracks]
-    shuffled = beamfeed.load_dataset(top, "train", batch_size=5, shuffle=20, tuning=beamfeed.Tuning(cache="memory"))
+    shuffled = beamfeed.load_dataset(
+        top, "train", batch_size=5, shuffle=20, options=beamfeed.FeedOptions(tuning=beamfeed.Tuning(cache="memory"))
+    )
     again = [row for batch in shuffled for row in as_lists(batch, ("n", "xy", "words"))]
     assert sorted(again, key=lambda row: row[0]) == found
     assert inspect([str(top), "--verify", "--windows", "2"]) == 0
@@ -267,7 +271,7 @@ def test_classes_that_are_texts_become_numbers(tmp_path, capfd):
     info = manifest.splits["train"].model_copy(update={"shards": shards})
     changed = manifest.model_copy(update={"splits": {"train": info}})
     with pytest.raises(tf.errors.InvalidArgumentError, match="differ from the manifest: field tree"):
-        list(beamfeed.load_dataset(top, "train", batch_size=41, manifest=changed))
+        list(beamfeed.load_dataset(top, "train", batch_size=41, options=beamfeed.FeedOptions(manifest=changed)))
 
 
 def test_empty_lists_of_another_type(tmp_path, capfd):

@@ -15,6 +15,7 @@ from beamfeed.contract.dataset.manifest import read_manifest
 from beamfeed.contract.dataset.partitions import partition_values
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.dataset import load_dataset
+from beamfeed.trainer.feed.options import FeedOptions
 from tests.tables import FEATURES, Lake, make_table
 
 COUNTRIES = ["DE", "a/b=c", "100%", None, "Côte d'Ivoire", "."]
@@ -37,10 +38,11 @@ def lake(tmp_path_factory):
     return found
 
 
-def rows_read(lake, split, **arguments):
+def rows_read(lake, split, where=None, shuffle=0):
     batches = load_dataset(
-        lake.output, split, batch_size=16, remainder="pad", fields=["row", "label", "numbers"], **arguments
-    )
+        lake.output, split, batch_size=16, remainder="pad", fields=["row", "label", "numbers"], shuffle=shuffle,
+        options=FeedOptions(where=where),
+    )  # fmt: skip
     found = []
     for batch, weights in batches:
         found += [row for row, weight in zip(batch["row"].numpy(), weights.numpy(), strict=True) if weight]
@@ -112,7 +114,7 @@ def test_what_is_not_there_is_one_line(lake):
         ({"country": ["DEU"]}, "country is never 'DEU'; did you mean 'DE'"),
     ):
         with pytest.raises(UserError, match=message):
-            load_dataset(lake.output, "train", batch_size=8, where=where)
+            load_dataset(lake.output, "train", batch_size=8, options=FeedOptions(where=where))
 
 
 def test_the_manifest_says_the_same_after_reading_it(lake):

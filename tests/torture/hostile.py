@@ -291,7 +291,8 @@ def adopt_records(folder: Path, chance: Random) -> None:
 def load_dataset(folder: Path, chance: Random) -> None:
     """Somebody else's dataset with one broken file, as it is fed."""
     from beamfeed.contract.config.split import SPLITS
-    from beamfeed.trainer.feed.sharding import Distribution
+    from beamfeed.trainer.feed.batching import Batching
+    from beamfeed.trainer.feed.options import FeedOptions
     from beamfeed.trainer.numpy_feed.batches import BatchReader
 
     output = folder / "data"
@@ -300,10 +301,7 @@ def load_dataset(folder: Path, chance: Random) -> None:
     path = chance.choice(sorted(output.rglob(chance.choice(names))))
     path.write_bytes(broken(path.read_bytes(), _parquet(chance), chance))
     for split in SPLITS[:1]:
-        reader = BatchReader(
-            str(output), split, batch_size=4, fields=None, shuffle=8, seed=0, epochs=1, start=(0, 0), remainder="drop",
-            lanes=1, distribution=Distribution(), where=None,
-        )  # fmt: skip
+        reader = BatchReader(str(output), split, Batching(4, shuffle=8, seed=0, options=FeedOptions(lanes=1)))
         for _ in reader.read():
             pass
 

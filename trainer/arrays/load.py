@@ -5,7 +5,7 @@ follow from the lengths of the arrays, seed, epoch and step alone.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,15 @@ from beamfeed.contract import storage
 from beamfeed.contract.arrays.catalog import NamedArray, find_arrays
 from beamfeed.contract.arrays.npy import TEXTS
 from beamfeed.contract.config.sources.array import ArraySource
-from beamfeed.contract.dataset.batches import eval_steps, train_steps
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.arrays.values import Values, batch_bytes, cut_blocks, values_of
+from beamfeed.trainer.feed.batching import Batching, Remainder
 from beamfeed.trainer.feed.cache import local_copies
-from beamfeed.trainer.feed.dataset import Remainder
-from beamfeed.trainer.feed.reading import Reading, as_written
-from beamfeed.trainer.feed.rounds import LEAST_BYTES, MOST_BYTES
-from beamfeed.trainer.feed.sampler import Index, Line, Order
-from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
-from beamfeed.trainer.feed.tuning import at_least, one_of
+from beamfeed.trainer.feed.options import FeedOptions
+from beamfeed.trainer.feed.reading import Reading
+from beamfeed.trainer.feed.sampler import Line, Order
+from beamfeed.trainer.feed.sharding import Distribution
+from beamfeed.trainer.feed.shards import Index
 
 BLOCK_BYTES = 256 << 10  # of rows that follow each other
 CHUNK_BYTES = 8 << 20  # of rows gathered at a time: calls soon take longer than one copy of each row
@@ -42,11 +41,9 @@ def load_arrays(
     shuffle: int = 0,
     seed: int = 7,
     epochs: int | None = 1,
-    start: tuple[int, int] = (0, 0),
     remainder: Remainder = "drop",
-    lanes: int = LANES,
     distribution: Distribution = Distribution(),
-    parallel: bool = True,
+    options: FeedOptions = FeedOptions(),
 ) -> tf.data.Dataset:
     """The rows of arrays in batches, in an order that the arguments decide and nothing else.
 
@@ -61,17 +58,16 @@ def load_arrays(
       outputs: likewise, what a model is to tell.
       batch_size: rows in a global batch, over all workers together.
       rows: the first row that is read, and the one after the last; left out, all. Two ranges make two splits.
-      shuffle: rows that are mixed at a time, drawn from `lanes` places of the arrays at once; 0 keeps the order.
+      shuffle: rows that are mixed at a time, drawn from `options.lanes` places of the arrays at once; 0 keeps the
+        order.
       seed: of the order; `tf.random.set_seed` has no influence.
       epochs: how many; None reads without end.
-      start: the first epoch to read, and the first of its batches. What comes before is not read.
       remainder: what happens to the last rows of an epoch, fewer than a batch. drop: they are left out (where rows are
         shuffled, other ones in each epoch). pad: the batch is filled with zeros.
-      lanes: places that a batch is drawn from. A worker reads its share of them.
       distribution: whose rows of each global batch are read. The global batches do
         not depend on the number of workers. The rows of a worker with several
         replicas come as so many consecutive batches.
-      parallel: whether several threads read.
+      options: `start`, `lanes` and `tuning`, of which `parallel`, `prefetch` and `rounds` count.
 
     Returns:
       A dataset with known cardinality: dicts of tensors `[batch, *shape]` by the names of the inputs, in the dtypes of
@@ -91,32 +87,19 @@ def load_arrays(
       >>> x["x"].shape, y["y"].numpy().tolist()
       (TensorShape([3, 2]), [0, 1, 2])
     """
-    one_of("remainder", remainder, Remainder)
-    for name, value, least in (("batch_size", batch_size, 1), ("shuffle", shuffle, 0), ("lanes", lanes, 1)):
-        at_least(name, value, least)
-    if epochs is not None:
-        at_least("epochs", epochs, 1)
+    options.allow("load_arrays", "start", "lanes", "tuning")
+    batching = Batching(batch_size, shuffle, seed, epochs, remainder, distribution, options)
     arrays = _find(inputs, outputs or {})
     first, end = _range(rows, arrays[0].rows)
-    share = Share(batch_size, distribution)
-    padded = remainder == "pad"
-    steps = (eval_steps if padded else train_steps)(end - first, batch_size)
-    if not steps:
+    if end - first < batch_size and not batching.is_padded:
         raise UserError(f"batch_size: {batch_size} is more than the {end - first:,} rows that there are")
     row_bytes = batch_bytes(arrays)
     blocks = cut_blocks(arrays, first, end, BLOCK_BYTES)
     ones = np.ones(len(blocks.rows), np.int64)
-    order = Order(
-        Index(np.zeros(len(ones), np.int64), blocks.first, ones, blocks.rows, blocks.rows * row_bytes),
-        share,
-        steps,
-        round_steps=_round_rows(row_bytes, shuffle, min(lanes, batch_size)) // batch_size or 1,
-        lanes=min(lanes, batch_size) if shuffle else distribution.workers if padded else 1,
-        seed=seed if shuffle else None,
-    )
+    index = Index(np.zeros(len(ones), np.int64), blocks.first, ones, blocks.rows, blocks.rows * row_bytes)
+    order = batching.order(Order, index, end - first, row_bytes, (end - first) * row_bytes)
     sources = {array.name: values_of(array, blocks, _local_paths(array)) for array in arrays}
     firsts, counts = (tf.constant(column) for column in blocks)
-    reading = Reading(order, start, epochs)
 
     def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line, skip: tf.Tensor) -> Any:
         needed, block, place = order.round(line, epoch, number, skip)
@@ -126,9 +109,7 @@ def load_arrays(
         place += tf.gather(tf.cumsum(tf.gather(counts, needed), exclusive=True), block)
         return {name: one.prepare(needed) for name, one in sources.items()}, row, place, there
 
-    rounds = reading.rounds(read_round, 2 if parallel else None)
-    batches = _cut(rounds, sources, list(outputs or {}), share, row_bytes, padded=padded, parallel=parallel)
-    return reading.finish(batches, row_bytes)
+    return _cut(Reading(order, batching), read_round, sources, list(outputs or {}), row_bytes)
 
 
 def _find(inputs: Mapping[str, Files], outputs: Mapping[str, Files]) -> list[NamedArray]:
@@ -186,26 +167,17 @@ def _range(rows: tuple[int, int] | None, total: int) -> tuple[int, int]:
     return first, end
 
 
-def _round_rows(row_bytes: int, shuffle: int, lanes: int) -> int:
-    """How many rows are mixed at a time: as `load_dataset` does it."""
-    fitting = max(1, MOST_BYTES // row_bytes)
-    rows = min(max(shuffle, LEAST_BYTES // row_bytes, 1), fitting)
-    return rows * max(1, lanes // LANES) if shuffle else rows
-
-
 def _cut(
-    rounds: tf.data.Dataset, sources: Mapping[str, Values], outputs: Sequence[str], share: Share, row_bytes: int, *,
-    padded: bool, parallel: bool,
+    reading: Reading, read_round: Callable[..., Any], sources: Mapping[str, Values], outputs: Sequence[str],
+    row_bytes: int,
 ) -> tf.data.Dataset:  # fmt: skip
     """Rounds -> the batches of each replica, as `load_arrays` gives them."""
-    chunk = share.size * max(1, CHUNK_BYTES // (share.size * row_bytes))
+    size, padded = reading.order.share.size, reading.batching.is_padded
+    chunk = size * max(1, CHUNK_BYTES // (size * row_bytes))
 
-    @as_written
-    def to_chunks(prepared: Any, row: tf.Tensor, place: tf.Tensor, there: tf.Tensor) -> tf.data.Dataset:
-        first = tf.data.Dataset.range(0, tf.size(row, tf.int64), chunk)
-        return first.map(lambda first: (first, prepared, row, place, there))
+    def count(prepared: Any, row: tf.Tensor, place: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
+        return tf.size(row, tf.int64)
 
-    @as_written
     def to_rows(first: tf.Tensor, prepared: Any, row: tf.Tensor, place: tf.Tensor, there: tf.Tensor) -> Any:
         row, place, there = (one[first : first + chunk] for one in (row, place, there))
         found = {name: one.take(prepared[name], row, place) for name, one in sources.items()}
@@ -213,10 +185,7 @@ def _cut(
             found = {name: _without(values, there) for name, values in found.items()}
         return _paired(found, outputs, tf.cast(there, tf.float32) if padded else None)
 
-    threads = tf.data.AUTOTUNE if parallel else None
-    chunks = rounds.flat_map(to_chunks)
-    found = chunks.map(to_rows, num_parallel_calls=threads, deterministic=True if parallel else None)
-    return found.rebatch(share.replica_sizes, drop_remainder=True)
+    return reading.batches(reading.rounds(read_round), count, to_rows, chunk=chunk, row_bytes=row_bytes)
 
 
 def _without(values: tf.Tensor, there: tf.Tensor) -> tf.Tensor:

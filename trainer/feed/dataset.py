@@ -15,26 +15,24 @@ depends on manifest, seed, epoch and step alone, so reading can begin anywhere.
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.split import SplitName
-from beamfeed.contract.dataset.batches import check_split, eval_steps, train_steps
-from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.trainer.feed.batching import Batching, Remainder, SplitSetup, set_up_split
 from beamfeed.trainer.feed.cache import local_copies
-from beamfeed.trainer.feed.fields import Wanted, choose_fields, window_bytes
+from beamfeed.trainer.feed.fields import Wanted
+from beamfeed.trainer.feed.options import CutOff, FeedOptions
 from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.reader import Memory, RowSource, Shards
-from beamfeed.trainer.feed.reading import Reading, as_written
-from beamfeed.trainer.feed.rounds import round_windows
-from beamfeed.trainer.feed.sampler import Index, Line, Order
-from beamfeed.trainer.feed.shard_files import find_shards
-from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
-from beamfeed.trainer.feed.tuning import CutOff, Tuning, at_least, one_of
+from beamfeed.trainer.feed.reading import Reading
+from beamfeed.trainer.feed.sampler import Line, Order
+from beamfeed.trainer.feed.sharding import Distribution
+from beamfeed.trainer.feed.shards import find_shards
 from beamfeed.trainer.feed.windowing import (
     Columns,
     Places,
@@ -50,8 +48,6 @@ REMOTE_FACTOR = 8  # times as many blocks are read at a time from gs://, where e
 CHUNK_BYTES = 2 << 20  # of windows gathered at a time: calls for small batches would cost more than the copying
 PREPARED_BYTES = 512 << 10  # of windows prepared at a time: what does not fit a core's cache takes longer
 
-Remainder = Literal["drop", "pad"]
-
 
 def load_dataset(
     path: str | os.PathLike[str],
@@ -62,15 +58,9 @@ def load_dataset(
     shuffle: int = 0,
     seed: int = 7,
     epochs: int | None = 1,
-    start: tuple[int, int] = (0, 0),
     remainder: Remainder = "drop",
-    lanes: int = LANES,
-    skip_corrupt: bool = False,
     distribution: Distribution = Distribution(),
-    tuning: Tuning = Tuning(),
-    where: Mapping[str, Sequence[str]] | None = None,
-    manifest: Manifest | None = None,
-    preparation: Preparation | None = None,
+    options: FeedOptions = FeedOptions(),
 ) -> tf.data.Dataset:
     """The windows of one split, in batches, in an order that the arguments decide and nothing else.
 
@@ -81,31 +71,21 @@ def load_dataset(
       fields: the names of those that a batch holds; left out, all of the manifest's
         `fields` but the keys (names, places and times). They do not change the order. `.place` is one that every
         dataset has: the row of its record at which a window begins, and how many rows that record has.
-      shuffle: windows that are mixed at a time, drawn from `lanes` places of the
+      shuffle: windows that are mixed at a time, drawn from `options.lanes` places of the
         split at once: at least this many, unless their rows take more than
         64 MB in the records (with 32 lanes, twice that, and so on), and as many as take no more memory than this many
         would by themselves. Blocks of records come in another order in each epoch. 0
         keeps the order (padded and with several workers, each has its own part).
       seed: of the order; `tf.random.set_seed` has no influence.
       epochs: how many epochs; None reads without end.
-      start: the first epoch to read, and the first of its batches. The data
-        before them are not read.
       remainder: what happens to the last windows of an epoch, fewer than a batch.
         drop: they are left out (in training, with other windows left out in each
         epoch). pad: the batch is filled with zeros, and each batch comes with
         weights, 0 for what was filled in.
-      lanes: places of the split that a batch is drawn from. A worker reads its
-        share of them, so with more workers than lanes some data are read by several.
-      skip_corrupt: passes over the damaged rest of a block, with a warning in the
-        log. An epoch keeps its number of steps: other windows come twice, or
-        padding.
       distribution: whose rows of each global batch are read. The global batches do
         not depend on the number of workers. The rows of a worker with several
         replicas come as so many consecutive batches.
-      tuning: how the graph is run.
-      where: reads some partitions alone: by column, the values that are wanted. No shard of others is opened.
-      manifest: of the dataset, if it has been read already.
-      preparation: changes the fields of a batch, such as what the job's `train.inputs` says.
+      options: where to start, which partitions are read, how the graph is run, and the like.
 
     Returns:
       A dataset with known cardinality, of dicts by the name of the field: float32,
@@ -127,54 +107,18 @@ def load_dataset(
       TensorShape([16, 8, 3])
     """
     path = os.fspath(path)
-    one_of("split", split, SplitName)
-    one_of("remainder", remainder, Remainder)
-    for name, value, least in (("batch_size", batch_size, 1), ("shuffle", shuffle, 0), ("lanes", lanes, 1)):
-        at_least(name, value, least)
-    if epochs is not None:
-        at_least("epochs", epochs, 1)
-    if manifest is None:
-        manifest = read_manifest(path)
-    manifest = manifest.select(where or {})
-    wanted = choose_fields(manifest, fields)
-    share = Share(batch_size, distribution)
-    info = check_split(manifest, split, batch_size, whole=remainder == "drop")
-    if preparation is not None:
-        preparation.check(batch_size, distribution.devices)
-    listed = find_shards(manifest, path, split)
-    index = Index.read(path, manifest, split)
+    batching = Batching(batch_size, shuffle, seed, epochs, remainder, distribution, options)
+    setup = set_up_split(path, split, fields, batching, Order)
+    order, wanted, tuning = setup.order, setup.wanted, options.tuning
     until = tuning.until if isinstance(tuning, CutOff) else "batches"
-    steps = (train_steps if remainder == "drop" else eval_steps)(info.windows, batch_size)
-    order = Order(
-        index,
-        share,
-        steps,
-        round_steps=round_windows(manifest, split, index, shuffle, min(lanes, batch_size)) // batch_size or 1,
-        lanes=min(lanes, batch_size) if shuffle else distribution.workers if remainder == "pad" else 1,
-        seed=seed if shuffle else None,
-    )
-    paths = [stat.path for stat in listed]
-    is_remote = storage.is_remote(path)
-    if tuning.cache == "file" or manifest.compression != "none":
-        read = np.unique(index.shard[order.blocks()])
-        chosen = [listed[shard] for shard in read]
-        copies = local_copies(manifest.data_layout(path).root, chosen, manifest.compression, manifest.remedy)
-        for shard, copy in zip(read, copies, strict=True):
-            paths[shard] = copy
-        is_remote = False
-    shards = Shards(
-        paths,
-        index,
-        wanted,
-        open_blocks=tuning.open_blocks * (REMOTE_FACTOR if is_remote else 1),
-        parallel=tuning.parallel,
-        skip_corrupt=skip_corrupt,
-    )
-    if until != "batches":
-        preparation = None
+    if options.preparation is not None:
+        options.preparation.check(batch_size, distribution.devices)
+    preparation = options.preparation if until == "batches" else None
     kept = preparation if preparation is not None and preparation.keeps else None
-    in_memory = kept is not None or tuning.cache == "memory"
-    source: RowSource = Memory(shards, index, order.blocks(), kept, padded=remainder == "pad") if in_memory else shards
+    shards = _open_shards(path, split, setup, options)
+    source: RowSource = shards
+    if kept is not None or tuning.cache == "memory":
+        source = Memory(shards, order.index, order.blocks(), kept, padded=batching.is_padded)
 
     def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line, skip: tf.Tensor) -> Any:
         blocks, block, window = order.round(line, epoch, number, skip)
@@ -182,48 +126,62 @@ def load_dataset(
             return shards.records(blocks) if until == "records" else shards.parsed(blocks)
         rows, block = source.rows(blocks, block)
         place, there = locate_windows(rows, block, window)
-        numbered = () if preparation is None else (epoch * steps + number * order.round_steps + skip,)
-        if remainder == "pad":
+        numbered = () if preparation is None else (epoch * order.steps + number * order.round_steps + skip,)
+        if batching.is_padded:
             rows = rows if rows.zeros else add_zeros(rows, wanted)
             at = point_to_zeros(rows, places(rows, place, wanted), there, wanted)
             return rows.columns, at, rows.piece, *numbered, tf.cast(there, tf.float32)
-        at = places(rows, replace_missing(place, there) if skip_corrupt else place, wanted)
+        at = places(rows, replace_missing(place, there) if options.skip_corrupt else place, wanted)
         return rows.columns, at, rows.piece, *numbered
 
-    reading = Reading(order, start, epochs)
-    rounds = reading.rounds(read_round, tuning.rounds if tuning.parallel else None)
+    reading = Reading(order, batching)
+    rounds = reading.rounds(read_round)
     if until != "batches":
         return rounds
-    window = window_bytes(info, wanted.fields, manifest.windows.length, int(index.bytes.sum()))
-    window += preparation.bytes if preparation is not None else 0
-    threads = tf.data.AUTOTUNE if tuning.parallel else None
-    batches = _cut(rounds, share, wanted, window, threads, preparation, is_decoded=kept is not None)
-    return reading.finish(batches, window, tuning.prefetch)
+    window = setup.window_bytes + (preparation.bytes if preparation is not None else 0)
+    return _cut(reading, rounds, wanted, window, preparation, is_decoded=kept is not None)
+
+
+def _open_shards(path: str, split: SplitName, setup: SplitSetup[Order], options: FeedOptions) -> Shards:
+    """What reads the blocks of a split: where they are, or those that this worker needs from copies here."""
+    manifest, index, tuning = setup.manifest, setup.order.index, options.tuning
+    listed = find_shards(manifest, path, split)
+    paths, is_remote = [stat.path for stat in listed], storage.is_remote(path)
+    if tuning.cache == "file" or manifest.compression != "none":
+        read = np.unique(index.shard[setup.order.blocks()])
+        chosen = [listed[shard] for shard in read]
+        copies = local_copies(manifest.data_layout(path).root, chosen, manifest.compression, manifest.remedy)
+        for shard, copy in zip(read, copies, strict=True):
+            paths[shard] = copy
+        is_remote = False
+    return Shards(
+        paths,
+        index,
+        setup.wanted,
+        open_blocks=tuning.open_blocks * (REMOTE_FACTOR if is_remote else 1),
+        parallel=tuning.parallel,
+        skip_corrupt=options.skip_corrupt,
+    )
 
 
 def _cut(
-    rounds: tf.data.Dataset, share: Share, wanted: Wanted, window: int, threads: int | None,
-    preparation: Preparation | None = None, is_decoded: bool = False,
+    reading: Reading, rounds: tf.data.Dataset, wanted: Wanted, window: int, preparation: Preparation | None,
+    is_decoded: bool,
 ) -> tf.data.Dataset:  # fmt: skip
     """Rounds -> the batches of each replica, dicts by the name of the field, with weights where rounds have them.
 
     A round's windows, of about so many bytes, are gathered in chunks of whole batches. Where they are prepared, rounds
     say which global batch is their first, and chunks are small.
     """
+    share = reading.order.share
     chunk = share.size * max(1, CHUNK_BYTES // (share.size * window))
     if preparation is not None:
         chunk = max(1, PREPARED_BYTES // window // preparation.together) * preparation.together
-
-    # To put windows together that come one by one takes less time than to cut and join batches of one.
     alone = chunk == 1 and len(set(share.replica_sizes)) == 1 and not any(field.is_ragged for field in wanted.fields)
 
-    @as_written
-    def to_chunks(columns: Columns, at: Places, *others: tf.Tensor) -> tf.data.Dataset:
-        first = tf.data.Dataset.range(0, tf.size(next(iter(at.values())), tf.int64), chunk)
-        # What a function only passes on costs nothing; slicing here would run it for each chunk.
-        return first.map(lambda first: (first, columns, at, *others))
+    def count(columns: Columns, at: Places, *others: tf.Tensor) -> tf.Tensor:
+        return tf.size(next(iter(at.values())), tf.int64)
 
-    @as_written
     def to_windows(first: tf.Tensor, columns: Columns, at: Places, piece: tf.Tensor, *others: tf.Tensor) -> Any:
         here = {per: place[first : first + chunk] for per, place in at.items()}
         if chunk == 1:
@@ -241,8 +199,4 @@ def _cut(
         found = (windows, *weights) if weights else windows
         return tf.nest.map_structure(lambda one: one[0], found) if alone else found
 
-    chunks = rounds.flat_map(to_chunks)
-    windows = chunks.map(to_windows, num_parallel_calls=threads, deterministic=True if threads else None)
-    if alone:
-        return windows.batch(share.replica_sizes[0], drop_remainder=True)
-    return windows.rebatch(share.replica_sizes, drop_remainder=True)
+    return reading.batches(rounds, count, to_windows, chunk=chunk, row_bytes=window, one_by_one=alone)

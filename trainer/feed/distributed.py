@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,9 +14,9 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.trainer.cluster.strategy import Cluster
 from beamfeed.trainer.feed.dataset import load_dataset
+from beamfeed.trainer.feed.options import FeedOptions, Tuning
 from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.sharding import Distribution
-from beamfeed.trainer.feed.tuning import Tuning
 
 
 class Evaluation(Protocol):
@@ -68,8 +69,14 @@ class Feed:
 
     def train(self, epoch: int, step: int, lanes: int) -> Iterator[Any]:
         """Shuffled training batches without end, from this step of this epoch on; see `lanes_of`."""
-        feed, preparation = self._job.train.feed, self._preparation and self._preparation.training
-        return self._open("train", preparation, shuffle=feed.shuffle, seed=feed.seed, lanes=lanes, start=(epoch, step))
+        feed = self._job.train.feed
+        options = replace(
+            self._options,
+            preparation=self._preparation and self._preparation.training,
+            lanes=lanes,
+            start=(epoch, step),
+        )
+        return self._open("train", options, shuffle=feed.shuffle, seed=feed.seed)
 
     def evaluate(
         self,
@@ -92,7 +99,7 @@ class Feed:
         if windows == 0:
             return None
         if split not in self._padded:
-            self._padded[split] = self._open(split, self._preparation, remainder="pad")
+            self._padded[split] = self._open(split, self._options, remainder="pad")
         found, left = evaluation.begin(), eval_steps(windows, self._job.train.feed.batch_size)
         while left:
             steps = min(left, at_a_time)
@@ -111,7 +118,17 @@ class Feed:
             raise JobFailed(f"the loss on the split {split} is {loss}; look for extreme values in the data")
         return sums
 
-    def _open(self, split: SplitName, preparation: Preparation | None, **options: Any) -> Iterator[Any]:
+    @property
+    def _options(self) -> FeedOptions:
+        feed = self._job.train.feed
+        return FeedOptions(
+            manifest=self._manifest,
+            skip_corrupt=feed.skip_corrupt,
+            preparation=self._preparation,
+            tuning=Tuning(cache=feed.cache),
+        )
+
+    def _open(self, split: SplitName, options: FeedOptions, **order: Any) -> Iterator[Any]:
         feed, worker = self._job.train.feed, self._cluster.worker
         dataset = load_dataset(
             self._job.output.path,
@@ -121,12 +138,9 @@ class Feed:
             # Without end: the loop counts the steps, and the workers need not
             # ask each other at every step whether there is another one.
             epochs=None,
-            skip_corrupt=feed.skip_corrupt,
             distribution=Distribution(worker.index, worker.count, self._cluster.replicas),
-            tuning=Tuning(cache=feed.cache),
-            manifest=self._manifest,
-            preparation=preparation,
-            **options,
+            options=options,
+            **order,
         )
         batches = iter(self._cluster.strategy.distribute_datasets_from_function(lambda _: dataset))
         self._kept.append(batches)

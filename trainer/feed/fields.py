@@ -90,15 +90,15 @@ def window_bytes(info: SplitInfo, fields: Sequence[Field], length: int, data_byt
     return max(1, known + (varying * length // max(1, _values(info, "row")) if of_rows else varying // info.windows))
 
 
-def windows_fitting(info: SplitInfo, stored: int, size: int) -> int:
+def windows_fitting(windows: int, stored: int, size: int) -> int:
     """How many windows of consecutive records take, on average, at most `size` bytes; at least 1.
 
     Args:
-      info: the split.
-      stored: bytes of all its values, see `stored_bytes`.
+      windows: in all.
+      stored: bytes of all their values, see `stored_bytes`.
       size: in bytes.
     """
-    return max(1, size * info.windows // max(1, stored))
+    return max(1, size * windows // max(1, stored))
 
 
 def _values(info: SplitInfo, per: Per) -> int:

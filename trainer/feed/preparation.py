@@ -1,9 +1,10 @@
 """What the feed asks of whoever makes a model's inputs of stored values; it knows nothing of what that does."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import tensorflow as tf
+if TYPE_CHECKING:  # options name it, and PyTorch's users have no TensorFlow
+    import tensorflow as tf
 
 
 class Preparation(Protocol):
@@ -24,10 +25,12 @@ class Preparation(Protocol):
     def check(self, batch_size: int, devices: int) -> None:
         """Raises UserError if it cannot make batches of this size for so many devices."""
 
-    def decode(self, values: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def decode(self, values: Mapping[str, "tf.Tensor"]) -> dict[str, "tf.Tensor"]:
         """Values as they are kept in memory: by field, `[values, ...]`; others are passed on."""
 
-    def finish(self, values: Mapping[str, tf.Tensor], numbers: tf.Tensor, is_decoded: bool) -> dict[str, tf.Tensor]:
+    def finish(
+        self, values: Mapping[str, "tf.Tensor"], numbers: "tf.Tensor", is_decoded: bool
+    ) -> dict[str, "tf.Tensor"]:
         """What a batch holds of some windows, which follow each other in this worker's batches.
 
         Args:

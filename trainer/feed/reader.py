@@ -10,7 +10,7 @@ from beamfeed.contract.dataset.windows import MISMATCH
 from beamfeed.trainer.feed.fields import Wanted
 from beamfeed.trainer.feed.parsing import Parsed, parse
 from beamfeed.trainer.feed.preparation import Preparation
-from beamfeed.trainer.feed.sampler import Index
+from beamfeed.trainer.feed.shards import Index
 from beamfeed.trainer.feed.windowing import Rows, add_zeros, find_windows
 
 BUFFER_BYTES = 8 << 20  # at a time, of a whole shard

@@ -1,4 +1,4 @@
-"""Which rounds of an order a feed reads, from any step on, and how its batches leave it."""
+"""Which rounds of an order a feed reads, from any step on, and how they become its batches."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from beamfeed.trainer.feed.batching import Batching
 from beamfeed.trainer.feed.sampler import Line, Order
 
 LAST = np.iinfo(np.int64).max
@@ -18,42 +19,28 @@ as_written = tf.autograph.experimental.do_not_convert
 
 @dataclass(frozen=True)
 class Reading:
-    """The rounds that are read of an order.
+    """The rounds that are read of an order, and the batches that are cut of them.
 
     Attributes:
       order: of the epochs' windows.
-      start: the first epoch that is read, and the first of its batches.
-      epochs: how many; None reads without end.
-
-    Raises:
-      ValueError: if there is no such start.
+      batching: that the order is of.
     """
 
     order: Order
-    start: tuple[int, int]
-    epochs: int | None
+    batching: Batching
 
-    def __post_init__(self) -> None:
-        steps = self.order.steps
-        if min(self.start) < 0 or (self.epochs is not None and self.start[1] > self.epochs * steps):
-            raise ValueError(
-                f"start is {self.start}, there are {steps} batches in each of {self.epochs or 'many'} epochs"
-            )
-
-    def rounds(
-        self, read: Callable[[tf.Tensor, tf.Tensor, Line, tf.Tensor], Any], threads: int | None
-    ) -> tf.data.Dataset:
+    def rounds(self, read: Callable[[tf.Tensor, tf.Tensor, Line, tf.Tensor], Any]) -> tf.data.Dataset:
         """What `read` makes of each round.
 
         Args:
           read: of the epoch and the round's number in it, int64 scalars; the line of the epoch; and how many batches of
             the round to leave out, an int64 scalar.
-          threads: that call it at a time; None: the one that asks.
         """
-        order, (epoch, step) = self.order, self.start
+        order, epochs, tuning = self.order, self.batching.epochs, self.batching.options.tuning
+        epoch, step = self.batching.options.start
         first_epoch = epoch + step // order.steps
         begin, skip = divmod(step % order.steps, order.round_steps)
-        last_epoch = LAST if self.epochs is None else epoch + self.epochs
+        last_epoch = LAST if epochs is None else epoch + epochs
 
         @as_written
         def to_rounds(epoch: tf.Tensor) -> tf.data.Dataset:
@@ -68,22 +55,52 @@ class Reading:
             return read(epoch, number, line, tf.where(resumed, tf.constant(skip, tf.int64), 0))
 
         rounds = tf.data.Dataset.range(first_epoch, last_epoch).flat_map(to_rounds)
+        threads = tuning.rounds if tuning.parallel else None
         return rounds.map(read_round, num_parallel_calls=threads, deterministic=True if threads else None)
 
-    def finish(self, batches: tf.data.Dataset, row_bytes: int, prefetch: bool = True) -> tf.data.Dataset:
-        """The batches of this worker's replicas, with their number, some of them made ready.
+    def batches(
+        self,
+        rounds: tf.data.Dataset,
+        count: Callable[..., tf.Tensor],
+        cut: Callable[..., Any],
+        *,
+        chunk: int,
+        row_bytes: int,
+        one_by_one: bool = False,
+    ) -> tf.data.Dataset:
+        """The batches of this worker's replicas, one of each after the other, some of them made ready.
 
         Args:
-          batches: one of each replica after the other.
-          row_bytes: of a row of them, about.
-          prefetch: whether batches are made ready while others are used.
+          rounds: that are cut.
+          count: (components of a round) -> its rows, an int64 scalar.
+          cut: (first, *components of a round) -> some of its rows, in batches' structure: `chunk` of them from the row
+            `first` on, an int64 scalar; with `one_by_one` a single one, without an axis for it.
+          chunk: rows that are cut off at a time.
+          row_bytes: of a row, about.
+          one_by_one: whether `chunk` is 1, and all replicas have as many rows. To put rows together that come one by
+            one takes less time than to cut and join batches of one.
         """
-        share = self.order.share
+        share, tuning = self.order.share, self.batching.options.tuning
         replicas = share.of.replicas
-        left = None if self.epochs is None else self.epochs * self.order.steps - self.start[1]
+
+        @as_written
+        def to_chunks(*components: Any) -> tf.data.Dataset:
+            first = tf.data.Dataset.range(0, count(*components), chunk)
+            # What a function only passes on costs nothing; slicing here would run it for each chunk.
+            return first.map(lambda first: (first, *components))
+
+        threads = tf.data.AUTOTUNE if tuning.parallel else None
+        chunks = rounds.flat_map(to_chunks)
+        rows = chunks.map(as_written(cut), num_parallel_calls=threads, deterministic=True if threads else None)
+        batches = (
+            rows.batch(share.replica_sizes[0], drop_remainder=True)
+            if one_by_one
+            else rows.rebatch(share.replica_sizes, drop_remainder=True)
+        )
+        left = self.batching.left(self.order.steps)
         size = tf.data.INFINITE_CARDINALITY if left is None else left * replicas
         batches = batches.apply(tf.data.experimental.assert_cardinality(size))
-        if prefetch:
+        if tuning.prefetch:
             ready = min(PREFETCH_BYTES // (max(share.replica_sizes) * row_bytes), PREFETCH_BATCHES * replicas)
             batches = batches.prefetch(max(2 * replicas, ready))
         options = tf.data.Options()

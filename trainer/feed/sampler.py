@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from beamfeed.trainer.feed.block_index import Index as Index
 from beamfeed.trainer.feed.sharding import Share
+from beamfeed.trainer.feed.shards import Index
 
 
 class Line(NamedTuple):

@@ -4,21 +4,16 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 
 from beamfeed.contract.config.split import SplitName
-from beamfeed.contract.dataset.batches import check_split, eval_steps, train_steps
-from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.windows import MISMATCH
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.feed.block_index import Index
+from beamfeed.trainer.feed.batching import Batching, set_up_split
 from beamfeed.trainer.feed.cache import local_copies
-from beamfeed.trainer.feed.fields import choose_fields, window_bytes
-from beamfeed.trainer.feed.rounds import round_windows
-from beamfeed.trainer.feed.shard_files import find_shards
-from beamfeed.trainer.feed.sharding import Distribution, Share
+from beamfeed.trainer.feed.shards import find_shards
 from beamfeed.trainer.numpy_feed.columns import Columns, read_columns
 from beamfeed.trainer.numpy_feed.examples import features_of, find_lists
 from beamfeed.trainer.numpy_feed.order import Line, Order
@@ -50,40 +45,34 @@ class Loaded:
 
 
 class BatchReader:
-    """The batches of one split; the arguments are those of `beamfeed.load_dataset`, with the same meaning."""
+    """The batches of one split, those that `beamfeed.load_dataset` gives for equal arguments.
+
+    Raises:
+      ValueError: if an argument is out of its range, or PyTorch's feed has no such option.
+      UserError: as `set_up_split`.
+    """
 
     def __init__(
-        self, path: str | os.PathLike[str], split: SplitName, *, batch_size: int, fields: Sequence[str] | None,
-        shuffle: int, seed: int, epochs: int | None, start: tuple[int, int], remainder: str, lanes: int,
-        distribution: Distribution, where: Mapping[str, Sequence[str]] | None,
-    ):  # fmt: skip
+        self, path: str | os.PathLike[str], split: SplitName, batching: Batching, fields: Sequence[str] | None = None
+    ):
         path = os.fspath(path)
-        _check(split, batch_size, shuffle, epochs, remainder, lanes, distribution)
-        manifest = read_manifest(path).select(where or {})
-        wanted, share = choose_fields(manifest, fields), Share(batch_size, distribution)
-        info = check_split(manifest, split, batch_size, whole=remainder == "drop")
-        index = Index.read(path, manifest, split)
-        lanes = min(lanes, batch_size)
-        self.steps = (train_steps if remainder == "drop" else eval_steps)(info.windows, batch_size)
-        self.order = Order(
-            index,
-            share,
-            self.steps,
-            round_steps=round_windows(manifest, split, index, shuffle, lanes) // batch_size or 1,
-            lanes=lanes if shuffle else distribution.workers if remainder == "pad" else 1,
-            seed=seed if shuffle else None,
-        )
-        if min(start) < 0 or (epochs is not None and start[1] > epochs * self.steps):
-            raise ValueError(f"start is {start}, there are {self.steps} batches in each of {epochs or 'many'} epochs")
-        self.first_epoch, self.begin = start
-        self.end = None if epochs is None else epochs * self.steps
+        batching.options.allow("torch_dataset", "start", "lanes", "where", "manifest")
+        if batching.distribution.replicas != 1:
+            raise ValueError(
+                f"replicas is {batching.distribution.replicas}: each process of PyTorch reads for one device"
+            )
+        setup = set_up_split(path, split, fields, batching, Order)
+        self.order, manifest = setup.order, setup.manifest
+        self.steps = self.order.steps
+        self.first_epoch, self.begin = batching.options.start
+        left = batching.left(self.steps)
+        self.end = None if left is None else self.begin + left
         self.fingerprint = manifest.fingerprint
-        self._pads, self._wanted = remainder == "pad", wanted
+        self._pads, self._wanted = batching.is_padded, setup.wanted
         self._features = features_of(manifest.fields)
         self._remedy = manifest.remedy
-        self._shards = ShardReader(_shard_paths(manifest, path, split), index, manifest.remedy)
-        window = window_bytes(info, wanted.fields, manifest.windows.length, int(index.bytes.sum()))
-        self._chunk = max(1, CHUNK_BYTES // (share.size * window))  # batches
+        self._shards = ShardReader(_shard_paths(manifest, path, split), self.order.index, manifest.remedy)
+        self._chunk = max(1, CHUNK_BYTES // (self.order.share.size * setup.window_bytes))  # batches
 
     def __len__(self) -> int:
         """Batches from `start` to the end.
@@ -172,24 +161,3 @@ def _shard_paths(manifest: Manifest, path: str, split: SplitName) -> list[str]:
     if manifest.compression == "none":
         return [stat.path for stat in stats]
     return local_copies(manifest.data_layout(path).root, stats, manifest.compression, manifest.remedy)
-
-
-def _check(
-    split: str,
-    batch_size: int,
-    shuffle: int,
-    epochs: int | None,
-    remainder: str,
-    lanes: int,
-    distribution: Distribution,
-) -> None:
-    """Raises ValueError if an argument is out of its range."""
-    for name, word, allowed in (("split", split, get_args(SplitName)), ("remainder", remainder, ("drop", "pad"))):
-        if word not in allowed:
-            raise ValueError(f"{name} is {word!r}, it must be one of {', '.join(allowed)}")
-    numbers = [("batch_size", batch_size, 1), ("shuffle", shuffle, 0), ("lanes", lanes, 1)]
-    for name, value, least in [*numbers, *([] if epochs is None else [("epochs", epochs, 1)])]:
-        if value < least:
-            raise ValueError(f"{name} is {value}, it must be at least {least}")
-    if distribution.replicas != 1:
-        raise ValueError(f"replicas is {distribution.replicas}: each process of PyTorch reads for one device")

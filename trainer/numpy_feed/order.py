@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beamfeed.trainer.feed.block_index import Index
 from beamfeed.trainer.feed.sharding import Share
+from beamfeed.trainer.feed.shards import Index
 from beamfeed.trainer.numpy_feed.philox import fold_in, shuffled
 
 

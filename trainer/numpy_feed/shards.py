@@ -13,7 +13,7 @@ import numpy as np
 from beamfeed.contract import storage
 from beamfeed.contract.dataset import frames
 from beamfeed.contract.errors import JobFailed, UserError
-from beamfeed.trainer.feed.block_index import Index
+from beamfeed.trainer.feed.shards import Index
 from beamfeed.trainer.numpy_feed.pieces import Pieces, little
 
 REMEDY = "preprocess again"  # of a dataset that Beamfeed wrote itself

@@ -1,12 +1,14 @@
 """`beamfeed.torch_dataset`: a split for PyTorch. This module loads no PyTorch before it is asked for a dataset."""
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.feed.sharding import LANES, Distribution
+from beamfeed.trainer.feed.batching import Batching, Remainder
+from beamfeed.trainer.feed.options import FeedOptions
+from beamfeed.trainer.feed.sharding import Distribution
 from beamfeed.trainer.numpy_feed.batches import BatchReader
 
 if TYPE_CHECKING:
@@ -22,11 +24,9 @@ def torch_dataset(
     shuffle: int = 0,
     seed: int = 7,
     epochs: int | None = 1,
-    start: tuple[int, int] = (0, 0),
-    remainder: Literal["drop", "pad"] = "drop",
-    lanes: int = LANES,
+    remainder: Remainder = "drop",
     distribution: Distribution = Distribution(),
-    where: Mapping[str, Sequence[str]] | None = None,
+    options: FeedOptions = FeedOptions(),
 ) -> "TorchBatches":
     """The windows of one split as a `torch.utils.data.IterableDataset` of batches. TensorFlow is not needed.
 
@@ -42,12 +42,10 @@ def torch_dataset(
       shuffle: windows that are mixed at a time; 0 keeps the order.
       seed: of the order.
       epochs: how many epochs; None reads without end.
-      start: the first epoch to read, and the first of its batches.
       remainder: drop leaves the last windows of an epoch out, fewer than a batch. pad fills with zeros, and gives
         pairs of a batch and its weights, 0 for what was filled in.
-      lanes: places of the split that a batch is drawn from.
       distribution: whose rows of each global batch are read, such as `Distribution(worker=rank, workers=world_size)`.
-      where: reads some partitions alone: by column, the values that are wanted.
+      options: `start`, `lanes`, `where` and `manifest`.
 
     Returns:
       A dataset of dicts by the name of the field: tensors of the field's dtype, `[batch, time, *shape]` of the rows of
@@ -67,15 +65,16 @@ def torch_dataset(
       >>> next(iter(windows))["values"].shape
       torch.Size([16, 8, 3])
     """
-    reader = BatchReader(
-        path, split, batch_size=batch_size, fields=fields, shuffle=shuffle, seed=seed, epochs=epochs, start=start,
-        remainder=remainder, lanes=lanes, distribution=distribution, where=where,
-    )  # fmt: skip
+    batching = Batching(batch_size, shuffle, seed, epochs, remainder, distribution, options)
+    reader = BatchReader(path, split, batching, fields)
     try:
         from beamfeed.trainer.numpy_feed.torch_batches import TorchBatches
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise UserError("PyTorch is not installed; pip install 'beamfeed[torch]' installs it") from None
-    identity = {"split": split, "batch_size": batch_size, "shuffle": shuffle, "seed": seed, "start": list(start)}
-    return TorchBatches(reader, {**identity, "lanes": lanes, "remainder": remainder, "where": dict(where or {})})
+    identity = {
+        "split": split, "batch_size": batch_size, "shuffle": shuffle, "seed": seed, "start": list(options.start),
+        "lanes": options.lanes, "remainder": remainder, "where": dict(options.where or {}),
+    }  # fmt: skip
+    return TorchBatches(reader, identity)

@@ -15,17 +15,23 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.times import time_text
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.fields import PLACE
+from beamfeed.trainer.feed.options import FeedOptions
 from beamfeed.trainer.feed.preparation import Preparation
+from beamfeed.trainer.feed.sharding import LANES
 
 PLACES = 64  # of a split that is not read as a whole: that many its windows come from
 
 Fields = dict[str, Any]
 
 
-def open_split(job: TrainingJob, manifest: Manifest, split: SplitName, **options: Any) -> tf.data.Dataset:
-    """Batches of a split of the job's dataset, for a short look; `options` are those of `load_dataset`."""
+def open_split(
+    job: TrainingJob, manifest: Manifest, split: SplitName, *,
+    preparation: Preparation | None = None, lanes: int = LANES, **arguments: Any,
+) -> tf.data.Dataset:  # fmt: skip
+    """Batches of a split of the job's dataset, for a short look; `arguments` are those of `load_dataset`."""
     skip_corrupt = job.train.feed.skip_corrupt
-    batches = load_dataset(job.output.path, split, manifest=manifest, skip_corrupt=skip_corrupt, **options)
+    options = FeedOptions(lanes=lanes, manifest=manifest, skip_corrupt=skip_corrupt, preparation=preparation)
+    batches = load_dataset(job.output.path, split, options=options, **arguments)
     quick_to_end = tf.data.Options()
     quick_to_end.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes
     return batches.with_options(quick_to_end)

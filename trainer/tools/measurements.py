@@ -24,9 +24,9 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.decode.preparation import Preparation
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.fields import data_fields, stored_bytes
+from beamfeed.trainer.feed.options import Cache, CutOff, FeedOptions, Tuning
 from beamfeed.trainer.feed.reader import BUFFER_BYTES
-from beamfeed.trainer.feed.sampler import Index
-from beamfeed.trainer.feed.tuning import Cache, CutOff, Tuning
+from beamfeed.trainer.feed.shards import Index
 from beamfeed.trainer.loop.steps import WAITED
 from beamfeed.trainer.tools.job_steps import make_job_steps
 from beamfeed.trainer.tools.profile_report import Figure, OptionRate, StageRate, StepTimes
@@ -70,12 +70,17 @@ class Feeding:
         more = (DECODE, AUGMENT) if self.preparation.training.augments else (DECODE,)
         return (*STAGES[:-1], *more, STAGES[-1])
 
-    def load(self, **options: Any) -> tf.data.Dataset:
+    def load(self, shuffle: int | None = None, **options: Any) -> tf.data.Dataset:
+        """Batches without end, shuffled and prepared as in training unless it is said otherwise."""
         prepared = self.preparation and self.preparation.training
-        options = {
-            "batch_size": self.batch_size, "shuffle": self.shuffle, "epochs": None, "preparation": prepared, **options
-        }  # fmt: skip
-        return load_dataset(self.output, SPLIT, manifest=self.manifest, **options)
+        return load_dataset(
+            self.output,
+            SPLIT,
+            batch_size=self.batch_size,
+            shuffle=self.shuffle if shuffle is None else shuffle,
+            epochs=None,
+            options=FeedOptions(**{"manifest": self.manifest, "preparation": prepared, **options}),
+        )
 
     def read_bytes(self) -> tf.data.Dataset:
         """The bytes of the shards as they are, a buffer at a time, but for what is left over at the end of each."""

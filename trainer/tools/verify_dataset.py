@@ -15,7 +15,7 @@ from beamfeed.trainer.feed.fields import choose_fields
 from beamfeed.trainer.feed.parsing import parse
 from beamfeed.trainer.feed.read_errors import find_mismatch
 from beamfeed.trainer.feed.reader import open_shard
-from beamfeed.trainer.feed.sampler import Index
+from beamfeed.trainer.feed.shards import Index
 
 RECORDS = 64  # parsed at a time
 Measure = Callable[[tf.Tensor], tf.Tensor]

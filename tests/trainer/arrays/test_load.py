@@ -6,11 +6,14 @@ import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
+from feeds import arguments
 
 import beamfeed
 from beamfeed.contract.arrays.npy import DTYPES
 from beamfeed.trainer.arrays import load, values
 from beamfeed.trainer.arrays.load import load_arrays
+from beamfeed.trainer.feed import batching
+from beamfeed.trainer.feed.options import Tuning
 
 ROWS = 1000
 
@@ -37,8 +40,8 @@ def wide() -> np.ndarray:
 def small_rounds(monkeypatch):
     """Blocks of 20 rows and rounds of a few batches, as large arrays have them."""
     monkeypatch.setattr(load, "BLOCK_BYTES", 20 * 24)
-    monkeypatch.setattr(load, "LEAST_BYTES", 100 * 24)
-    monkeypatch.setattr(load, "MOST_BYTES", 200 * 24)
+    monkeypatch.setattr(batching, "LEAST_BYTES", 100 * 24)
+    monkeypatch.setattr(batching, "MOST_BYTES", 200 * 24)
     monkeypatch.setattr(load, "CHUNK_BYTES", 40 * 24)
 
 
@@ -58,7 +61,7 @@ def joined(batches: list[list[int]]) -> list[int]:
 
 def read(folder, x: object = "x.npy", **options):
     x = {**x, "files": str(folder / x["files"])} if isinstance(x, dict) else str(folder / x)
-    return load_arrays({"x": x}, {"y": str(folder / "y.npy")}, **options)
+    return load_arrays({"x": x}, {"y": str(folder / "y.npy")}, **arguments(**options))
 
 
 SHAPES = {
@@ -84,7 +87,7 @@ def test_the_order_hangs_on_the_seed_alone_and_not_on_the_files(folder, x, copie
     # Blocks end where files do, so that the order of several files is another one; it has its own seed to go by.
     found = numbers(read(folder, x, batch_size=32, shuffle=100, epochs=2))
     if x == "part-*.npy":
-        assert found == numbers(read(folder, x, batch_size=32, shuffle=100, epochs=2, parallel=False))
+        assert found == numbers(read(folder, x, batch_size=32, shuffle=100, epochs=2, tuning=Tuning(parallel=False)))
     else:
         assert found == wanted
     for epoch in (found[: ROWS // 32], found[ROWS // 32 :]):
@@ -204,6 +207,7 @@ def test_what_cannot_be_read_is_one_line(folder, given, told):
     [
         ({"remainder": "keep"}, "remainder is 'keep', it must be one of drop, pad"),
         ({"batch_size": 0}, "batch_size is 0"),
+        ({"where": {}}, "load_arrays has no option where; it has start, lanes, tuning"),
         ({"start": (0, 99)}, r"start is \(0, 99\), there are 31 batches in each of 1 epochs"),
     ],
 )

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from feeds import arguments
 from stripes import HEIGHT, WIDTH, image_job, write_images
 
 from beamfeed.contract.errors import UserError
@@ -10,6 +11,7 @@ from beamfeed.trainer.decode import preparation_of
 from beamfeed.trainer.decode.draws import Draws
 from beamfeed.trainer.decode.preparation import OTHER, SHARE, draw_shares, mixed, partners, shares
 from beamfeed.trainer.feed.dataset import load_dataset
+from beamfeed.trainer.feed.options import FeedOptions
 from beamfeed.trainer.feed.sharding import Distribution
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -35,7 +37,7 @@ def objective_of(data, **inputs):
 def read(data, augment=AUGMENT, cache="none", **options):
     preparation = objective_of(data, augment=augment, cache=cache).preparation.training
     options = {"batch_size": BATCH, "shuffle": 64, "epochs": 2, **options}
-    return list(load_dataset(data.output, "train", preparation=preparation, **options))
+    return list(load_dataset(data.output, "train", **arguments(preparation=preparation, **options)))
 
 
 def assert_equal(one, other):
@@ -48,7 +50,8 @@ def test_without_augmentation_the_pixels_are_those_of_the_files(data):
     preparation = objective_of(data).preparation
     fields = ["image", "label", "path"]
     seen = 0
-    for batch in load_dataset(data.output, "train", batch_size=BATCH, fields=fields, preparation=preparation):
+    options = FeedOptions(preparation=preparation)
+    for batch in load_dataset(data.output, "train", batch_size=BATCH, fields=fields, options=options):
         assert batch["image"].dtype == tf.float32
         for image, path in zip(batch["image"].numpy(), batch["path"].numpy(), strict=True):
             np.testing.assert_array_equal(image, data.pixels[path.decode()] / np.float32(255))

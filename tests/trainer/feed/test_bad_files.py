@@ -11,6 +11,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.trainer.decode.image import EncodedImages
 from beamfeed.trainer.decode.preparation import Preparation
 from beamfeed.trainer.feed.dataset import load_dataset
+from beamfeed.trainer.feed.options import FeedOptions
 from beamfeed.trainer.feed.read_errors import explained
 
 JPEG = tf.io.encode_jpeg(stripes(0)).numpy()
@@ -34,5 +35,5 @@ def test_a_file_that_cannot_be_decoded_is_one_line(tmp_path, data, told):
     preparation = Preparation({"image": decoder}, seed=1, batch_size=2)
     line = f"{tmp_path}: a record holds a file that cannot be decoded: {told}.*; write the shards anew without it$"
     with pytest.raises(UserError, match=line) as caught, explained(manifest, str(tmp_path)):
-        list(load_dataset(str(tmp_path), "train", batch_size=2, preparation=preparation))
+        list(load_dataset(str(tmp_path), "train", batch_size=2, options=FeedOptions(preparation=preparation)))
     assert "\n" not in str(caught.value)

@@ -9,28 +9,25 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
+from feeds import arguments
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beamfeed.contract.dataset.blocks import SCHEMA, read_blocks, write_blocks
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.feed import cache, dataset, rounds
+from beamfeed.trainer.feed import batching, cache, dataset
 from beamfeed.trainer.feed.cache import remove_copies
 from beamfeed.trainer.feed.dataset import load_dataset
+from beamfeed.trainer.feed.options import CutOff, Tuning
 from beamfeed.trainer.feed.read_errors import explained
 from beamfeed.trainer.feed.sharding import Distribution
-from beamfeed.trainer.feed.tuning import CutOff, Tuning
 
 
 def load(written, split="train", *, worker=0, workers=1, replicas=1, cache="none", tuning=Tuning(), **options):
     """The feed under test, with batches of 8."""
-    return load_dataset(
-        written.output,
-        split,
-        distribution=Distribution(worker, workers, replicas),
-        tuning=replace(tuning, cache=cache),
-        **{"batch_size": 8, **options},
-    )
+    tuning, distribution = replace(tuning, cache=cache), Distribution(worker, workers, replicas)
+    given = {"batch_size": 8, **options, "distribution": distribution, "tuning": tuning}
+    return load_dataset(written.output, split, **arguments(**given))
 
 
 def read(written, split="train", **options):
@@ -143,7 +140,7 @@ def test_long_windows_are_not_mixed_beyond_the_memory_for_it(helpers, tmp_path, 
 
     assert len(round_rows()) == 1
     expected = keys(np.concatenate(read(written, batch_size=4, shuffle=50)))
-    monkeypatch.setattr(rounds, "MOST_BYTES", 1000)  # of 8 bytes a row
+    monkeypatch.setattr(batching, "MOST_BYTES", 1000)  # of 8 bytes a row
     assert len(round_rows()) > 1
     # A lane reads whole blocks, here of one record: up to two more than it needs.
     longest = max(shard.rows // shard.records for shard in written.manifest.splits["train"].shards)
@@ -246,8 +243,8 @@ def test_copies_that_do_not_fit_are_told(written, monkeypatch):
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("begin", [0, 1, 7, 8, 12, 15])
 def test_reading_can_begin_at_any_step(helpers, tmp_path, monkeypatch, begin, workers):
-    monkeypatch.setattr(rounds, "LEAST_BYTES", 0)
-    monkeypatch.setattr(rounds, "MOST_BYTES", 4000)
+    monkeypatch.setattr(batching, "LEAST_BYTES", 0)
+    monkeypatch.setattr(batching, "MOST_BYTES", 4000)
     segments = {"train": helpers.segments_of([24, 40, 32, 48, 28, 36, 44, 52], 3)}
     written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=4, shards=3, block_bytes=1)
     options = {"batch_size": 8, "shuffle": 16, "worker": workers - 1, "workers": workers}
@@ -260,8 +257,8 @@ def test_reading_can_begin_at_any_step(helpers, tmp_path, monkeypatch, begin, wo
 
 
 def test_what_comes_before_the_first_step_is_not_read(helpers, tmp_path, monkeypatch):
-    monkeypatch.setattr(rounds, "LEAST_BYTES", 0)
-    monkeypatch.setattr(rounds, "MOST_BYTES", 1)
+    monkeypatch.setattr(batching, "LEAST_BYTES", 0)
+    monkeypatch.setattr(batching, "MOST_BYTES", 1)
     segments = {"train": helpers.segments_of([40] * 8, 2)}
     written = helpers.write_dataset(str(tmp_path), segments, length=8, stride=8, shards=8)
     options = {"batch_size": 5, "lanes": 1, "shuffle": 1, "seed": 3}

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from datasets import write_dataset
+from feeds import arguments
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import FIELDS, as_tuples, make_record, make_records, rows_of, windows_of
@@ -22,11 +23,11 @@ from sampling import sample
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LISTED, Field
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.feed import rounds
+from beamfeed.trainer.feed import batching
 from beamfeed.trainer.feed.dataset import load_dataset
+from beamfeed.trainer.feed.options import FeedOptions, Tuning
 from beamfeed.trainer.feed.read_errors import explained
 from beamfeed.trainer.feed.sharding import Distribution
-from beamfeed.trainer.feed.tuning import Tuning
 
 NAMES = [field.name for field in FIELDS]
 ROWS = [[9, 5, 12, 4], [], [7, 30, 6], [4]]
@@ -43,10 +44,9 @@ class Made:
         self.windows = list(windows_of(self.manifest, self.output, "train", self.names))
 
     def load(self, *, worker=0, workers=1, replicas=1, cache="none", **options):
-        return load_dataset(
-            self.output, "train", distribution=Distribution(worker, workers, replicas), tuning=Tuning(cache=cache),
-            **{"batch_size": 4, "fields": self.names, **options},
-        )  # fmt: skip
+        given = {"batch_size": 4, "fields": self.names, **options, "tuning": Tuning(cache=cache)}
+        given["distribution"] = Distribution(worker, workers, replicas)
+        return load_dataset(self.output, "train", **arguments(**given))
 
     def read(self, **options):
         """Batches as lists of windows; of padded ones without what was filled in."""
@@ -127,8 +127,8 @@ def test_workers_evaluate_each_window_once(made, workers):
 
 @pytest.mark.slow
 def test_reading_can_begin_at_any_step(made, monkeypatch):
-    monkeypatch.setattr(rounds, "LEAST_BYTES", 0)
-    monkeypatch.setattr(rounds, "MOST_BYTES", 2000)
+    monkeypatch.setattr(batching, "LEAST_BYTES", 0)
+    monkeypatch.setattr(batching, "MOST_BYTES", 2000)
     whole = made.read(shuffle=8, epochs=2)
     steps = len(made.windows) // 4
     assert len(whole) == 2 * steps
@@ -276,8 +276,9 @@ def check_mismatch(folder, records, name, cache="none"):
     extra = [field.model_copy(update={"role": "input"}) for field in FIELDS if field not in fields]
     manifest = write_dataset(output, [*fields, *extra], {"train": [records]}, SERIES)
     line = f"differ from the manifest: field {name}; preprocess again$"
+    options = FeedOptions(tuning=Tuning(cache=cache))
     with pytest.raises(UserError, match=line) as caught, explained(manifest, output):
-        list(load_dataset(output, "train", batch_size=2, fields=["values", name], tuning=Tuning(cache=cache)))
+        list(load_dataset(output, "train", batch_size=2, fields=["values", name], options=options))
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(output)
 
@@ -344,7 +345,6 @@ def test_the_loop_that_all_is_compared_with_finds_what_was_written(tmp_path):
 def test_tuning_changes_how_and_not_what(made):
     expected = made.read(shuffle=20)
     for tuning in (Tuning(open_blocks=1, rounds=1), Tuning(parallel=False, prefetch=False)):
-        found = load_dataset(
-            made.output, "train", batch_size=4, fields=NAMES, shuffle=20, tuning=replace(tuning, cache="memory")
-        )
+        options = FeedOptions(tuning=replace(tuning, cache="memory"))
+        found = load_dataset(made.output, "train", batch_size=4, fields=NAMES, shuffle=20, options=options)
         assert [rows_of(batch, NAMES) for batch in found] == expected

@@ -27,9 +27,9 @@ def with_fields(written, *fields):
 def test_as_many_windows_as_fit_but_at_least_one():
     stored = stored_bytes(INFO, [VALUES], 9999)  # 304 rows of 12 bytes in 68 windows: 53.6 bytes each
     assert stored == 304 * 12
-    assert windows_fitting(INFO, stored, 0) == 1
-    assert windows_fitting(INFO, stored, 2 * 54) == 2
-    assert windows_fitting(INFO, stored, 304 * 12) == 68
+    assert windows_fitting(INFO.windows, stored, 0) == 1
+    assert windows_fitting(INFO.windows, stored, 2 * 54) == 2
+    assert windows_fitting(INFO.windows, stored, 304 * 12) == 68
 
 
 def test_bytes_are_counted_for_each_row_window_and_record():

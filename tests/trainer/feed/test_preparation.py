@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from feeds import arguments
 from stripes import write_images
 
 from beamfeed.contract.dataset.batches import train_steps
 from beamfeed.trainer.feed.dataset import load_dataset
+from beamfeed.trainer.feed.options import Tuning
 from beamfeed.trainer.feed.sharding import Distribution
-from beamfeed.trainer.feed.tuning import Tuning
 
 COUNT, BATCH = 41, 6
 
@@ -39,7 +40,7 @@ def data(tmp_path_factory):
 
 def read(data, split="train", **options):
     options = {"batch_size": BATCH, "shuffle": 16, "fields": ["path", "label"], "preparation": Numbering(), **options}
-    return list(load_dataset(data.output, split, **options))
+    return list(load_dataset(data.output, split, **arguments(**options)))
 
 
 @pytest.mark.parametrize("keeps", [False, True])

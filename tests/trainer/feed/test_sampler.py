@@ -8,8 +8,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamfeed.trainer.feed.sampler import Index, Order, Round
+from beamfeed.trainer.feed.sampler import Order, Round
 from beamfeed.trainer.feed.sharding import Distribution, Share
+from beamfeed.trainer.feed.shards import Index
 
 
 def make_index(windows: list[int]) -> Index:

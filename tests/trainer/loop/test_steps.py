@@ -114,7 +114,7 @@ def plain(job, data):
     optimizer = keras.optimizers.SGD(0.05)
     feed = job.train.feed
     means = []
-    for fields in load_dataset(data.output, "train", batch_size=9, shuffle=feed.shuffle, seed=feed.seed, lanes=16):
+    for fields in load_dataset(data.output, "train", batch_size=9, shuffle=feed.shuffle, seed=feed.seed):
         with tf.GradientTape() as tape:
             examples = objective.examples(fields)
             losses = objective.losses(examples, objective.outputs(model(examples.x, training=True)))

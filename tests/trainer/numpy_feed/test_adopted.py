@@ -5,13 +5,12 @@ import itertools
 import foreign
 import pytest
 import tensorflow as tf
+from feeds import batch_reader
 from foreign import example, sequence_example
 
 from beamfeed.contract.errors import UserError
 from beamfeed.pipelines import adopt
 from beamfeed.trainer.feed.dataset import load_dataset
-from beamfeed.trainer.feed.sharding import Distribution
-from beamfeed.trainer.numpy_feed.batches import BatchReader
 from beamfeed.trainer.numpy_feed.windows import Varying
 
 
@@ -20,12 +19,9 @@ def adopted(folder, *options):
     return str(folder)
 
 
-def read(folder, names, batch_size=5, remainder="drop", **options):
+def read(folder, names, batch_size=5, **options):
     """The rows that the door gives, as lists."""
-    reader = BatchReader(
-        folder, "train", batch_size=batch_size, fields=names, seed=7, epochs=1, start=(0, 0), remainder=remainder,
-        lanes=16, distribution=Distribution(), where=None, **{"shuffle": 0, **options},
-    )  # fmt: skip
+    reader = batch_reader(folder, batch_size=batch_size, fields=names, **options)
     return [row for batch in reader.read() for row in zip(*(lists(batch.fields[name]) for name in names), strict=True)]
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 from datasets import write_dataset
+from feeds import arguments, batch_reader
 from records import FIELDS, make_records
 
 from beamfeed.contract.config.prepare import Windows
@@ -19,7 +20,6 @@ from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.sharding import Distribution
 from beamfeed.trainer.numpy_feed import columns, examples, shards
-from beamfeed.trainer.numpy_feed.batches import BatchReader
 from beamfeed.trainer.numpy_feed.windows import Varying
 from beamfeed.transforms.records.example_encoder import encode_examples
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
@@ -27,10 +27,7 @@ from beamfeed.transforms.sources.record_block import Ragged, RecordBlock
 NAMES = [*(field.name for field in FIELDS), ".place"]
 ROWS = [[9, 5, 12, 4], [], [7, 30, 6], [4]]
 SERIES, SINGLE = Windows(length=4, stride=2), Windows(length=1)
-DEFAULTS = {
-    "batch_size": 4, "fields": NAMES, "shuffle": 0, "seed": 7, "epochs": 1, "start": (0, 0), "remainder": "drop",
-    "lanes": 16, "distribution": Distribution(), "where": None,
-}  # fmt: skip
+DEFAULTS = {"batch_size": 4, "fields": NAMES}
 
 
 def our_own(record, fields) -> bytes:
@@ -79,11 +76,11 @@ def output(request, written):
 
 
 def read(output, first=0, stride=1, **options):
-    return list(BatchReader(output, "train", **{**DEFAULTS, **options}).read(first, stride))
+    return list(batch_reader(output, **{**DEFAULTS, **options}).read(first, stride))
 
 
 def load(output, **options):
-    return list(load_dataset(output, "train", **{**DEFAULTS, **options}))
+    return list(load_dataset(output, "train", **arguments(**{**DEFAULTS, **options})))
 
 
 def same(batch, expected) -> None:
@@ -177,14 +174,14 @@ def test_our_own_records_are_walked_together(written, monkeypatch):
 
 
 def test_readers_that_share_batches_have_each_once(output, monkeypatch):
-    monkeypatch.setattr("beamfeed.trainer.feed.rounds.LEAST_BYTES", 0)  # so that there are several rounds
+    monkeypatch.setattr("beamfeed.trainer.feed.batching.LEAST_BYTES", 0)  # so that there are several rounds
     options = {"shuffle": 8, "epochs": 2}
     parts = [read(output, first=reader, stride=3, **options) for reader in range(3)]
     equal([batch for turn in itertools.zip_longest(*parts) for batch in turn if batch], read(output, **options))
 
 
 def test_the_next_epochs_come_where_there_is_no_end(output):
-    endless = BatchReader(output, "train", **{**DEFAULTS, "shuffle": 20, "epochs": None})
+    endless = batch_reader(output, **{**DEFAULTS, "shuffle": 20, "epochs": None})
     expected = read(output, shuffle=20, epochs=3)
     equal(itertools.islice(endless.read(), len(expected)), expected)
     with pytest.raises(TypeError, match="no end"):
@@ -192,7 +189,7 @@ def test_the_next_epochs_come_where_there_is_no_end(output):
 
 
 def test_the_number_of_batches_is_known(output):
-    reader = BatchReader(output, "train", **{**DEFAULTS, "epochs": 2, "start": (3, 2)})
+    reader = batch_reader(output, **{**DEFAULTS, "epochs": 2, "start": (3, 2)})
     assert len(reader) == len(list(reader.read())) == 2 * reader.steps - 2
 
 
@@ -243,7 +240,7 @@ def test_shards_that_differ_from_the_manifest_are_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("wrong", "told"),
     [
         ({"batch_size": 0}, "batch_size is 0, it must be at least 1"),
         ({"remainder": "keep"}, "remainder is 'keep', it must be one of drop, pad"),
@@ -252,20 +249,20 @@ def test_shards_that_differ_from_the_manifest_are_told(tmp_path):
         ({"shuffle": -1}, "shuffle is -1"),
         ({"start": (0, 99)}, r"start is \(0, 99\)"),
         ({"distribution": Distribution(0, 1, 2)}, "replicas is 2"),
+        ({"skip_corrupt": True}, "torch_dataset has no option skip_corrupt; it has start, lanes, where, manifest"),
     ],
 )
-def test_wrong_arguments_are_told(output, arguments, told):
+def test_wrong_arguments_are_told(output, wrong, told):
     with pytest.raises(ValueError, match=told):
-        read(output, **arguments)
+        read(output, **wrong)
 
 
 def test_neither_tensorflow_nor_beam_is_loaded(output):
     code = (
         "import sys\n"
         "from beamfeed.trainer.numpy_feed.batches import BatchReader\n"
-        "from beamfeed.trainer.feed.sharding import Distribution\n"
-        f"reader = BatchReader({output!r}, 'train', batch_size=4, fields=None, shuffle=20, seed=7, epochs=1, "
-        "start=(0, 0), remainder='drop', lanes=16, distribution=Distribution(), where=None)\n"
+        "from beamfeed.trainer.feed.batching import Batching\n"
+        f"reader = BatchReader({output!r}, 'train', Batching(4, shuffle=20))\n"
         "print(len(list(reader.read())), [m for m in ('tensorflow', 'apache_beam', 'keras') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -5,9 +5,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beamfeed.trainer.feed.block_index import Index
 from beamfeed.trainer.feed.sampler import Order as GraphOrder
 from beamfeed.trainer.feed.sharding import Distribution, Share
+from beamfeed.trainer.feed.shards import Index
 from beamfeed.trainer.numpy_feed.order import Order
 
 

@@ -5,11 +5,11 @@ import pickle
 import numpy as np
 import pytest
 from datasets import write_dataset
+from feeds import arguments, batch_reader
 from records import FIELDS, make_records
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.numpy_feed.batches import BatchReader
 from beamfeed.trainer.numpy_feed.torch_dataset import torch_dataset
 from beamfeed.trainer.numpy_feed.windows import Varying
 
@@ -54,20 +54,10 @@ def test_values_are_tensors_without_a_copy(output):
     assert tuple(batch["boxes"].values.shape)[1:] == (2,)
     assert len(batch["words"].values) == batch["words"].lengths.sum()
     assert tuple(batch["found"].lengths.shape) == (5,)
-    reader = BatchReader(
-        output, "train", batch_size=5, fields=["values", "found"], shuffle=0, seed=7, epochs=1, start=(0, 0),
-        remainder="drop", lanes=16, distribution=beamfeed_distribution(), where=None,
-    )  # fmt: skip
-    raw = next(reader.read()).fields
+    raw = next(batch_reader(output, batch_size=5, fields=["values", "found"]).read()).fields
     np.testing.assert_array_equal(raw["values"], batch["values"].numpy())
     assert isinstance(raw["found"], Varying)
     np.testing.assert_array_equal(raw["found"].values, batch["found"].values.numpy())
-
-
-def beamfeed_distribution():
-    from beamfeed.trainer.feed.sharding import Distribution
-
-    return Distribution()
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
@@ -90,7 +80,7 @@ def test_epochs_are_set_also_where_workers_stay(output, workers):
     loader = data.DataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
     for epoch in (0, 4, 1):
         dataset.set_epoch(epoch)
-        assert rows(loader) == rows(torch_dataset(output, "train", **options, start=(epoch, 0)))
+        assert rows(loader) == rows(torch_dataset(output, "train", **arguments(**options, start=(epoch, 0))))
 
 
 def test_a_state_goes_on_where_it_was_taken(output, expected):
