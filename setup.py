@@ -7,6 +7,7 @@ from setuptools import find_packages, setup
 
 CORE = [
     "apache-beam[gcp]>=2.77,<2.78",
+    "fastavro>=1.9,<2",
     "google-cloud-storage>=3.1,<4",
     "google-crc32c>=1.6,<2",  # without it Beam falls back to a slow checksum in Python
     "h5py>=3.11,<4",  # arrays in HDF5; Keras needs it too

@@ -8,23 +8,17 @@ run on the same interpreter and libraries, one right after the other, and the or
 """
 
 import argparse
-import json
 import os
-import resource
-import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 
-import yaml
 from alternatives import job
 from fleet import make_fleet
+from trees import checkout, preprocess
+from turns import ROOT, figure_of, write_json
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
 MANY = (32, 100_000)  # assets and rows of the fleet of many small ones
 FEED = """
 import sys, time
@@ -51,37 +45,11 @@ print(256 * steps / (time.perf_counter() - began))
 """
 
 
-def run(tree: Path, command: list[str]) -> str:
-    """Runs Python in a tree and returns what it printed."""
-    environment = {**os.environ, "PYTHONPATH": str(tree), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, *command], cwd=tree, env=environment, check=True, stdout=subprocess.PIPE, text=True
-    )
-    return done.stdout
-
-
-def preprocess(tree: Path, files: Path, output: Path) -> tuple[float, float]:
-    """Seconds of preprocessing a fleet, start-up included: on the clock, and of the processor."""
-    shutil.rmtree(output, ignore_errors=True)
-    path = output.with_suffix(".yaml")
-    path.write_text(yaml.safe_dump(job(files, output, output.with_suffix(".model"), os.cpu_count() or 1)))
-    os.sync()
-    began, used = time.perf_counter(), cpu_seconds()
-    run(tree, ["-m", "beamfeed.pipelines.preprocess", "--job", str(path)])
-    return time.perf_counter() - began, cpu_seconds() - used
-
-
-def cpu_seconds() -> float:
-    """Of the processes that this one has started, and that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def feed(tree: Path, output: Path, seconds: float) -> tuple[float, None]:
     """Seconds for a million windows."""
     program = output.with_suffix(".py")  # a file, as AutoGraph reads its source
     program.write_text(FEED)
-    return 1e6 / float(run(tree, [str(program), str(output), str(seconds)])), None
+    return 1e6 / figure_of([program, output, seconds], tree), None
 
 
 def main() -> None:
@@ -94,14 +62,11 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="beamfeed-against-") as folder:
         scratch = Path(folder)
-        base = scratch / "base"
-        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(base), args.base], cwd=ROOT, check=True)
-        try:
+        with checkout(args.base, scratch / "base") as base:
+            if base is None:
+                parser.error(f"--base {args.base}: this repository has no such commit")
             results = compare(base, scratch, args)
-        finally:
-            subprocess.run(["git", "worktree", "remove", "--force", str(base)], cwd=ROOT, check=True)
-    if args.out:
-        args.out.write_text(json.dumps(results, indent=1) + "\n")
+    write_json(results, args.out)
 
 
 def compare(base: Path, scratch: Path, args: argparse.Namespace) -> dict[str, dict]:
@@ -110,11 +75,16 @@ def compare(base: Path, scratch: Path, args: argparse.Namespace) -> dict[str, di
     make_fleet(str(large), 8, args.rows)
     make_fleet(str(many), *MANY)
     trees = {"base": base, "this": ROOT}
+
+    def preprocessed(files: Path, name: str) -> tuple[float, float]:
+        """Seconds on the clock, and of the processor."""
+        output = scratch / f"{name}-{files.name}"
+        done = preprocess(trees[name], job(files, output, scratch / "model", os.cpu_count() or 1), scratch)
+        return done.seconds, done.cpu_seconds
+
     measures = {
-        f"preprocess 8 x {args.rows:,} rows": lambda name: preprocess(trees[name], large, scratch / f"{name}-large"),
-        f"preprocess {MANY[0]} x {MANY[1]:,} rows": lambda name: preprocess(
-            trees[name], many, scratch / f"{name}-many"
-        ),
+        f"preprocess 8 x {args.rows:,} rows": partial(preprocessed, large),
+        f"preprocess {MANY[0]} x {MANY[1]:,} rows": partial(preprocessed, many),
         "feed a million windows": lambda name: feed(trees[name], scratch / f"{name}-large", args.seconds),
     }
     results = {}

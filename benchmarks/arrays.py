@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+import turns
 
-ROOT = Path(__file__).resolve().parent.parent
 # Megabytes of the large array, seconds of each turn, turns.
 SIZES = {"tiny": (32, 0.5, 1), "small": (512, 3.0, 3), "large": (2048, 6.0, 5)}
 WIDTH, BATCH = 1024, 256  # float32 in a row, rows of a batch
@@ -114,10 +114,6 @@ def timed(call, size: int, seconds: float) -> float:
     return size * count / spent
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def compare(size: str, scratch: Path) -> dict:
     """What `main` prints, as JSON. Each turn is a process of its own."""
     megabytes, seconds, repeats = SIZES[size]
@@ -125,19 +121,17 @@ def compare(size: str, scratch: Path) -> dict:
     folder.mkdir()
     rows = write(folder, megabytes)
     preprocess(folder)
-    turns: dict[str, list[float]] = {way: [] for way in WAYS}
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    speeds_of: dict[str, list[float]] = {way: [] for way in WAYS}
     for _ in range(repeats):
         for way in WAYS:
-            command = [sys.executable, __file__, "--child", way, "--folder", str(folder), "--seconds", str(seconds)]
-            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-            turns[way].append(float(done.stdout))
+            program = [__file__, "--child", way, "--folder", folder, "--seconds", seconds]
+            speeds_of[way].append(turns.figure_of(program))
     found: dict = {"rows": rows, "row_bytes": 4 * WIDTH, "batch": BATCH, "ways": {}}
-    memcpy = statistics.median(turns["memcpy"])
-    for way, speeds in turns.items():
+    memcpy = statistics.median(speeds_of["memcpy"])
+    for way, speeds in speeds_of.items():
         speed = statistics.median(speeds)
         found["ways"][way] = {"bytes_per_second": speed, "of_memcpy": speed / memcpy}
-        say(f"{way}: {speed / 1e9:.2f} GB/s, {speed / memcpy:.0%} of memcpy")
+        turns.say(f"{way}: {speed / 1e9:.2f} GB/s, {speed / memcpy:.0%} of memcpy")
     return found
 
 
@@ -158,8 +152,7 @@ def main() -> None:
         found = compare(args.size, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+    turns.write_json(found, args.json)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         result = turns.compare(names, lambda name: turns.turn(__file__, name, folder, options), args.repeats)
     turns.add_ratio(result, OURS)
     print(json.dumps({"results": result}, indent=1))
-    turns.write({"results": result}, args.json)
+    turns.write_json({"results": result}, args.json)
 
 
 if __name__ == "__main__":

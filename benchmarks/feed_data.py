@@ -5,16 +5,18 @@ columns say whose row it is, so that a window tells its asset and its time.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import yaml
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.blocks import write_blocks
 from beamfeed.contract.dataset.fields import Field
-from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, write_manifest
+from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, Target, write_manifest
 from beamfeed.transforms.sources.timeseries.rows import Rows
 from beamfeed.transforms.sources.timeseries.windowing import SEGMENT_BYTES, Segments
 
@@ -74,8 +76,8 @@ def frame(values: np.ndarray, sizes: Sizes) -> np.ndarray:
     return windows.transpose(0, 2, 1)
 
 
-def _records(sizes: Sizes, asset: int, per_record: int) -> tuple[Iterator[bytes], Segments]:
-    """The Examples of an asset, with `per_record` windows in each, and where they start."""
+def _records(sizes: Sizes, asset: int, per_record: int) -> Iterator[tuple[bytes, int]]:
+    """The Examples of an asset, with `per_record` windows in each, and their rows."""
     from beamfeed.transforms.records.example_encoder import encode_examples
     from beamfeed.transforms.sources.timeseries.records import record_block
 
@@ -86,7 +88,7 @@ def _records(sizes: Sizes, asset: int, per_record: int) -> tuple[Iterator[bytes]
     segments = Segments(first=first * sizes.stride, rows=(last - first) * sizes.stride + sizes.length)
     rows = Rows(position, position, values, np.zeros(sizes.rows, bool))
     block = record_block(f"asset-{asset:05d}", rows, values, segments)
-    return encode_examples(block, _fields(sizes), _windows(sizes)), segments
+    return zip(encode_examples(block, _fields(sizes), _windows(sizes)), segments.rows.tolist(), strict=True)
 
 
 def _windows(sizes: Sizes) -> Windows:
@@ -111,59 +113,86 @@ def write_windows(output: str, sizes: Sizes) -> Manifest:
 
 
 def _write(output: str, sizes: Sizes, per_record: int, records: str) -> Manifest:
+    def shard(index: int) -> Iterator[tuple[bytes, int]]:
+        for asset in shard_assets(sizes, index):
+            yield from _records(sizes, asset, per_record)
+
+    shards = [shard(index) for index in range(sizes.shards)]
+    return write_dataset(output, "timeseries", _fields(sizes), _windows(sizes), records, sizes.assets, shards)
+
+
+def write_dataset(
+    output: str,
+    kind: str,
+    fields: list[Field],
+    windows: Windows,
+    records: str,
+    assets: int,
+    shards: Sequence[Iterable[tuple[bytes, int]]],
+    targets: dict[str, Target] | None = None,
+) -> Manifest:
+    """Writes a dataset all of which is to train.
+
+    Args:
+      records: `segments` or `windows`.
+      shards: of each its serialized records, and how many rows each holds.
+    """
     import tensorflow as tf
 
     from beamfeed.transforms.records.blocks import cut_blocks, index_table
 
-    windows = _windows(sizes)
     names = layout.DataLayout.of(output, FINGERPRINT)
     os.makedirs(names.split(SPLIT), exist_ok=True)
-    shards, blocks = [], []
-    for index in range(sizes.shards):
-        path = names.shard(SPLIT, index, sizes.shards)
-        assets = shard_assets(sizes, index)
-        sizes_of, rows_of = [], []
+    written, blocks = [], []
+    for index, shard in enumerate(shards):
+        path = names.shard(SPLIT, index, len(shards))
+        lengths, rows = [], []
         with tf.io.TFRecordWriter(path) as writer:
-            for asset in assets:
-                stream, segments = _records(sizes, asset, per_record)
-                for record in stream:
-                    writer.write(record)
-                    sizes_of.append(len(record))
-                rows_of.append(segments.rows)
-        rows = np.concatenate(rows_of)
-        shards.append(
-            Shard(
-                records=len(rows),
-                windows=len(assets) * sizes.windows_per_asset,
-                rows=int(rows.sum()),
-                bytes=os.path.getsize(path),
-                crc32c="0" * 8,  # nobody verifies these
-            )
-        )
-        blocks.append(cut_blocks(np.array(sizes_of), rows, windows))
+            for record, rows_of_record in shard:
+                writer.write(record)
+                lengths.append(len(record))
+                rows.append(rows_of_record)
+        blocks.append(cut_blocks(np.array(lengths), np.array(rows), windows))
+        counted, cut, size = blocks[-1].sum(axis=0).tolist()
+        # Nobody verifies the checksum.
+        written.append(Shard(records=counted, windows=cut, rows=sum(rows), bytes=size, crc32c="0" * 8))
     write_blocks(names.blocks(SPLIT), index_table(blocks))
+    split = SplitInfo(
+        assets=assets,
+        windows=sum(shard.windows for shard in written),
+        records=sum(shard.records for shard in written),
+        bytes=sum(shard.bytes for shard in written),
+        targets=targets or {},
+        shards=written,
+    )
     manifest = Manifest(
         name="feed",
-        kind="timeseries",
+        kind=kind,
         fingerprint=FINGERPRINT,
         data=names.folder,
-        fields=_fields(sizes),
+        fields=fields,
         windows=windows,
         records=records,
         compression="none",
-        counts=Counts(files=0, assets=sizes.assets, rejected_assets=0, rejected_files=0, rows_read=0),
-        splits={
-            SPLIT: SplitInfo(
-                assets=sizes.assets,
-                windows=sizes.windows,
-                records=sum(shard.records for shard in shards),
-                bytes=sum(shard.bytes for shard in shards),
-                shards=shards,
-            )
-        },
+        counts=Counts(files=0, assets=assets, rejected_assets=0, rejected_files=0, rows_read=0),
+        splits={SPLIT: split},
     )
     write_manifest(output, manifest)
     return manifest
+
+
+def write_job(folder: Path, windows: dict[str, int], train: dict[str, object]) -> Path:
+    """The job of a training on the dataset in `folder`/data."""
+    job = {
+        "name": "bench",
+        "source": {"kind": "timeseries", "files": "none/*.parquet", "time": {"column": "t"}, "features": ["*"]},
+        "windows": windows,
+        "output": {"path": str(folder / "data")},
+        "train": train,
+    }
+    path = folder / "job.yaml"
+    path.write_text(yaml.safe_dump(job))
+    return path
 
 
 def write_array_records(folder: str, sizes: Sizes) -> list[str]:

@@ -12,13 +12,13 @@ Each figure is of one epoch, and its value in a full shuffle is known:
 """
 
 import argparse
-import json
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 import feed_data
 import numpy as np
+from turns import write_json
 
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.tools.table import table
@@ -106,9 +106,7 @@ def main() -> None:
         manifest = feed_data.write_segments(folder, feed_data.Sizes(args.assets, args.rows))
         found = compare(manifest, folder, args.batch, args.shuffle)
     print("\n".join(describe(found)))
-    if args.json:
-        with open(args.json, "w", encoding="utf-8") as file:
-            json.dump({name: asdict(mixing) for name, mixing in found.items()}, file, indent=1)
+    write_json({name: asdict(mixing) for name, mixing in found.items()}, args.json)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,13 @@ input. With --docs the table replaces what docs/benchmarks.md says of GPUs.
 
 import argparse
 import json
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from marks import write_section
 
 ROOT = Path(__file__).resolve().parents[1]
 LARGE = "train.model={name: recurrent_autoencoder, cell: lstm, units: [1120], latent: 64}"
@@ -21,7 +22,6 @@ CASES = {
     "10 million weights": [LARGE],
     "10 million weights, mixed_bfloat16": [LARGE, "train.devices.precision=mixed_bfloat16"],
 }
-MARKS = re.compile(r"(<!-- gpu: begin.*?-->\n).*?(<!-- gpu: end -->)", re.DOTALL)
 
 
 def device() -> str:
@@ -80,11 +80,7 @@ def main() -> None:
     if arguments.docs and not found:
         raise SystemExit("TensorFlow finds no GPU here: docs are left as they are")
     if arguments.docs:
-        path = arguments.docs / "benchmarks.md"
-        page, count = MARKS.subn(lambda marks: marks[1] + "\n".join(lines) + "\n" + marks[2], path.read_text())
-        if count != 1:
-            raise SystemExit(f"{path}: has no marks for what is said of GPUs")
-        path.write_text(page)
+        write_section(arguments.docs / "benchmarks.md", "gpu", "\n".join(lines))
 
 
 if __name__ == "__main__":

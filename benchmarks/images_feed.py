@@ -83,49 +83,26 @@ def write_inputs(folder: str, sizes: Sizes) -> None:
 
 def write_shards(output: str, sizes: Sizes) -> None:
     import tensorflow as tf
+    from feed_data import write_dataset
 
     from beamfeed.contract.config.prepare import Windows
-    from beamfeed.contract.dataset.blocks import write_blocks
     from beamfeed.contract.dataset.fields import Field
-    from beamfeed.contract.dataset.layout import DataLayout
-    from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, Target, write_manifest
-    from beamfeed.transforms.records.blocks import cut_blocks, index_table
+    from beamfeed.contract.dataset.manifest import Target
 
-    fingerprint = b"images".hex().ljust(64, "0")
-    names = DataLayout.of(output, fingerprint)
-    os.makedirs(names.split("train"))
-    shards, blocks = [], []
-    for index in range(sizes.shards):
-        path, lengths = names.shard("train", index, sizes.shards), []
-        with tf.io.TFRecordWriter(path) as writer:
-            for number in range(index, sizes.images, sizes.shards):
-                feature = {
-                    "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[jpeg(number % DIFFERENT)])),
-                    "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[number % CLASSES])),
-                }
-                record = tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
-                writer.write(record)
-                lengths.append(len(record))
-        count = len(lengths)
-        shards.append(
-            Shard(records=count, windows=count, rows=count, bytes=os.path.getsize(path), crc32c="0" * 8)
-        )  # nobody verifies these
-        blocks.append(cut_blocks(np.array(lengths), np.ones(count, np.int64), Windows(length=1)))
-    write_blocks(names.blocks("train"), index_table(blocks))
-    train = SplitInfo(
-        assets=sizes.images, windows=sizes.images, records=sizes.images, bytes=sum(one.bytes for one in shards),
-        targets={"label": Target(counts=[sizes.images // CLASSES] * CLASSES)}, shards=shards,
-    )  # fmt: skip
+    def example(number: int) -> tuple[bytes, int]:
+        feature = {
+            "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[jpeg(number % DIFFERENT)])),
+            "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[number % CLASSES])),
+        }
+        return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString(), 1
+
     fields = [
         Field(name="image", dtype="bytes", role="input", content="image"),
         Field(name="label", dtype="int64", role="target", classes=[str(one) for one in range(CLASSES)]),
     ]
-    manifest = Manifest(
-        name="images", kind="image", fingerprint=fingerprint, data=names.folder, fields=fields,
-        windows=Windows(length=1), records="windows", compression="none", splits={"train": train},
-        counts=Counts(files=sizes.images, assets=sizes.images, rejected_assets=0, rejected_files=0, rows_read=0),
-    )  # fmt: skip
-    write_manifest(output, manifest)
+    shards = [map(example, range(index, sizes.images, sizes.shards)) for index in range(sizes.shards)]
+    targets = {"label": Target(counts=[sizes.images // CLASSES] * CLASSES)}
+    write_dataset(output, "image", fields, Windows(length=1), "windows", sizes.images, shards, targets)
 
 
 def ours(folder: str, sizes: Sizes) -> Iterator[Any]:
@@ -324,7 +301,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     turns.add_ratio(result, OURS)
     measured = {"side": SIDE, "size": args.size, "batch": args.batch, "results": result}
     print(json.dumps(measured, indent=1))
-    turns.write(measured, args.json)
+    turns.write_json(measured, args.json)
 
 
 if __name__ == "__main__":

@@ -8,17 +8,17 @@ left out.
 """
 
 import argparse
-import json
-import os
 import shutil
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import yaml
-from measure import measure
+from measure import Measured, measure_writing, without_start_up
 from PIL import Image
+from turns import say, write_json
 
 HERE = Path(__file__).resolve().parent
 # Of each sort: its side in pixels, how many images, and how many for the memory, which then grow to 4 times.
@@ -74,51 +74,35 @@ def plain(files: Path, output: Path, scratch: Path) -> list[str]:
     return [sys.executable, str(HERE / "image_beam.py"), "--input", str(files), "--output", str(output)]
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def compare(size: str, scratch: Path) -> dict:
     """What `main` prints, as JSON."""
-    found: dict = {}
-    for sort, (side, count, base) in SIZES[size].items():
-        found[sort] = {"side": side, "images": count}
-        for name, command in (("ours", ours), ("plain", plain)):
-            seconds, cpu = {}, {}
-            for what, some in (("start_up", START_UP), ("whole", count)):
-                files = make_images(scratch / "images", side, some)
-                shutil.rmtree(scratch / name, ignore_errors=True)
-                os.sync()
-                done = measure(command(files, scratch / name, scratch), str(scratch / "log.txt"))
-                seconds[what], cpu[what], memory = done.seconds, done.cpu_seconds, done.peak_rss_mb
-            cpu_of_image = (cpu["whole"] - cpu["start_up"]) / (count - START_UP)
-            per_image = (seconds["whole"] - seconds["start_up"]) / (count - START_UP)
-            size_of_files = sum(path.stat().st_size for path in files.rglob("*.jpg"))
-            found[sort][name] = {
-                **seconds,
-                "images_per_second": 1 / per_image,
-                "cpu_ms": cpu_of_image * 1e3,
-                "peak_rss_mb": memory,
-            }
-            found[sort]["bytes"] = size_of_files
-            told = f"{count:,} images, {size_of_files / 1e6:,.0f} MB, in {seconds['whole']:.1f} s"
-            start = f"of which start-up {seconds['start_up']:.1f} s"
-            say(
-                f"{sort}, {name}: {told}, {start}: {1 / per_image:,.0f} images/s, "
-                f"{cpu_of_image * 1e3:.2f} ms of a core for each; {memory:,.0f} MB"
-            )
-        found[sort]["ratio"] = found[sort]["ours"]["images_per_second"] / found[sort]["plain"]["images_per_second"]
-        say(f"{sort}: preprocessing {found[sort]['ratio']:.1f} times plain Beam")
-        found[sort]["growth"] = []
-        for factor in (1, 4):
-            files = make_images(scratch / "images", side, base * factor)
-            shutil.rmtree(scratch / "ours", ignore_errors=True)
-            os.sync()
-            done = measure(ours(files, scratch / "ours", scratch), str(scratch / "log.txt"))
-            found[sort]["growth"].append(
-                {"images": base * factor, "seconds": done.seconds, "peak_rss_mb": done.peak_rss_mb}
-            )
-            say(f"{sort}: {base * factor:,} images: {done.seconds:.1f} s, {done.peak_rss_mb:,.0f} MB")
+    return {sort: compare_sort(sort, *sizes, scratch) for sort, sizes in SIZES[size].items()}
+
+
+def compare_sort(sort: str, side: int, count: int, base: int, scratch: Path) -> dict:
+    """Both on images of one size, and ours on more of them."""
+    files = scratch / "images"
+
+    def run(name: str, images: int) -> Measured:
+        command = {"ours": ours, "plain": plain}[name](make_images(files, side, images), scratch / name, scratch)
+        return measure_writing(command, scratch / name, scratch / "log.txt")
+
+    found: dict = {"side": side, "images": count}
+    for name in ("ours", "plain"):
+        figures = found[name] = without_start_up(partial(run, name), START_UP, count, "images")
+        found["bytes"] = sum(path.stat().st_size for path in files.rglob("*.jpg"))
+        say(
+            f"{sort}, {name}: {count:,} images, {found['bytes'] / 1e6:,.0f} MB, in {figures['whole']:.1f} s, of which "
+            f"start-up {figures['start_up']:.1f} s: {figures['images_per_second']:,.0f} images/s, "
+            f"{figures['cpu_ms']:.2f} ms of a core for each; {figures['peak_rss_mb']:,.0f} MB"
+        )
+    found["ratio"] = found["ours"]["images_per_second"] / found["plain"]["images_per_second"]
+    say(f"{sort}: preprocessing {found['ratio']:.1f} times plain Beam")
+    found["growth"] = []
+    for images in (base, 4 * base):
+        done = run("ours", images)
+        found["growth"].append({"images": images, "seconds": done.seconds, "peak_rss_mb": done.peak_rss_mb})
+        say(f"{sort}: {images:,} images: {done.seconds:.1f} s, {done.peak_rss_mb:,.0f} MB")
     return found
 
 
@@ -130,8 +114,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="beamfeed-images-") as scratch:
         found = compare(args.size, Path(scratch))
-    if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+    write_json(found, args.json)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import statistics
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -88,3 +90,28 @@ def measure(command: Sequence[str], log: str) -> Measured:
             last = output.read()[-500:].strip()
         raise CommandFailed(f"exit code {process.returncode}: {last}")
     return Measured(seconds, usage.ru_utime + usage.ru_stime, peak / 2**20)
+
+
+def measure_writing(command: Sequence[str], output: Path, log: Path) -> Measured:
+    """Measures a command that writes a folder; what an earlier one wrote is gone from it, and from the page cache."""
+    shutil.rmtree(output, ignore_errors=True)
+    os.sync()
+    return measure(command, str(log))
+
+
+def without_start_up(run: Callable[[int], Measured], small: int, large: int, unit: str) -> dict[str, float]:
+    """What each of many rows or images takes beyond the start-up.
+
+    Args:
+      run: on so many of them.
+      small: so many that they are next to none.
+      unit: their name, such as `rows`.
+    """
+    start_up, whole, more = run(small), run(large), large - small
+    return {
+        "start_up": start_up.seconds,
+        "whole": whole.seconds,
+        f"{unit}_per_second": more / (whole.seconds - start_up.seconds),
+        "cpu_ms": 1e3 * (whole.cpu_seconds - start_up.cpu_seconds) / more,
+        "peak_rss_mb": whole.peak_rss_mb,
+    }

@@ -10,14 +10,12 @@ import argparse
 import itertools
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import feed_data
-import yaml
+from turns import figure_of, write_json
 
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
@@ -56,19 +54,6 @@ def measure(path: str, way: str, seconds: float) -> dict[str, float]:
     return {"first": first, "step": statistics.median(rounds)}
 
 
-def write_job(folder: Path, length: int, model: dict[str, object], batch: int, devices: dict[str, object]) -> Path:
-    job = {
-        "name": "bench",
-        "source": {"kind": "timeseries", "files": "none/*.parquet", "time": {"column": "t"}, "features": ["*"]},
-        "windows": {"length": length, "stride": 16},
-        "output": {"path": str(folder / "data")},
-        "train": {"model": model, "feed": {"batch_size": batch}, "workdir": "none", "devices": devices},
-    }
-    path = folder / "job.yaml"
-    path.write_text(yaml.safe_dump(job))
-    return path
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cells", nargs="+", default=["gru", "lstm"], choices=("gru", "lstm"))
@@ -91,10 +76,14 @@ def main() -> None:
             model = {"name": "recurrent_autoencoder", "cell": cell, "units": [int(one) for one in units.split(",")]}
             turns = {}
             for way in args.ways:
-                job = write_job(folder, args.length, model, batch, {"xla": way == XLA})
-                command = [sys.executable, __file__, "--one", str(job), "--ways", way, "--seconds", str(args.seconds)]
-                printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                turns[way] = json.loads(printed.splitlines()[-1])
+                train = {
+                    "model": model,
+                    "feed": {"batch_size": batch},
+                    "workdir": "none",
+                    "devices": {"xla": way == XLA},
+                }
+                job = feed_data.write_job(folder, {"length": args.length, "stride": 16}, train)
+                turns[way] = figure_of([__file__, "--one", job, "--ways", way, "--seconds", args.seconds])
             first = turns[args.ways[0]]["step"]
             told = [
                 f"{way} {turn['step'] * 1e3:6.1f} ms {first / turn['step']:5.2f}x (first {turn['first']:.1f} s)"
@@ -102,9 +91,7 @@ def main() -> None:
             ]
             print(f"{cell:4} {units:>7} units, batch {batch:4}: {'; '.join(told)}", flush=True)
             found.append({"cell": cell, "units": units, "batch": batch, "ways": turns})
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps({"length": args.length, "sizes": found}, indent=1) + "\n")
+    write_json({"length": args.length, "sizes": found}, args.json)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from alternatives import OURS
-from gpu import MARKS
+from marks import section, with_section
 from matplotlib.figure import Figure
 from report_text import FLOOR, number, ran, render, title
 
@@ -92,8 +92,8 @@ def write(results: dict, out: Path) -> None:
         figure.savefig(images / f"bench-{name}.png", dpi=110)
     page = out / "benchmarks.md"
     text = render(results)
-    if page.exists() and (found := MARKS.search(page.read_text(encoding="utf-8"))):
-        text = MARKS.sub(lambda _: found[0], text)  # of another machine
+    if page.exists() and (kept := section(page.read_text(encoding="utf-8"), "gpu")):
+        text = with_section(text, "gpu", kept)  # of another machine
     page.write_text(text, encoding="utf-8")
 
 

@@ -169,11 +169,13 @@ def growth_lines(results: dict) -> Iterator[str]:
             )
         yield from memory_lines(axis, list(ran(points).values()))
         yield ""
-    if files := results.get("files"):
+    files = results.get("files") or {}
+    if "failed" in files:
+        yield from ["### Many small files", "", f"Not measured: {files['failed']}", ""]
+    elif files:
         yield from [f"### Many small files of {files['rows']} rows each", ""]
         points = {f"{point['files']:,}": point for point in files["points"]}
-        yield from table(points, SECONDS, MEMORY, count("shards", "files_written"), first="files")
-        yield ""
+        yield from [*table(points, SECONDS, CPU, MEMORY, first="files"), ""]
         if files["seconds_per_thousand_files"]:
             yield f"A straight line through them: {number(files['seconds_per_thousand_files'])} s per thousand files."
             yield ""

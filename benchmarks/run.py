@@ -29,8 +29,9 @@ import shapes
 import tables
 from alternatives import ALTERNATIVES, LENGTH, OURS, STRIDE, Alternative
 from machine import describe
-from measure import CommandFailed, Measured, measure, median
+from measure import CommandFailed, Measured, measure_writing, median
 from sizes import SIZES, Size
+from turns import say
 
 HERE = Path(__file__).resolve().parent
 SENSORS = 8
@@ -38,7 +39,6 @@ TINY = (1, 1000)  # assets, rows: what is left is start-up
 
 
 FACTORS = (1, 2, 4, 8)  # the slope is fitted to these
-ROWS_OF_A_SMALL_FILE = 200
 MEMORY_FACTOR = 10  # one more point: how much memory ten times the data takes
 
 
@@ -89,11 +89,9 @@ class Bench:
             return {"skipped": f"{alternative.needs} is not installed: make bench installs it"}
         runs: list[Measured] = []
         for _ in range(repeats):
-            shutil.rmtree(self._output, ignore_errors=True)
-            os.sync()
             command = alternative.command(self._files, self._output, self._scratch, self._workers)
             try:
-                runs.append(measure(command, str(self._scratch / "log.txt")))
+                runs.append(measure_writing(command, self._output, self._scratch / "log.txt"))
             except CommandFailed as error:
                 say(f"  {alternative.name}: {error}")
                 return {"failed": str(error)}
@@ -138,19 +136,17 @@ class Bench:
             "fit": fit([p["assets"] * p["rows"] for p in fitted], [p["seconds"] for p in fitted]),
         }
 
-    def many_files(self, counts: Sequence[int]) -> dict:
-        """Ours on fleets of small files: what each further file costs."""
-        points = []
-        for count in counts:
-            say(f"{count:,} files of {ROWS_OF_A_SMALL_FILE} rows")
-            self.make_fleet(count, ROWS_OF_A_SMALL_FILE)
-            point = self.run(_ours(), 1)
-            points.append({**point, "files": count, "files_written": point.get("files")})
-        ran = [point for point in points if "seconds" in point]
+    def files(self, counts: Sequence[int]) -> dict:
+        """What `small_files.py` reports of series, and what each further thousand files takes."""
+        options = ["--files", *map(str, counts), "--kinds", "series", "--format", "parquet"]
+        found = self._script("small_files", [*options, "--cores", str(self._workers)])
+        if "failed" in found:
+            return found
+        points = found["series"]
         # Millions of files in the place of millions of rows.
-        fitted = fit([p["files"] for p in ran], [p["seconds"] for p in ran])
+        fitted = fit([point["files"] for point in points], [point["seconds"] for point in points])
         per_thousand = fitted["seconds_per_million_rows"] / 1000 if fitted else None
-        return {"rows": ROWS_OF_A_SMALL_FILE, "points": points, "seconds_per_thousand_files": per_thousand}
+        return {"rows": found["rows"], "points": points, "seconds_per_thousand_files": per_thousand}
 
     def feed(self, assets: int, rows: int) -> dict:
         """What `feed.py` reports."""
@@ -207,10 +203,6 @@ def _ours() -> Alternative:
     return next(alternative for alternative in ALTERNATIVES if alternative.name == OURS)
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def parts(bench: Bench, size: Size, name: str, out: Path, scratch: Path) -> dict[str, Callable[[], Any]]:
     """What measures each part of the results."""
     return {
@@ -220,7 +212,7 @@ def parts(bench: Bench, size: Size, name: str, out: Path, scratch: Path) -> dict
             "rows": bench.grow(size.one_asset, "rows", size.repeats),
             "assets": bench.grow(size.many_assets, "assets", size.repeats),
         },
-        "files": lambda: bench.many_files(size.files),
+        "files": lambda: bench.files(size.files),
         "shapes": lambda: shapes.compare(shapes.SIZES[name], size.repeats, shapes.BEFORE, say),
         "tables": lambda: tables.compare(name, scratch),
         "arrays": lambda: arrays.compare(name, scratch),

@@ -7,15 +7,13 @@ Each family holds the same values in other shapes, and says what each takes agai
 """
 
 import argparse
-import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,11 +21,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 from alternatives import job
-from measure import CommandFailed, measure
+from measure import CommandFailed, Measured, median
+from trees import checkout, preprocess
+from turns import ROOT, write_json
 
-ROOT = Path(__file__).resolve().parent.parent
 BEFORE = "498a9b1"  # before preprocessing was rebuilt for such files
 # Values in all files together. A unit of work holds 16 million: with less, no row group is cut.
 SIZES = {"tiny": 200_000, "small": 64_000_000, "large": 256_000_000}
@@ -124,37 +122,16 @@ SHAPES = (
 )
 
 
-@contextmanager
-def checkout(commit: str | None, scratch: Path) -> Iterator[Path | None]:
-    """The tree of a commit; None where this repository has none such."""
-    folder = scratch / "before"
-    add = ["git", "worktree", "add", "--quiet", "--detach", str(folder), commit or ""]
-    if commit is None or subprocess.run(add, cwd=ROOT, stderr=subprocess.DEVNULL).returncode:
-        yield None
-        return
-    try:
-        yield folder
-    finally:
-        subprocess.run(["git", "worktree", "remove", "--force", str(folder)], cwd=ROOT, check=True)
-
-
-def run(tree: Path, files: Path, shape: Shape, scratch: Path) -> tuple[float, float]:
-    """Seconds and peak megabytes of preprocessing with the code of a tree.
+def run(tree: Path, files: Path, shape: Shape, scratch: Path) -> Measured:
+    """Preprocesses with the code of a tree.
 
     Raises:
       CommandFailed: if it fails.
     """
-    output = scratch / "output"
-    shutil.rmtree(output, ignore_errors=True)
-    whole = job(files, output, scratch / "model", os.cpu_count() or 1)
+    whole = job(files, scratch / "output", scratch / "model", os.cpu_count() or 1)
     for section, keys in shape.changes.items():
         whole[section] = {**whole[section], **keys}
-    path = scratch / "job.yaml"
-    path.write_text(yaml.safe_dump(whole))
-    os.sync()
-    command = ["env", "-C", str(tree), f"PYTHONPATH={tree}", sys.executable, "-m", "beamfeed.pipelines.preprocess"]
-    found = measure([*command, "--job", str(path)], str(scratch / "log.txt"))
-    return found.seconds, found.peak_rss_mb
+    return preprocess(tree, whole, scratch)
 
 
 def compare(
@@ -162,7 +139,10 @@ def compare(
 ) -> list[dict]:
     """Medians of each shape, or of one family; `seconds` and `peak_rss_mb` by tree: `now`, and `before` if it ran."""
     found = []
-    with tempfile.TemporaryDirectory(prefix="beamfeed-shapes-") as folder, checkout(before, Path(folder)) as old:
+    with (
+        tempfile.TemporaryDirectory(prefix="beamfeed-shapes-") as folder,
+        checkout(before, Path(folder, "before")) if before else nullcontext() as old,
+    ):
         trees = {"now": ROOT, **({"before": old} if old else {})}
         for shape in (shape for shape in SHAPES if family in (None, shape.family)):
             scratch = Path(folder)
@@ -172,7 +152,7 @@ def compare(
             # In a process of its own: this one stays small, as its memory would show in its children's.
             make = [sys.executable, str(Path(__file__).resolve()), "--make", str(SHAPES.index(shape)), str(files)]
             subprocess.run([*make, "--values", str(values)], check=True)
-            runs: dict[str, list[tuple[float, float]]] = {name: [] for name in trees}
+            runs: dict[str, list[Measured]] = {name: [] for name in trees}
             entry: dict[str, Any] = {"family": shape.family, "shape": shape.name, "failed": {}}
             for number in range(repeats):
                 for name in sorted(trees, reverse=bool(number % 2)):
@@ -180,10 +160,9 @@ def compare(
                         runs[name].append(run(trees[name], files, shape, scratch))
                     except CommandFailed as error:
                         entry["failed"][name] = str(error)
-            for place, key in enumerate(("seconds", "peak_rss_mb")):
-                entry[key] = {
-                    name: statistics.median(one[place] for one in some) for name, some in runs.items() if some
-                }
+            medians = {name: median(some) for name, some in runs.items() if some}
+            entry["seconds"] = {name: one.seconds for name, one in medians.items()}
+            entry["peak_rss_mb"] = {name: one.peak_rss_mb for name, one in medians.items()}
             found.append(entry)
             say(f"  {shape.family}, {shape.name}: {told(entry)}")
     return found
@@ -209,8 +188,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         SHAPES[int(args.make[0])].make(Path(args.make[1]), args.values)
         return
     found = compare(SIZES[args.size], args.repeats, args.before, family=args.family)
-    if args.out:
-        args.out.write_text(json.dumps(found, indent=1) + "\n")
+    write_json(found, args.out)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What many small files cost: seconds, milliseconds a file and the peak memory of preprocessing, by how many they are.
 
-    python benchmarks/small_files.py [--files 1000 10000 100000] [--kinds series table] [--cores 2]
+    python benchmarks/small_files.py [--files 1000 10000 100000] [--kinds series table] [--cores 2] [--json files.json]
 
 The files are CSVs, or Parquet, of 20 rows each; of a series each is an asset, of a table a part of it.
 """
@@ -10,12 +10,14 @@ import os
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from measure import Measured, measure
+from measure import Measured, measure_writing
+from turns import write_json
 
 from beamfeed.contract.verbosity import note
 
@@ -69,9 +71,8 @@ def preprocess(folder: Path, files: int, kind: str, suffix: str, cores: int) -> 
     output = folder / f"{kind}-{suffix}-{files}"
     job.write_text(JOBS[kind].format(files=f"{source}/*/*.{suffix}", output=output))
     command = ["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores]))]
-    return measure(
-        [*command, sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(job)], f"{output}.log"
-    )
+    command += [sys.executable, "-m", "beamfeed.pipelines.preprocess", "--job", str(job)]
+    return measure_writing(command, output, Path(f"{output}.log"))
 
 
 def main() -> None:
@@ -82,7 +83,9 @@ def main() -> None:
     parser.add_argument("--format", default="csv", choices=["csv", "parquet"])
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--folder", type=Path, help="for the files and the datasets; kept. Left out, one that goes")
+    parser.add_argument("--json", type=Path, help="a file for the figures")
     args = parser.parse_args()
+    found: dict = {"rows": ROWS, **{kind: [] for kind in args.kinds}}
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -94,12 +97,14 @@ def main() -> None:
             note("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
             for files in args.files:
                 run = preprocess(folder, files, kind, args.format, args.cores)
+                found[kind].append({"files": files, **asdict(run)})
                 first = first or run
                 each, ratio = 1000 / files, run.peak_rss_mb / first.peak_rss_mb
                 note(
                     f"| {files:,} | {run.seconds:.1f} | {run.cpu_seconds:.1f} | {run.seconds * each:.2f} | "
                     f"{run.cpu_seconds * each:.2f} | {run.peak_rss_mb:,.0f} | {ratio:.2f}x |"
                 )
+    write_json(found, args.json)
 
 
 if __name__ == "__main__":

@@ -9,23 +9,21 @@ Both datasets are fed by one process with all cores.
 """
 
 import argparse
-import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from measure import measure
+from measure import Measured, measure_writing, without_start_up
 from table_beam import CATEGORIES, LABEL, NUMBERS
+from turns import figure_of, say, write_json
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
 # Rows of ours, rows of plain Beam, and of the table whose growth to 8 times shows memory.
 SIZES = {
     "tiny": (20_000, 2_000, 10_000),
@@ -111,14 +109,7 @@ def fed(kind: str, folder: Path, scratch: Path, seconds: float) -> float:
     """Rows a second."""
     program = scratch / "feed_table.py"
     program.write_text(FEED)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [sys.executable, str(program), kind, str(folder), str(seconds)]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return float(done.stdout)
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    return figure_of([program, kind, folder, seconds])
 
 
 def compare(size: str, scratch: Path) -> dict:
@@ -126,18 +117,15 @@ def compare(size: str, scratch: Path) -> dict:
     rows, plain_rows, base = SIZES[size]
     outputs = {"ours": scratch / "ours", "plain": scratch / "plain"}
     found: dict = {"rows": rows, "plain_rows": plain_rows, "columns": len(NUMBERS) + len(CATEGORIES) + 1}
-    for name, command, count in (("ours", ours, rows), ("plain", plain, plain_rows)):
-        seconds = {}
-        for what, some in (("start_up", START_UP), ("whole", count)):
-            files = make_table(scratch / "table", some)
-            shutil.rmtree(outputs[name], ignore_errors=True)
-            os.sync()
-            done = measure(command(files, outputs[name], scratch), str(scratch / "log.txt"))
-            seconds[what], memory = done.seconds, done.peak_rss_mb
-        per_row = (seconds["whole"] - seconds["start_up"]) / (count - START_UP)
-        found[name] = {**seconds, "rows_per_second": 1 / per_row, "peak_rss_mb": memory}
-        say(f"{name}: {count:,} rows in {seconds['whole']:.1f} s, of which start-up {seconds['start_up']:.1f} s: "
-            f"{1 / per_row:,.0f} rows/s; {memory:,.0f} MB")  # fmt: skip
+
+    def run(name: str, count: int) -> Measured:
+        command = {"ours": ours, "plain": plain}[name](make_table(scratch / "table", count), outputs[name], scratch)
+        return measure_writing(command, outputs[name], scratch / "log.txt")
+
+    for name, count in (("ours", rows), ("plain", plain_rows)):
+        figures = found[name] = without_start_up(partial(run, name), START_UP, count, "rows")
+        say(f"{name}: {count:,} rows in {figures['whole']:.1f} s, of which start-up {figures['start_up']:.1f} s: "
+            f"{figures['rows_per_second']:,.0f} rows/s; {figures['peak_rss_mb']:,.0f} MB")  # fmt: skip
     found["preprocess_ratio"] = found["ours"]["rows_per_second"] / found["plain"]["rows_per_second"]
     found["feed"] = {name: fed(name, outputs[name], scratch, 10) for name in outputs}
     found["feed_ratio"] = found["feed"]["ours"] / found["feed"]["plain"]
@@ -145,10 +133,7 @@ def compare(size: str, scratch: Path) -> dict:
         f"{found['feed']['ours']:,.0f} rows/s, {found['feed_ratio']:.1f} times parse_single_example")  # fmt: skip
     found["growth"] = []
     for factor in (1, 2, 4, 8):
-        files = make_table(scratch / "table", base * factor)
-        shutil.rmtree(outputs["ours"], ignore_errors=True)
-        os.sync()
-        done = measure(ours(files, outputs["ours"], scratch), str(scratch / "log.txt"))
+        done = run("ours", base * factor)
         found["growth"].append({"rows": base * factor, "seconds": done.seconds, "peak_rss_mb": done.peak_rss_mb})
         say(f"{base * factor:,} rows: {done.seconds:.1f} s, {done.peak_rss_mb:,.0f} MB")
     found["records"] = compare_records(make_table(scratch / "table", base), scratch)
@@ -160,9 +145,7 @@ def compare_records(files: Path, scratch: Path) -> list[dict]:
     found = []
     for rows in RECORDS:
         output = scratch / "records"
-        shutil.rmtree(output, ignore_errors=True)
-        os.sync()
-        seconds = measure(ours(files, output, scratch, rows), str(scratch / "log.txt")).seconds
+        seconds = measure_writing(ours(files, output, scratch, rows), output, scratch / "log.txt").seconds
         size = sum(path.stat().st_size for path in output.rglob("*.tfrecord"))
         found.append({"rows": rows, "seconds": seconds, "bytes": size, "fed": fed("ours", output, scratch, 10)})
         say(f"records of {rows or 'the default number of'} rows: {seconds:.1f} s, {size:,} bytes, "
@@ -178,8 +161,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="beamfeed-tables-") as scratch:
         found = compare(args.size, Path(scratch))
-    if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+    write_json(found, args.json)
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         one, other = (result[f"{name}, {workers} workers"] for name in (OURS, RECORDS))
         one["times_record_by_record"] = one["windows_per_second"] / other["windows_per_second"]
     print(json.dumps({"results": result}, indent=1))
-    turns.write({"results": result}, args.json)
+    turns.write_json({"results": result}, args.json)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import feed_data
-import yaml
+from turns import figure_of, write_json
 
 HERE = Path(__file__).resolve().parent
 FIT, FIT_XLA = "keras.Model.fit", "keras.Model.fit, xla"
@@ -36,25 +36,6 @@ MODELS = {  # one of long steps, one of short ones
         "class": "dense_autoencoder:DenseAutoencoder"
     },
 }  # fmt: skip
-
-
-def write_job(folder: Path, sizes: feed_data.Sizes, model: dict[str, object], batch: int, epochs: int) -> Path:
-    """A job on the dataset in `folder`."""
-    job = {
-        "name": "bench",
-        "source": {"kind": "timeseries", "files": "none/*.parquet", "time": {"column": "t"}, "features": ["*"]},
-        "windows": {"length": sizes.length, "stride": sizes.stride},
-        "output": {"path": str(folder / "data")},
-        "train": {
-            "model": model,
-            "feed": {"batch_size": batch},
-            "epochs": epochs,
-            "workdir": str(folder / "model"),
-        },
-    }
-    path = folder / "job.yaml"
-    path.write_text(yaml.safe_dump(job))
-    return path
 
 
 def train_ours(job: Path, folder: Path, workers: int, xla: bool) -> float:
@@ -101,8 +82,7 @@ def train_fit(job_path: str, xla: bool) -> None:
 
 def turn(name: str, job: Path, folder: Path) -> float:
     if name in (FIT, FIT_XLA):
-        command = [sys.executable, __file__, "--fit", str(job), *["--xla"] * (name == FIT_XLA)]
-        return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+        return figure_of([__file__, "--fit", job, *["--xla"] * (name == FIT_XLA)])
     return train_ours(job, folder, *OURS[name])
 
 
@@ -126,14 +106,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="beamfeed-train-") as name:
         folder = Path(name)
         feed_data.write_segments(str(folder / "data"), sizes)
-        found = [
-            {"model": words, "results": compare(write_job(folder, sizes, model, args.batch, args.epochs), folder, args)}
-            for words, model in MODELS.items()
-            if args.model is None or args.model in words
-        ]
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps({"batch": args.batch, "models": found}, indent=1) + "\n")
+        found = []
+        for words, model in MODELS.items():
+            if args.model is None or args.model in words:
+                train = {"model": model, "feed": {"batch_size": args.batch}, "epochs": args.epochs,
+                         "workdir": str(folder / "model")}  # fmt: skip
+                job = feed_data.write_job(folder, {"length": sizes.length, "stride": sizes.stride}, train)
+                found.append({"model": words, "results": compare(job, folder, args)})
+    write_json({"batch": args.batch, "models": found}, args.json)
 
 
 def compare(job: Path, folder: Path, args: argparse.Namespace) -> dict[str, dict[str, float]]:

@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 
 from measure import measure
 
+ROOT = Path(__file__).resolve().parent.parent
 INPUTS = "inputs"  # the child that writes what the others read
 
 
@@ -62,6 +64,14 @@ def turn(script: str, name: str, folder: str, options: Mapping[str, object]) -> 
     return json.loads(Path(folder, "result.json").read_text(encoding="utf-8")), peak
 
 
+def figure_of(program: Sequence[object], tree: Path = ROOT) -> Any:
+    """What a Python program with the code of a tree prints in its last line, as JSON."""
+    environment = {**os.environ, "PYTHONPATH": str(tree), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, *map(str, program)]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def installed(names: Sequence[str], needs: Mapping[str, str]) -> list[str]:
     """The readers whose library is installed; of the others it is told."""
     missing = [name for name in names if name in needs and importlib.util.find_spec(needs[name]) is None]
@@ -94,7 +104,7 @@ def add_ratio(result: dict[str, dict[str, float]], ours: str, key: str = "ours_i
         entry[key] = result[ours]["windows_per_second"] / entry["windows_per_second"]
 
 
-def write(result: object, path: str | Path | None) -> None:
+def write_json(result: object, path: str | Path | None) -> None:
     """Writes the figures as JSON, if a file is given."""
     if path:
         Path(path).parent.mkdir(parents=True, exist_ok=True)

@@ -2,8 +2,9 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
 
 from beamfeed.contract.errors import USER_MISTAKE, near_miss
 
@@ -59,6 +60,76 @@ class Parser(argparse.ArgumentParser):
         raise Refused(message)
 
 
+@dataclass(frozen=True)
+class Option:
+    """An option of a command line, or an argument without dashes.
+
+    Attributes:
+      name: `--set`; without dashes of an argument that has none.
+      settings: of `argparse.ArgumentParser.add_argument`.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """Where a parsed command line has its value."""
+        return self.name.lstrip("-").replace("-", "_")
+
+    def write(self, value: Any) -> list[str]:
+        """The value as a command line has it; nothing where it is the default."""
+        if value is None or value is False or value == self.settings.get("default"):
+            return []
+        if value is True:
+            return [self.name]
+        texts = [str(item) for item in value] if isinstance(value, list) else [str(value)]
+        if not self.name.startswith("-"):
+            return texts
+        return [part for text in texts for part in self._pair(text)]
+
+    def _pair(self, text: str) -> list[str]:
+        return [f"{self.name}={text}"] if text.startswith("-") else [self.name, text]
+
+
+Options = tuple[Option | tuple[Option, ...], ...]  # an inner tuple holds options that exclude each other
+
+
+def option(name: str, help: str, **settings: Any) -> Option:
+    """An option; `settings` as of `argparse.ArgumentParser.add_argument`."""
+    return Option(name, {"help": help, **settings})
+
+
+def flag(name: str, help: str) -> Option:
+    """An option without a value."""
+    return option(name, help, action="store_true")
+
+
+def repeated(name: str, metavar: str, help: str, **settings: Any) -> Option:
+    """An option that may be given several times: its value is a list."""
+    return option(name, help, metavar=metavar, action="append", default=[], **settings)
+
+
+def add_options(parser: Any, options: Options) -> None:
+    """Adds options to a parser, or to a group of one."""
+    for item in options:
+        group = parser.add_mutually_exclusive_group() if isinstance(item, tuple) else parser
+        for one in item if isinstance(item, tuple) else (item,):
+            group.add_argument(one.name, **one.settings)
+
+
+def flat(options: Options) -> Iterable[Option]:
+    """The options one by one."""
+    for item in options:
+        yield from item if isinstance(item, tuple) else (item,)
+
+
+def split_beam_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Splits a command line at its first `--`."""
+    at = list(argv).index("--") if "--" in argv else len(argv)
+    return list(argv[:at]), list(argv[at + 1 :])
+
+
 def positive(text: str) -> int:
     """A whole number above 0."""
     return at_least(text, 1, "above 0")
@@ -91,9 +162,19 @@ def seconds(text: str) -> float:
     return number
 
 
-def steps(text: str) -> str:
-    """`100-110`, or one number: steps are counted from 1."""
+class Steps(NamedTuple):
+    """The first and the last of some steps, which are counted from 1."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}"
+
+
+def steps(text: str) -> Steps:
+    """`100-110`, or one number."""
     first, _, last = text.partition("-")
     if not (first.isdecimal() and (last or first).isdecimal() and 1 <= int(first) <= int(last or first)):
         raise argparse.ArgumentTypeError(f"{text!r} is not like 100-110, the first and the last step")
-    return text
+    return Steps(int(first), int(last or first))

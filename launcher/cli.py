@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from beamfeed.contract import streams
-from beamfeed.contract.arguments import Refused
+from beamfeed.contract.arguments import Refused, split_beam_options
 from beamfeed.contract.errors import USER_MISTAKE
 from beamfeed.contract.events import tell_error
 from beamfeed.contract.failure_log import FailureLog, complain
+from beamfeed.contract.options import BEFORE
 from beamfeed.contract.verbosity import set_verbosity
-from beamfeed.launcher.parser import BEFORE, build_parser
-from beamfeed.launcher.stage import ADOPT, PREPROCESS
+from beamfeed.launcher.parser import COMMANDS, build_parser
 
 INTERRUPTED = 130
 
@@ -26,14 +26,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     _end_on_signals()
     set_verbosity(os.environ, args.quiet, args.verbose)
     try:
-        from beamfeed.launcher import commands
+        from beamfeed.launcher.commands import CALLS
 
-        return streams.flushed(int(getattr(commands, args.call)(args)))
+        return streams.flushed(CALLS[args.command](args))
     except Exception as error:
         return streams.flushed(complain(error, FailureLog(), BEFORE, as_json=args.json))
     except KeyboardInterrupt as error:
-        told = f": {error}" if str(error) else ""
-        print(f"{BEFORE}interrupted{told}", file=sys.stderr)
+        what_is_left = f": {error}" if str(error) else ""
+        print(f"{BEFORE}interrupted{what_is_left}", file=sys.stderr)
         return INTERRUPTED
 
 
@@ -53,19 +53,12 @@ def parse_args(argv: Sequence[str]) -> argparse.Namespace:
     args, unknown = parser.parse_known_args(own)
     if unknown:
         args.parser.refuse(unknown, args.command)
-    takes_beam = {PREPROCESS, ADOPT} & set(getattr(args, "stages", ())) or getattr(args, "takes_beam", False)
-    if beam_options and not takes_beam:
+    if beam_options and not COMMANDS[args.command].takes_beam:
         parser.error(f"options after -- are for Beam, which {args.command} does not run")
     if getattr(args, "once", None) and not (args.restart or args.from_step):
         args.parser.error(f"--once {args.once}: goes with --restart or --from-step, whose start it names")
     args.beam_options = beam_options
     return args
-
-
-def split_beam_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Splits a command line at its first `--`."""
-    at = list(argv).index("--") if "--" in argv else len(argv)
-    return list(argv[:at]), list(argv[at + 1 :])
 
 
 def _end_on_signals() -> None:

@@ -5,8 +5,12 @@ import contextlib
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+from beamfeed.contract import options
+from beamfeed.contract.arguments import flat
+from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import find_manifest
@@ -14,59 +18,44 @@ from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.dataset.review import read_review
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
+from beamfeed.contract.program import LOUDNESS, Program
 from beamfeed.contract.verbosity import note
 from beamfeed.launcher.completion import completion_script
 from beamfeed.launcher.data_facts import read_facts
 from beamfeed.launcher.display import Display, choose
 from beamfeed.launcher.outcome import outcome
+from beamfeed.launcher.parser import COMMANDS, build_parser
 from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, make_plan
 from beamfeed.launcher.processes import Held, Process, run_together
 from beamfeed.launcher.run import cancel_job, describe_plan, plan_values, run_plan
 from beamfeed.launcher.schema import job_schema
-from beamfeed.launcher.stage import ADOPT, CHECK, PREPROCESS, PROGRAMS, TRAIN
+from beamfeed.launcher.stage import PREPROCESS, TRAIN
 from beamfeed.launcher.summary import summary
+
+HOW = ("replace", "restart", "from_step", "once", "profile_steps")  # options that say how stages are run
+
+
+def start(program: Program, values: Mapping[str, Any], beam_options: Sequence[str] = ()) -> Process:
+    """The process of a program that gets these values, by the keys of its options."""
+    command = (sys.executable, "-m", program.module, *program.arguments(values, beam_options))
+    return Process(command, {LOUDNESS: "2"})
 
 
 def init(args: argparse.Namespace) -> int:
     """Writes a first job file, in a process of its own: it reads files as preprocessing does."""
-    command = [sys.executable, "-m", "beamfeed.pipelines.suggest_job"]
-    options = ("out", "label", "time", "asset", "kind")
-    command += [f"--{name}={value}" for name in options if (value := getattr(args, name)) is not None]
-    command += [f"--{name}" for name in ("force", "quiet", "json") if getattr(args, name, False)]
-    return run_together("init", [Process((*command, "--", args.folder), {})])
+    return run_together("init", [start(options.INIT, vars(args))])
 
 
 def adopt(args: argparse.Namespace) -> int:
     """Makes a dataset of TFRecords that are there, in a process of its own: it reads them with Beam."""
-    folder = f"./{args.folder}" if args.folder.startswith("-") else args.folder
-    command = [sys.executable, "-m", PROGRAMS[ADOPT], folder]
-    for name in ("target", "key", "input", "weight", "classes", "default", "shape", "split"):
-        command += [f"--{name}={value}" for value in getattr(args, name)]
-    for name in ("out", "name", "job"):
-        command += [f"--{name}={value}"] if (value := getattr(args, name)) is not None else []
-    command += [f"--{name}" for name in ("force", "quiet", "json") if getattr(args, name, False)]
-    process = Process((*command, *args.beam_options), {"TF_CPP_MIN_LOG_LEVEL": "2"})
-    return run_together("adopt", [process])
+    return run_together("adopt", [start(options.ADOPT, vars(args), args.beam_options)])
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the stages of a job that are not complete, in order."""
-    if getattr(args, "list_checkpoints", False):
-        return list_checkpoints(args)
-    if getattr(args, "find_lr", False):
-        return find_learning_rate(args)
-    plan = make_plan(
-        args.job,
-        args.set,
-        names=args.stages,
-        max_assets=args.max_assets,
-        restart=getattr(args, "restart", False),
-        beam_options=args.beam_options,
-        from_step=getattr(args, "from_step", None),
-        profile_steps=getattr(args, "profile_steps", None),
-        once=getattr(args, "once", None),
-        replace=getattr(args, "replace", False),
-    )
+    stages = COMMANDS[args.command].stages
+    how = {key: value for key, value in vars(args).items() if key in HOW}
+    plan = make_plan(args.job, args.set, stages, args.max_assets, beam_options=args.beam_options, **how)
     if args.dry_run:
         if args.json:
             tell_event("plan", **plan_values(plan))
@@ -80,10 +69,17 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
+def train(args: argparse.Namespace) -> int:
+    """As `run`, of a job's training; or what is of use before."""
+    if args.list_checkpoints:
+        return list_checkpoints(args)
+    return find_learning_rate(args) if args.find_lr else run(args)
+
+
 def _summarize(args: argparse.Namespace, plan: Plan, seconds: dict[str, float], display: Display) -> None:
-    job = plan.job
-    manifest = find_manifest(job.output.path) if PREPROCESS in args.stages else None
-    train = job.train if TRAIN in args.stages else None
+    job, stages = plan.job, COMMANDS[args.command].stages
+    manifest = find_manifest(job.output.path) if PREPROCESS in stages else None
+    train = job.train if TRAIN in stages else None
     result = read_result(train.workdir) if train else None
     floor = read_result(RunLayout(train.workdir).floor) if train and train.floor else None
     review = read_review(train.workdir, result.fingerprint) if train and result else None
@@ -95,18 +91,10 @@ def _summarize(args: argparse.Namespace, plan: Plan, seconds: dict[str, float], 
 def check(args: argparse.Namespace) -> int:
     """Says what a job would do, in a process of its own: it reads the files as preprocessing does."""
     if args.max_assets is not None:
-        return run_together("check", [_check_process(args, _load_for_check(args))])
+        return run_together("check", [start(options.CHECK, {**vars(args), "set": _load_for_check(args)})])
     # What only the launcher knows of the job is checked while the process starts: both load it for half a second.
     output = Held()
-    return run_together("check", [_check_process(args, args.set)], watch=_loaded(args, output), output=output)
-
-
-def _check_process(args: argparse.Namespace, overrides: Sequence[str]) -> Process:
-    command = [sys.executable, "-m", PROGRAMS[CHECK], "--job", args.job]
-    for override in overrides:
-        command += ["--set", override]
-    command += [f"--{name}" for name in ("full", "json") if getattr(args, name, False)]
-    return Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})
+    return run_together("check", [start(options.CHECK, vars(args))], watch=_loaded(args, output), output=output)
 
 
 @contextlib.contextmanager
@@ -128,43 +116,39 @@ def _load_for_check(args: argparse.Namespace) -> list[str]:
 
 def named_again(args: argparse.Namespace) -> str:
     """The job of a command line, with its overrides, for a shell."""
-    overrides = [part for override in args.set for part in ("--set", override)]
-    pruned = [] if args.max_assets is None else ["--max-assets", str(args.max_assets)]
-    return shlex.join([args.job, *overrides, *pruned])
+    again = (options.JOB, options.SET, options.MAX_ASSETS)
+    return shlex.join(part for option in again for part in option.write(getattr(args, option.key)))
+
+
+def _load_training(args: argparse.Namespace) -> tuple[Job, Train, list[str]]:
+    """The job, its section `train`, and all overrides that make it."""
+    job, overrides = load_for_plan(args.job, args.set, args.max_assets, sourced=False)
+    if job.train is None:
+        raise UserError(f"{args.job}: train: is missing, it must be a mapping, such as {Train.example}")
+    return job, job.train, overrides
 
 
 def list_checkpoints(args: argparse.Namespace) -> int:
     """Shows what a training run can go back to, in a process of its own: it needs TensorFlow."""
-    job, _ = load_for_plan(args.job, args.set, args.max_assets, sourced=False)
-    if job.train is None:
-        raise UserError(f"{args.job}: train: is missing, it must be a mapping, such as {Train.example}")
-    more = ("--json",) if args.json else ()
-    command = (sys.executable, "-m", "beamfeed.trainer.tools.list_checkpoints", job.train.workdir, *more)
-    return run_together("list", [Process(command, {"TF_CPP_MIN_LOG_LEVEL": "2"})])
+    _, train, _ = _load_training(args)
+    return run_together("list", [start(options.CHECKPOINTS, {**vars(args), "workdir": train.workdir})])
 
 
 def find_learning_rate(args: argparse.Namespace) -> int:
     """Tries learning rates, in a process of its own: it needs TensorFlow."""
-    job, overrides = load_for_plan(args.job, args.set, args.max_assets, sourced=False)
-    if job.train is None:
-        raise UserError(f"{args.job}: train: is missing, it must be a mapping, such as {Train.example}")
-    for name in ("restart", "from_step", "profile_steps", "once"):
-        if getattr(args, name):
-            raise UserError(
-                f"--{name.replace('_', '-')}: does not go with --find-lr, which trains nothing that is kept"
-            )
-    command = [sys.executable, "-m", "beamfeed.trainer.tools.find_rate", "--job", args.job]
-    for override in overrides:
-        command += ["--set", override]
+    job, _, overrides = _load_training(args)
+    for option in flat(options.TRAIN.options):
+        if getattr(args, option.key):
+            raise UserError(f"{option.name}: does not go with --find-lr, which trains nothing that is kept")
+    process = start(options.FIND_RATE, {**vars(args), "set": overrides})
+    if not args.dry_run:
+        return run_together("find-lr", [process])
+    command = shlex.join(process.command)
     if args.json:
-        command += ["--json"]
-    if args.dry_run:
-        if args.json:
-            tell_event("plan", job=job.name, path=args.job, commands=[shlex.join(command)])
-        else:
-            print(shlex.join(command))
-        return 0
-    return run_together("find-lr", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
+        tell_event("plan", job=job.name, path=args.job, commands=[command])
+    else:
+        print(command)
+    return 0
 
 
 def cancel(args: argparse.Namespace) -> int:
@@ -194,42 +178,21 @@ def find_dataset(path: str, overrides: Sequence[str]) -> tuple[str, str | None]:
 def inspect(args: argparse.Namespace) -> int:
     """Shows a dataset, in a process of its own: it needs TensorFlow."""
     dataset, _ = find_dataset(args.dataset, args.set)
-    command = [sys.executable, "-m", "beamfeed.trainer.tools.inspect_dataset", dataset]
-    if args.windows is not None:
-        command += ["--windows", str(args.windows)]
-    if args.picture is not None:
-        command += ["--picture", args.picture]
-    if args.verify:
-        command += ["--verify"]
-    if args.json:
-        command += ["--json"]
-    return run_together("inspect", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
+    return run_together("inspect", [start(options.INSPECT, {**vars(args), "dataset": dataset})])
 
 
 def profile(args: argparse.Namespace) -> int:
     """Measures the feeding of a dataset, in a process of its own: it needs TensorFlow."""
-    dataset, job = find_dataset(args.dataset, ()) if args.job else find_dataset(args.dataset, args.set)
-    command = [sys.executable, "-m", "beamfeed.trainer.tools.profile_dataset", dataset]
-    for name in ("job", "batch", "shuffle", "seconds", "out"):
-        value = (args.job or job) if name == "job" else getattr(args, name)
-        if value is not None:
-            command += [f"--{name}", str(value)]
-    for override in args.set if args.job or job else ():
-        command += ["--set", override]
-    if args.json:
-        command += ["--json"]
-    return run_together("profile", [Process(tuple(command), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
+    dataset, job = find_dataset(args.dataset, () if args.job else args.set)
+    job = args.job or job
+    named = {"dataset": dataset, "job": job, "set": args.set if job else []}
+    return run_together("profile", [start(options.PROFILE, {**vars(args), **named})])
 
 
 def export(args: argparse.Namespace) -> int:
     """Exports a dataset, in a process of its own: it needs Beam."""
     dataset, _ = find_dataset(args.dataset, args.set)
-    command = [sys.executable, "-m", "beamfeed.pipelines.export_dataset", f"--to={args.to}", f"--out={args.out}"]
-    command += [f"--{name}={value}" for name in ("what", "fields") if (value := getattr(args, name)) is not None]
-    command += [f"--split={split}" for split in args.split]
-    command += [f"--{name}" for name in ("force", "json") if getattr(args, name)]
-    beam = ["--", *args.beam_options] if args.beam_options else []
-    return run_together("export", [Process((*command, dataset, *beam), {"TF_CPP_MIN_LOG_LEVEL": "2"})])
+    return run_together("export", [start(options.EXPORT, {**vars(args), "dataset": dataset}, args.beam_options)])
 
 
 def schema(args: argparse.Namespace) -> int:
@@ -240,5 +203,11 @@ def schema(args: argparse.Namespace) -> int:
 
 def completion(args: argparse.Namespace) -> int:
     """Prints the completion script of a shell."""
-    print(completion_script(args.whole, args.shell))
+    print(completion_script(build_parser(), args.shell))
     return 0
+
+
+CALLS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "init": init, "adopt": adopt, "run": run, "preprocess": run, "train": train, "check": check, "cancel": cancel,
+    "inspect": inspect, "profile": profile, "export": export, "schema": schema, "completion": completion,
+}  # fmt: skip

@@ -5,12 +5,14 @@ listing of the input, the manifest, and the result of an earlier training.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
 
-from beamfeed.contract import storage
+from beamfeed.contract import options, storage
+from beamfeed.contract.arguments import Steps
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sources.none import NoSource
 from beamfeed.contract.config.train import Train
@@ -48,7 +50,7 @@ def make_plan(
     restart: bool = False,
     beam_options: Sequence[str] = (),
     from_step: int | None = None,
-    profile_steps: str | None = None,
+    profile_steps: Steps | None = None,
     once: str | None = None,
     replace: bool = False,
 ) -> Plan:
@@ -62,7 +64,7 @@ def make_plan(
       restart: train from the start even if there is a finished or a started training run
       beam_options: passed on to the preprocessing command
       from_step: train from the checkpoint of this step
-      profile_steps: `A-B`, steps that training records for a profile
+      profile_steps: that training records for a profile
       once: names this start; one of this name that was done is not done again
       replace: preprocess also where another job's dataset is
 
@@ -91,27 +93,21 @@ def make_plan(
     if PREPROCESS not in names and complete is None:
         raise UserError(f"output.path: {_why_no_training(job, job_path, published, why)}")
 
-    arguments = ("--job", job_path, *_as_arguments(overrides))
+    named = {"job": job_path, "set": list(overrides)}
     stages = []
     if PREPROCESS in names:
         if complete is None and not replace:
             check_owner(job, published)
-        replacing = ("--replace",) if replace else ()
-        stages.append(preprocess_stage(job, (*arguments, *replacing), complete, why, data, beam_options))
+        arguments = options.PREPROCESS.arguments({**named, "replace": replace})
+        stages.append(preprocess_stage(job, arguments, complete, why, data, beam_options))
     if TRAIN in names and job.train is not None:
-        start = "--restart" if restart else ""
-        named = () if once is None else (f"--once={once}",)
+        how = {"restart": restart, "from_step": from_step, "once": once, "profile_steps": profile_steps}
         if job.train.floor:
-            more = floor_overrides(job.train)
-            floor = load_job(job_path, [*overrides, *more], sourced=PREPROCESS in names)
-            stages.append(
-                train_stage(
-                    _fitted(floor, complete), (*arguments, *_as_arguments(more), *named), data, start, name=FLOOR
-                )
-            )
-        start = start if from_step is None else f"--from-step={from_step}"
-        recorded = () if profile_steps is None else (f"--profile-steps={profile_steps}",)
-        stages.append(train_stage(_fitted(job, complete), (*arguments, *named, *recorded), data, start))
+            every = [*overrides, *floor_overrides(job.train)]
+            floor = load_job(job_path, every, sourced=PREPROCESS in names)
+            of_floor = {"job": job_path, "set": every, "restart": restart, "once": once}
+            stages.append(train_stage(_fitted(floor, complete), of_floor, data, name=FLOOR))
+        stages.append(train_stage(_fitted(job, complete), {**named, **how}, data))
     return Plan(job, job_path, tuple(stages))
 
 
@@ -208,21 +204,31 @@ def _fitted(job: Job, complete: Manifest | None) -> Job:
     return fit_batch(job, complete.select(job.train.feed.where))
 
 
-def train_stage(job: Job, arguments: Sequence[str], data: str, start: str = "", name: str = TRAIN) -> Stage:
-    """The stage that trains on the dataset with the fingerprint `data`; `start` is an option that says where from."""
+def train_stage(job: Job, values: Mapping[str, Any], data: str, name: str = TRAIN) -> Stage:
+    """The stage that trains on a dataset.
+
+    Args:
+      job: as it is trained.
+      values: of the options of the trainer's program.
+      data: the fingerprint of the dataset.
+      name: of the stage.
+    """
     launch, train = job.launch.train, job.train
     assert train is not None
-    command = backends()[launch.backend].command(TRAIN, job, arguments, data)
     complete, reason = _training_state(train, data)
-    if start:
-        complete, reason, command = False, f"{start} was given", (*command, start)
+    start = [option.write(values.get(option.key)) for option in options.TRAIN_FROM]
+    given = next((" ".join(parts) for parts in start if parts), None)
+    if given:
+        complete, reason = False, f"{given} was given"
     return Stage(
         name=name,
-        command=command,
+        command=backends()[launch.backend].command(TRAIN, job, options.TRAIN.arguments(values), data),
         backend=launch.backend,
         workers=launch.workers,
         reports_progress=True,
         restarts=launch.restarts,
+        starts_anew=given is not None,
+        once=values.get("once") or "",
         checkpoints=RunLayout(train.workdir).checkpoints,
         logs=RunLayout(train.workdir).logs,
         complete=complete,
@@ -301,10 +307,6 @@ def _changed_shard(manifest: Manifest, output: str) -> str | None:
             if path not in found or found[path].size != shard.bytes:
                 return path
     return None
-
-
-def _as_arguments(overrides: Sequence[str]) -> tuple[str, ...]:
-    return tuple(part for override in overrides for part in ("--set", override))
 
 
 def _as_yaml(text: str) -> str:

@@ -3,13 +3,6 @@
 from dataclasses import dataclass
 
 PREPROCESS, TRAIN, FLOOR = "preprocess", "train", "floor"
-CHECK, ADOPT = "check", "adopt"  # looks at a job, at a folder; no stages of a job
-PROGRAMS = {  # modules for `python -m`
-    PREPROCESS: "beamfeed.pipelines.preprocess",
-    TRAIN: "beamfeed.trainer.main",
-    CHECK: "beamfeed.pipelines.check",
-    ADOPT: "beamfeed.pipelines.adopt",
-}
 
 
 @dataclass(frozen=True)
@@ -26,6 +19,8 @@ class Stage:
       reason: why there is, or is not, something to do.
       reports_progress: whether the command knows --progress-dir.
       restarts: how often it may be started again after a signal or a lost worker ended it.
+      starts_anew: whether it does not just go on from its last checkpoint.
+      once: the name of that start, where it has one.
       output: the folder of the dataset that it writes.
       fingerprint: of that dataset.
       checkpoints: the folder of its checkpoints, if it writes any: a new one is progress.
@@ -41,6 +36,8 @@ class Stage:
     reason: str
     reports_progress: bool = False
     restarts: int = 0
+    starts_anew: bool = False
+    once: str = ""
     output: str = ""
     fingerprint: str = ""
     checkpoints: str = ""

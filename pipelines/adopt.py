@@ -8,7 +8,6 @@ Exit codes: 0 done, 1 no shard can be used, 2 a mistake of the user's.
 import argparse
 import logging
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +17,12 @@ from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.events import tell_event
-from beamfeed.contract.failure_log import FailureLog, complain
+from beamfeed.contract.failure_log import FailureLog
 from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.options import ADOPT
 from beamfeed.contract.storage import FileStat, lock
 from beamfeed.contract.verbosity import note
-from beamfeed.pipelines.adopt_options import add_options, request_of
+from beamfeed.pipelines.adopt_options import request_of
 from beamfeed.pipelines.preprocess import open_pipeline, run_program
 
 if TYPE_CHECKING:  # they load Beam
@@ -30,21 +30,15 @@ if TYPE_CHECKING:  # they load Beam
     from beamfeed.transforms.adopt.request import Request
     from beamfeed.transforms.tfds.read import Described
 
-BEFORE = "beamfeed: "  # each message on stderr
 ADOPTING = lock.Use("--out", "adopting into")
 
 
-def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
+def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     """Reads the folder and publishes what it holds.
 
     Raises:
       UserError, JobFailed
     """
-    parser = argparse.ArgumentParser(prog="beamfeed adopt")
-    add_options(parser)
-    parser.add_argument("--quiet", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    args, beam_options = parser.parse_known_args(argv)
     if args.job is not None and not args.force and storage.exists(args.job):
         raise UserError(f"--job {args.job}: is there already; --force replaces it")
     with heavy_imports():
@@ -58,15 +52,15 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
         from beamfeed.transforms.tfds.read import Described, describe
 
     with usage_as_mistake():
-        options = PipelineOptions(beam_options)
-    check_options(beam_options, passes_on=name_runner(options))
+        options = PipelineOptions(args.beam_options)
+    check_options(args.beam_options, passes_on=name_runner(options))
     described = describe(os.path.expanduser(args.folder)) or Described()
     request = Request(**request_of(args, described.name))
     if args.job is not None and not (request.targets or described.has_target):
         raise UserError(NO_TARGET)
     manifest, is_new = adopt(request, described, options, ending, log)
     if not is_new:
-        note(f"{request.out} is complete: the same files, and the same was asked for. Nothing to do.", sys.stderr)
+        note(f"{request.out} is complete: the same files, and the same was asked for. Nothing to do.")
     written = None
     if args.job is not None:
         written = write_job(args.job, manifest, request.out)
@@ -174,11 +168,7 @@ def write_job(path: str, manifest: Manifest, out: str) -> str:
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
     """Adopts a folder and returns the exit code."""
     log = FailureLog()
-    try:
-        run(sys.argv[1:] if argv is None else argv, ending or Ending(), log)
-    except Exception as error:
-        return complain(error, log, BEFORE)
-    return 0
+    return ADOPT.run(lambda args: run(args, ending or Ending(), log), argv, log)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The options of `beamfeed adopt`, and what they ask for. Without Beam, so that a mistake is told at once."""
+"""What the options of `beamfeed adopt` ask for. Without Beam, so that a mistake is told at once."""
 
 import argparse
 import math
@@ -14,16 +14,6 @@ from beamfeed.contract.storage import is_remote
 NAMES = re.compile(r"[^a-zA-Z0-9_.-]+")  # what the name of a dataset cannot have
 AUTO = "auto"
 Value = TypeVar("Value")
-
-
-def add_options(parser: Any) -> None:
-    """Adds them; the launcher describes them (`beamfeed adopt --help`)."""
-    parser.add_argument("folder")
-    for name in ("target", "key", "input", "weight", "classes", "default", "shape", "split"):
-        parser.add_argument(f"--{name}", action="append", default=[])
-    for name in ("out", "name", "job"):
-        parser.add_argument(f"--{name}")
-    parser.add_argument("--force", action="store_true")
 
 
 def request_of(args: argparse.Namespace, known_as: str = "") -> dict[str, Any]:

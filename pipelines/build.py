@@ -9,6 +9,7 @@ read costs less than to hold or to shuffle the data.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -21,9 +22,10 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import DataLayout
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.decide import ChooseNames, DecideFleet
-from beamfeed.transforms.fleet import Fleet
-from beamfeed.transforms.gather import Gather, GatherByName
+from beamfeed.transforms.beam_driver import Gather, GatherByName, OnBeam
+from beamfeed.transforms.driver import Driver
+from beamfeed.transforms.fleet import Fleet, Names, check_fleet, count_rows
+from beamfeed.transforms.notes import sum_up
 from beamfeed.transforms.packing import Packed, by_name, pack_small
 from beamfeed.transforms.publish import Publish
 from beamfeed.transforms.records.shard_plan import ShardPlan, Sized, bucket_of_work, plan_gathered
@@ -43,9 +45,7 @@ from beamfeed.transforms.sources.checking import (
     ValidateUnit,
 )
 from beamfeed.transforms.sources.descriptors import Asset, Unit, Verdict
-from beamfeed.transforms.statistics.sums import CountRows
 from beamfeed.transforms.statistics.transform_fn import WriteTransformFn
-from beamfeed.transforms.sum_up import SumUp
 
 SMALL_BYTES = 1 << 20  # of files that are scanned, and of units that are checked, in one element
 MOST_FILES, LEAST_RUNS = 256, 64  # in one element, and elements for all workers to share
@@ -64,9 +64,10 @@ class PreprocessPipeline:
     def build(self, pipeline: beam.Pipeline) -> None:
         """Adds the whole job to a pipeline."""
         job, source, progress = self.source.job, self.source, self.progress
-        planned = _plan_assets(self, pipeline)
-        verdicts = _check_assets(self, planned["assets"])
-        statistics, transform_fn = source.learn(verdicts)
+        driver = OnBeam(pipeline)
+        planned = _plan_assets(self, pipeline, driver)
+        verdicts = source.review(driver, _judge_assets(self, planned["assets"], driver))
+        statistics, transform_fn = source.learn(driver, verdicts)
         once = pipeline | "Once" >> beam.Create([None])
         if transform_fn is None:
             graph = transform_written = once | "NoGraph" >> beam.Map(lambda _: "")
@@ -76,20 +77,10 @@ class PreprocessPipeline:
         judged = verdicts | "Outcome" >> beam.ParDo(Outcome()).with_outputs(REJECTS, NOTES, VALUES, main="accepted")
         accepted = judged["accepted"]
         rejects = (planned[REJECTS], planned[LOST], judged[REJECTS]) | "Rejects" >> beam.Flatten()
-        counted = (
-            verdicts
-            | "CountAssets"
-            >> beam.CombineGlobally(
-                CountRows(
-                    lambda verdict: verdict.accepted,
-                    lambda verdict: verdict.counted_rows,
-                    lambda verdict: verdict.rejected_rows,
-                )
-            ).without_defaults()
-        )
-        fleet = once | "DecideFleet" >> beam.ParDo(
-            DecideFleet(job, self.layout, self.files),
-            beam.pvalue.AsSingleton(counted, default_value=(0, 0, 0, 0)),
+        counted = driver.add_up("CountAssets", driver.map("CountRows", verdicts, count_rows), Counter())
+        fleet = once | "DecideFleet" >> beam.Map(
+            self.decide,
+            beam.pvalue.AsSingleton(counted),
             beam.pvalue.AsList(rejects),
             *_values(job, planned[VALUES], judged[VALUES]),
         )
@@ -126,12 +117,22 @@ class PreprocessPipeline:
             beam.pvalue.AsList(rejects),
             beam.pvalue.AsList(with_windows[REJECTS]),
             beam.pvalue.AsDict(with_windows["splits"] | "AssetsBySplit" >> beam.combiners.Count.PerElement()),
-            beam.pvalue.AsList((planned[NOTES], judged[NOTES]) | "Notes" >> beam.Flatten() | "SumUpNotes" >> SumUp()),
+            beam.pvalue.AsList(sum_up(driver, (planned[NOTES], judged[NOTES]) | "Notes" >> beam.Flatten())),
             beam.pvalue.AsList(verified),
             beam.pvalue.AsSingleton(statistics),
             beam.pvalue.AsSingleton(graph),
             beam.pvalue.AsList(transform_written),
         )
+
+    def decide(self, _: None, counted: Counter[str], rejects: list[Reject], values: Sequence[str] = ()) -> Fleet:
+        """The fleet in numbers, if it is within the limits of the job and, by column, has the values of its splits.
+
+        Raises:
+          JobFailed, UserError
+        """
+        fleet = Fleet.of(self.files, rejects, **counted)
+        check_fleet(fleet, sorted(set(rejects), key=str), self.source.job, self.layout.rejects, values)
+        return fleet
 
     def _works(self, verdict: Verdict) -> Iterator[tuple[int, Sized]]:
         for work, size in self.source.works(verdict):
@@ -145,7 +146,7 @@ class PreprocessPipeline:
         yield from shards
 
 
-def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline) -> dict[str, beam.PCollection]:
+def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline, driver: Driver) -> dict[str, beam.PCollection]:
     """PCollections 'assets' of (bucket, Packed of Asset), 'rejects', 'lost', 'notes' and 'values'.
 
     No PTransform, so that a runner shows each step by its own name.
@@ -159,13 +160,11 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline) -> dict[str, 
         | "ScanFile" >> beam.ParDo(ScanFile(source, layout.scratch, progress)).with_outputs(LOST, main="pieces")
     )
     gathered = scanned["pieces"] | "JoinPieces" >> GatherByName()
-    kept = (
-        gathered
-        | "Names" >> beam.FlatMapTuple(lambda _, named: {name for name, _ in named})
-        | "ChooseNames" >> beam.CombineGlobally(ChooseNames(source.job)).without_defaults()
-    )
+    names = gathered | "Names" >> beam.MapTuple(lambda _, named: Names.of({name for name, _ in named}, source.job))
+    names = driver.add_up("AddUpNames", names, Names.of((), source.job))
+    kept = driver.map("ChooseNames", names, Names.kept, source.job)
     planned = gathered | "PlanAsset" >> beam.ParDo(
-        PlanAsset(source), beam.pvalue.AsSingleton(kept, default_value=None), beam.pvalue.AsList(scanned[LOST])
+        PlanAsset(source), beam.pvalue.AsSingleton(kept), beam.pvalue.AsList(scanned[LOST])
     ).with_outputs(REJECTS, NOTES, VALUES, main="assets")
     return {
         "assets": planned["assets"],
@@ -176,15 +175,14 @@ def _plan_assets(job: PreprocessPipeline, pipeline: beam.Pipeline) -> dict[str, 
     }
 
 
-def _check_assets(job: PreprocessPipeline, assets: beam.PCollection) -> beam.PCollection:
+def _judge_assets(job: PreprocessPipeline, assets: beam.PCollection, driver: Driver) -> beam.PCollection:
     """PCollection of (bucket, Packed of Asset) -> PCollection of Verdict."""
     source, progress = job.source, job.progress
-    total = (
-        assets
-        | "EachAsset" >> beam.FlatMapTuple(lambda _, some: some)
-        | "CountRows" >> beam.CombineGlobally(CountRows(lambda asset: asset.rows, source.counted)).without_defaults()
-        | "Total" >> beam.Map(_tell_total, progress)
+    each = driver.flat_map("EachAsset", assets, lambda gathered: gathered[1])
+    counts = driver.map(
+        "CountAsset", each, lambda asset: Counter(assets=1, rows=asset.rows, counted=source.counted(asset))
     )
+    total = driver.map("Total", driver.add_up("AddUpAssets", counts, Counter()), _tell_total, progress)
     assets = assets | "InFleet" >> beam.Map(_in_fleet, beam.pvalue.AsSingleton(total), source)
     reports = (
         assets
@@ -193,17 +191,16 @@ def _check_assets(job: PreprocessPipeline, assets: beam.PCollection) -> beam.PCo
         | "ValidateUnit" >> beam.ParDo(ValidateUnit(source, progress))
         | "GatherReports" >> GatherByName()
     )
-    judged = (
+    return (
         {"assets": assets, "reports": reports}
         | "JoinReports" >> beam.CoGroupByKey()
         | "Judge" >> beam.ParDo(Judge(source))
     )
-    return source.review(judged)
 
 
-def _in_fleet(gathered: tuple[int, Packed], total: tuple[int, ...], source: Source) -> tuple[int, Packed]:
+def _in_fleet(gathered: tuple[int, Packed], total: Counter[str], source: Source) -> tuple[int, Packed]:
     bucket, assets = gathered
-    return bucket, Packed(source.in_fleet(asset, total[2]) for asset in assets)
+    return bucket, Packed(source.in_fleet(asset, total["counted"]) for asset in assets)
 
 
 def _units(source: Source, assets: Iterable[Asset]) -> Iterator[Unit]:
@@ -211,8 +208,8 @@ def _units(source: Source, assets: Iterable[Asset]) -> Iterator[Unit]:
         yield from source.units(asset)
 
 
-def _tell_total(total: tuple[int, ...], progress: Progress) -> tuple[int, ...]:
-    progress.total("validate", *total[:2])
+def _tell_total(total: Counter[str], progress: Progress) -> Counter[str]:
+    progress.total("validate", total["assets"], total["rows"])
     return total
 
 

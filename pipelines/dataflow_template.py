@@ -16,8 +16,8 @@ from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.options import SUBMIT
 from beamfeed.pipelines import preprocess
-from beamfeed.pipelines.arguments import shown_help
 from beamfeed.pipelines.preprocess import TEMPLATE
 
 FAILED, MISTAKE = 1, 2  # exit codes
@@ -96,8 +96,7 @@ def explain(error: Exception) -> tuple[int, str] | None:
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
     """Submits a job and returns the exit code."""
     argv = sys.argv[1:] if argv is None else argv
-    needed = "--project=my-project --region=europe-west1 --temp_location=gs://bucket/tmp"
-    if shown_help(argv, "beamfeed.pipelines.dataflow_template", "Submits preprocessing to Dataflow.", needed):
+    if SUBMIT.shows_help(argv):
         return 0
     given = arguments(argv, os.environ)
     if TEMPLATE not in os.environ:

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract import storage
-from beamfeed.contract.arguments import Parser
 from beamfeed.contract.config.split import SPLITS
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.ending import Ending
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.events import tell_event
-from beamfeed.contract.failure_log import FailureLog, complain
+from beamfeed.contract.failure_log import FailureLog
 from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.options import EXPORT
 from beamfeed.contract.storage import lock
 from beamfeed.contract.verbosity import note
 from beamfeed.pipelines.preprocess import open_pipeline, run_program
@@ -29,39 +29,8 @@ from beamfeed.pipelines.preprocess import open_pipeline, run_program
 if TYPE_CHECKING:  # it loads Beam and TensorFlow
     from beamfeed.transforms.export.base import Export
 
-FORMATS = ("parquet", "webdataset", "array_record", "numpy")
-WHAT = ("windows", "rows")
 EXPORTING = lock.Use("--out", "exporting to")
 LOCK = "_lock.json"  # in the folder, only during an export
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
-
-def parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """The options of a command line, and those of Beam, which follow a lone `--`."""
-    at = list(argv).index("--") if "--" in argv else len(argv)
-    program = "python -m beamfeed.pipelines.export_dataset"
-    parser = Parser(
-        prog=program,
-        description="Writes a dataset in the format of another program. Options of Apache Beam may follow a lone --",
-        example=f"{program} out/data --to parquet --out out/parquet",
-    )
-    add_options(parser)
-    return parser.parse_args(list(argv[:at])), list(argv[at + 1 :])
-
-
-def add_options(parser: Any) -> None:
-    """Adds the options that are not Beam's."""
-    parser.add_argument("dataset", metavar="DATASET", help="folder of the dataset, local or gs://")
-    parser.add_argument("--to", required=True, choices=FORMATS, metavar="FORMAT", help=", ".join(FORMATS))
-    parser.add_argument("--out", required=True, metavar="DIR", help="the folder to write, local or gs://")
-    parser.add_argument(
-        "--what", choices=WHAT, default="windows", help="windows (rows, where they are single), or rows"
-    )
-    parser.add_argument("--split", action="append", choices=SPLITS, help="this split alone; may be repeated")
-    parser.add_argument("--fields", metavar="NAMES", help="these fields alone: label,values")
-    parser.add_argument("--force", action="store_true", help="replace another export that is there")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def choose_names(manifest: Manifest, asked: str | None) -> tuple[str, ...]:
@@ -76,7 +45,7 @@ def choose_names(manifest: Manifest, asked: str | None) -> tuple[str, ...]:
     return tuple(manifest.field(name).name for name in names)
 
 
-def run(args: argparse.Namespace, beam_options: Sequence[str], ending: Ending, log: FailureLog) -> None:
+def run(args: argparse.Namespace, ending: Ending, log: FailureLog) -> None:
     """Exports a dataset.
 
     Raises:
@@ -87,10 +56,10 @@ def run(args: argparse.Namespace, beam_options: Sequence[str], ending: Ending, l
     splits = tuple(split for split in SPLITS if split in (args.split or SPLITS) and split in manifest.splits)
     with heavy_imports():
         from beamfeed.transforms.export.base import Export
-        from beamfeed.transforms.export.steps import FORMATS as KNOWN
+        from beamfeed.transforms.export.steps import FORMATS
     export = Export(args.dataset, manifest, splits, args.what, names, args.to, args.out.rstrip("/") or "/")
     check(export)
-    KNOWN[args.to]().check(export)
+    FORMATS[args.to]().check(export)
     check_folder(export)
     with lock.hold(storage.join(export.out, LOCK), ending.end, EXPORTING) as held, ending.undoing(held.give_back):
         told = find_export(export)
@@ -98,7 +67,7 @@ def run(args: argparse.Namespace, beam_options: Sequence[str], ending: Ending, l
             note(f"{args.out} is complete: the same export of the same dataset. Nothing to do.")
         else:
             make_room(export, force=args.force)
-            export_dataset(export, beam_options, ending, log)
+            export_dataset(export, args.beam_options, ending, log)
             told = find_export(export)
     if told is None:
         raise JobFailed(f"the job ended, but {args.out} holds no export of it; can the workers write there?")
@@ -204,13 +173,8 @@ def export_dataset(export: "Export", beam_options: Sequence[str], ending: Ending
 
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
     """Exports a dataset and returns the exit code."""
-    args, beam_options = parse(sys.argv[1:] if argv is None else argv)
     log = FailureLog()
-    try:
-        run(args, beam_options, ending or Ending(), log)
-    except Exception as error:
-        return complain(error, log, "beamfeed: ")
-    return 0
+    return EXPORT.run(lambda args: run(args, ending or Ending(), log), argv, log)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beamfeed.contract.arguments import add_options
 from beamfeed.contract.errors import UserError, near_miss
-from beamfeed.pipelines.arguments import add_own
+from beamfeed.contract.options import PREPROCESS
 
 OWN = ("--job", "--set", "--replace")
 View = TypeVar("View", bound=PipelineOptions)
@@ -24,7 +25,7 @@ class JobOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
-        add_own(parser)
+        add_options(parser, PREPROCESS.subject)
 
     def view_as(self, cls: type[View]) -> View:
         """As Beam's, which parses all flags again each time, some hundred times while a job is built."""

@@ -27,10 +27,10 @@ from beamfeed.contract.ending import Ending, leave
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.options import PREPROCESS
 from beamfeed.contract.storage import lock
 from beamfeed.contract.storage.files import FileStat
 from beamfeed.contract.verbosity import note
-from beamfeed.pipelines.arguments import shown_help
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # How much TensorFlow asks of gs:// at once. By default 64 MB, which each open file then keeps in memory;
@@ -111,7 +111,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
         check_options(argv, passes_on=passes_on)
     if not own.job:
         raise UserError("--job: is missing; give a job file, such as --job job.yaml")
-    job = load_job(own.job, own.overrides)
+    job = load_job(own.job, own.set)
     files = list_source(job)
     fingerprint = data_fingerprint(job, files)
     check_folder(job.output.path)
@@ -233,7 +233,7 @@ def _log_level(level: int) -> Iterator[None]:
 def main(argv: Sequence[str] | None = None, ending: Ending | None = None) -> int:
     """Runs or submits a job and returns the exit code."""
     given, log = sys.argv[1:] if argv is None else argv, FailureLog()
-    if shown_help(given, "beamfeed.pipelines.preprocess", "Writes the dataset of a job.", "--direct_num_workers=4"):
+    if PREPROCESS.shows_help(given):
         return 0
     try:
         run(given, ending or Ending(), log)

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 from beamfeed.contract import storage, streams
 from beamfeed.contract.errors import UserError, failure_of
 from beamfeed.contract.events import tell_event
-from beamfeed.contract.failure_log import FailureLog, complain
-from beamfeed.contract.verbosity import set_up_logging
-from beamfeed.transforms.suggest.asked import KINDS, Asked
+from beamfeed.contract.options import INIT
+from beamfeed.transforms.suggest.asked import Asked
 
 if TYPE_CHECKING:
     from beamfeed.transforms.suggest.job_file import Suggestion
@@ -32,62 +31,32 @@ _SPARED = 0.05  # of assets or rows that a job may set aside, where it cannot ru
 _SPARED_SHORT = 0.2  # of assets that are too short for a window, likewise
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Writes or prints a job file and returns the exit code."""
-    set_up_logging()
-    parser = argparse.ArgumentParser(prog="beamfeed init")
-    parser.add_argument("folder")
-    parser.add_argument("--out")
-    for option in ("label", "time", "asset"):
-        parser.add_argument(f"--{option}")
-    parser.add_argument("--kind", choices=KINDS)
-    parser.add_argument("--force", action="store_true")
-    parser.add_argument("--quiet", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args(argv)
-    try:
-        asked = Asked(args.label, args.time, args.asset, args.kind)
-        run(args.folder, args.out, asked, force=args.force, quiet=args.quiet, as_json=args.json)
-    except Exception as error:
-        return complain(error, FailureLog(), "beamfeed: ", as_json=args.json)
-    return 0
-
-
-def run(
-    folder: str, out: str | None, asked: Asked, *, force: bool = False, quiet: bool = False, as_json: bool = False
-) -> None:
+def run(args: argparse.Namespace) -> None:
     """Suggests a job file for a folder, tries it, and writes or prints it.
-
-    Args:
-      folder: a folder, a glob or a file, local or gs://
-      out: the job file to write; None prints it.
-      asked: what the user says of the files.
-      force: replaces a job file that is there.
-      quiet: says nothing of what was written.
-      as_json: prints one object instead: the text, where it was written, what was found, and why it does not run.
 
     Raises:
       UserError: if there is nothing that can be read, `out` is there already, or files are not what the user says.
     """
-    if out is not None and not force and storage.exists(out):
+    out = args.out
+    if out is not None and not args.force and storage.exists(out):
         raise UserError(f"--out {out}: is there already; --force replaces it")
-    job = _tried(folder, out or NAME, asked)
+    job = _tried(args.folder, out or NAME, Asked(args.label, args.time, args.asset, args.kind))
     if out is not None:
         try:
             storage.write_text(out, job.text)
         except OSError as error:
             raise UserError(f"--out {out}: cannot be written: {error.strerror or error}") from None
-    if as_json:
+    if args.json:
         problems = list(job.problems or ())
         tell_event("init", job=job.text, out=out, about=job.about, command=job.command, problems=problems)
     elif out is None:
         print(job.text, end="")
-    elif not quiet:
+    elif not args.quiet:
         after = f"mend it, then beamfeed check {out}" if job.problems else f"read it, then {job.command}"
         print(f"{out}: {job.about}\nnext: {after}")
     sys.stdout.flush()
     for line in job.problems or ():
-        print(f"beamfeed: {out or NAME} does not run as it is: {line}", file=sys.stderr)
+        print(f"{INIT.before}{out or NAME} does not run as it is: {line}", file=sys.stderr)
 
 
 def _tried(folder: str, name: str, asked: Asked) -> "Suggestion":
@@ -142,6 +111,11 @@ def _problems(job: "Suggestion") -> list[str] | None:
         return None
     except (UserError, OSError) as error:
         return failure_of(error).message.splitlines()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Writes or prints a job file and returns the exit code."""
+    return INIT.run(run, argv)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def run(args):
             display.summary("dataset  out/data", {"job": "small"})
     return code
 
-commands.run = run
+commands.CALLS["run"] = run
 sys.exit(cli.main(["run", "job.yaml", *sys.argv[3:]]))
 """
 

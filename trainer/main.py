@@ -14,57 +14,31 @@ from contextlib import ExitStack
 from typing import Any
 
 from beamfeed.contract import storage, streams
-from beamfeed.contract.arguments import Parser, positive, steps
 from beamfeed.contract.cluster.environment import read_worker_info
 from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.duration import seconds_of
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
-from beamfeed.contract.dataset.batches import check_split, fit_batch, tell_batch
+from beamfeed.contract.dataset.batches import tell_batch
 from beamfeed.contract.dataset.checkpoints import check_step
-from beamfeed.contract.dataset.goals import check_task
 from beamfeed.contract.dataset.initial import check_init
-from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import RunLayout
-from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.ending import leave
-from beamfeed.contract.failure_log import FailureLog, complain
+from beamfeed.contract.failure_log import FailureLog
 from beamfeed.contract.imports import heavy_imports
+from beamfeed.contract.options import TRAIN
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.tracking import check_writers
-from beamfeed.contract.verbosity import note, set_up_logging
+from beamfeed.contract.verbosity import note
 from beamfeed.trainer.cluster.rendezvous import Missing, resolve
 from beamfeed.trainer.cluster.watchdog import LOST, PREEMPTED, Lost, Preempted, Watchdog
 from beamfeed.trainer.feed.remote import set_reads
-from beamfeed.trainer.loop.start import Start, parse_steps
+from beamfeed.trainer.loop.start import Start, open_dataset
 from beamfeed.trainer.loop.workdir import changes_of, find_finished, held, was_done
 
 LINGER_SECONDS = 1.0  # others may still be fetching from this worker what it told them last
-
-
-def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parses a command line."""
-    parser = Parser(
-        prog="python -m beamfeed.trainer.main",
-        description="Trains a model on a dataset, as one of the workers that the environment names.",
-        example="python -m beamfeed.trainer.main --job job.yaml --set train.epochs=3",
-    )
-    parser.add_argument("--job", required=True, help="job file, local or gs://")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
-    start = parser.add_mutually_exclusive_group()
-    start.add_argument(
-        "--restart",
-        action="store_true",
-        help="remove the checkpoints and results in train.workdir and start from the beginning",
-    )
-    start.add_argument("--from-step", type=positive, metavar="N", help="go back to the checkpoint of this step")
-    parser.add_argument(
-        "--once", default="", metavar="NAME", help="a start of this name that was done is not done again: just go on"
-    )
-    parser.add_argument("--profile-steps", type=steps, metavar="A-B", help="record these steps for a profile")
-    parser.add_argument("--progress-dir", help=argparse.SUPPRESS)  # the launcher's
-    return parser.parse_args(argv)
 
 
 def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerInfo]:
@@ -77,14 +51,10 @@ def check(arguments: argparse.Namespace) -> tuple[TrainingJob, Manifest, WorkerI
     worker = read_worker_info(os.environ)
     if worker.is_chief:
         check_writers(job.train.writers, os.environ)
-    manifest = read_manifest(job.output.path).select(job.train.feed.where)
-    check_task(job.train.task, manifest)
-    check_inputs(job.train.inputs, manifest)
-    job, asked = fit_batch(job, manifest), job
-    check_split(manifest, "train", job.train.feed.batch_size, whole=True)
-    if worker.is_chief and job is not asked:
-        note(f"smoke test: {tell_batch(job, asked)}")
-    return job, manifest, worker
+    fitted, manifest = open_dataset(job)
+    if worker.is_chief and fitted is not job:
+        note(f"smoke test: {tell_batch(fitted, job)}")
+    return fitted, manifest, worker
 
 
 def train(
@@ -99,7 +69,6 @@ def train(
       UserError: if another run trains in the same working folder, or workers have different runs before them.
       Lost: if another worker has gone.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     set_reads(os.environ)
     patience = seconds_of(job.train.join_timeout)
     worker = resolve(worker, patience)
@@ -112,8 +81,7 @@ def train(
             import tensorflow as tf
 
             from beamfeed.trainer.cluster.agreement import check_run
-            from beamfeed.trainer.cluster.devices import take_share
-            from beamfeed.trainer.cluster.strategy import connect
+            from beamfeed.trainer.cluster.strategy import connect, take_share
 
             take_share()  # where there is no GPU, the search for one is reported
         watchdog.joining("connecting", patience)
@@ -165,39 +133,41 @@ def describe_result(result: TrainResult) -> str:
     """`8 epochs, best eval loss 0.012345 (epoch 5), test loss 0.012345`; of what is watched, if that is another."""
     best = "-" if result.best is None else f"{result.best:.6f}"
     tested = result.test_loss if result.watched == "loss" else result.test_metrics.get(result.watched)
-    found = "" if tested is None else f", test {result.watched.replace('_', ' ')} {tested:.6f}"
+    test = "" if tested is None else f", test {result.watched.replace('_', ' ')} {tested:.6f}"
     epoch = "" if result.best_epoch is None else f" (epoch {result.best_epoch:,})"
     best = f"best {result.best_split} {result.watched.replace('_', ' ')} {best}{epoch}"
-    return f"{describe_length(result)}, {best}{found}"
+    return f"{describe_length(result)}, {best}{test}"
 
 
-def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> int:
+def run(arguments: argparse.Namespace, kept: list[Any], log: FailureLog) -> int:
     """Runs one worker and returns the exit code.
 
     Args:
-      argv: the arguments; those of the process by default.
+      arguments: the command line.
       kept: what is to live until the process ends, see `beamfeed.trainer.feed.distributed.Feed`.
+      log: what is said until a failure.
+
+    Raises:
+      UserError: for a mistake in the job, the dataset or the environment.
     """
-    set_up_logging()
-    arguments, log = parse(argv), FailureLog()
+    job, manifest, worker = check(arguments)
+    log.folders = () if storage.is_remote(job.train.workdir) else (RunLayout(job.train.workdir).logs,)
+    once = arguments.once or ""
+    done = was_done(job.train.workdir, once)
+    check_init(job.train, arguments.restart and not done)
+    restart, from_step = arguments.restart and not done, None if done else arguments.from_step
+    if from_step is not None and worker.is_chief:
+        check_step(RunLayout(job.train.workdir).checkpoints, from_step)
+    finished = None if restart else find_finished(job, manifest)
+    if finished is not None and from_step is None:
+        for change in changes_of(job) if worker.is_chief else ():
+            note(f"{change}; not applied, as the training run is over")
+        how = "stopped early after" if finished.stopped_early else "ran"
+        note(f"{job.train.workdir}: nothing to do, the training run {how} {describe_length(finished)}", sys.stdout)
+        return 0
+    progress = Progress(arguments.progress_dir if worker.is_chief else None)
+    start = Start(restart, from_step, once, arguments.profile_steps, kept, progress)
     try:
-        job, manifest, worker = check(arguments)
-        log.folders = () if storage.is_remote(job.train.workdir) else (RunLayout(job.train.workdir).logs,)
-        done = was_done(job.train.workdir, arguments.once)
-        check_init(job.train, arguments.restart and not done)
-        restart, from_step = arguments.restart and not done, None if done else arguments.from_step
-        if from_step is not None and worker.is_chief:
-            check_step(RunLayout(job.train.workdir).checkpoints, from_step)
-        found = None if restart else find_finished(job, manifest)
-        if found is not None and from_step is None:
-            for change in changes_of(job) if worker.is_chief else ():
-                note(f"{change}; not applied, as the training run is over")
-            how = "stopped early after" if found.stopped_early else "ran"
-            note(f"{job.train.workdir}: nothing to do, the training run {how} {describe_length(found)}", sys.stdout)
-            return 0
-        profile = parse_steps(arguments.profile_steps) if arguments.profile_steps else None
-        progress = Progress(arguments.progress_dir if worker.is_chief else None)
-        start = Start(restart, from_step, arguments.once, profile, [] if kept is None else kept, progress)
         result = train(job, manifest, worker, start)
     except Missing as error:
         print(f"{error}; started again, they may come", file=sys.stderr)
@@ -207,14 +177,23 @@ def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> in
         print(f"train: stopped at step {error.step:,}, saved. The same command continues.", file=sys.stderr)
         return PREEMPTED
     except Lost as error:
-        told = f"worker {worker.index} lost another one: {error}"
-        print(f"train: {told}. The same command continues from the last checkpoint.", file=sys.stderr)
+        lost = f"worker {worker.index} lost another one: {error}"
+        print(f"train: {lost}. The same command continues from the last checkpoint.", file=sys.stderr)
         return LOST
-    except Exception as error:
-        return complain(error, log)
     if worker.is_chief and arguments.progress_dir is None:  # the launcher's summary says it all
         note(f"{job.train.workdir}: {describe_result(result)}", sys.stdout)
     return 0
+
+
+def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> int:
+    """Runs one worker and returns the exit code.
+
+    Args:
+      argv: the arguments; those of the process by default.
+      kept: as of `run`.
+    """
+    log = FailureLog()
+    return TRAIN.run(lambda arguments: run(arguments, [] if kept is None else kept, log), argv, log)
 
 
 if __name__ == "__main__":

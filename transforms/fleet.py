@@ -1,35 +1,65 @@
 """The fleet as a whole, in a few numbers: which assets there are, how they fall into splits, what is set aside."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.output import Limits
-from beamfeed.contract.config.split import SPLITS, Split
+from beamfeed.contract.config.split import SPLITS
 from beamfeed.contract.dataset.limits import over_limits
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.rejects import Reject, to_jsonl
-from beamfeed.transforms.splits import check_filled, first_names
+from beamfeed.transforms.sources.descriptors import Verdict
+from beamfeed.transforms.splits import check_filled, check_values, first_names, split_of_asset
+
+_NAMES = 1000  # of assets, that are kept for a message
 
 
-def keep_names(sizes: Mapping[str, int], names: Sequence[str], split: Split, most: int | None) -> frozenset[str] | None:
-    """The names of the assets that take part, with source.max_assets; None where all do.
+@dataclass(frozen=True)
+class Names:
+    """Names of assets. They add up; some of each split are held, never all of the fleet.
 
-    Args:
-      sizes: how many assets each split gets, with by: asset.
-      names: of all assets, or of the first ones of each split.
-      split: of the job.
-      most: source.max_assets.
-
-    Raises:
-      UserError: if a split gets no asset.
+    Attributes:
+      counts: by split, with by: asset, how many there are.
+      first: likewise, the first ones in order.
+      held: so many.
     """
-    if most is not None:
-        return frozenset(first_names(names, split, most))
-    if split.by == "asset" and names:
-        check_filled({name: sizes.get(name, 0) for name in SPLITS}, sorted(names), split)
-    return None
+
+    counts: Counter[str]
+    first: Mapping[str, Sequence[str]]
+    held: int
+
+    @classmethod
+    def of(cls, names: Iterable[str], job: Job) -> "Names":
+        """Some names, each once, of a job's assets."""
+        by_split: dict[str, list[str]] = defaultdict(list)
+        for name in names:
+            by_split[split_of_asset(name, job.split) if job.split.by == "asset" else ""].append(name)
+        held = max(_NAMES, job.source.max_assets or 0)
+        counts = Counter({split: len(some) for split, some in by_split.items()})
+        return cls(counts, {split: sorted(some)[:held] for split, some in by_split.items()}, held)
+
+    def __add__(self, other: "Names") -> "Names":
+        first = {
+            split: sorted([*self.first.get(split, ()), *other.first.get(split, ())])[: self.held]
+            for split in {**self.first, **other.first}
+        }
+        return Names(self.counts + other.counts, first, self.held)
+
+    def kept(self, job: Job) -> frozenset[str] | None:
+        """The names of the assets that take part, with source.max_assets; None where all do.
+
+        Raises:
+          UserError: if a split gets no asset.
+        """
+        names = sorted(name for some in self.first.values() for name in some)
+        if job.source.max_assets is not None:
+            return frozenset(first_names(names, job.split, job.source.max_assets))
+        if job.split.by == "asset" and names:
+            check_filled({name: self.counts[name] for name in SPLITS}, names, job.split)
+        return None
 
 
 @dataclass(frozen=True)
@@ -60,8 +90,10 @@ class Fleet:
         return self.accepted + self.rejected_assets
 
     @classmethod
-    def of(cls, files: int, accepted: int, rows: int, rejects: Iterable[Reject], rejected_rows: int = 0) -> "Fleet":
-        """The numbers of a fleet with these rejects."""
+    def of(
+        cls, files: int, rejects: Iterable[Reject], *, accepted: int = 0, rows: int = 0, rejected_rows: int = 0
+    ) -> "Fleet":
+        """The numbers of a fleet with these rejects; `count_rows` gives the others."""
         rejects = [reject for reject in rejects if not reject.of_row]
         return cls(
             files=files,
@@ -84,6 +116,13 @@ class Fleet:
             rows=self.rows,
             rejected_rows=self.rejected_rows,
         )
+
+
+def count_rows(verdict: Verdict) -> Counter[str]:
+    """What a verdict adds to the numbers of a fleet."""
+    return Counter(
+        accepted=int(verdict.accepted), rows=verdict.counted_rows, rejected_rows=verdict.rejected_rows
+    )  # fmt: skip
 
 
 def check_limits(fleet: Fleet, rejects: Sequence[Reject], limits: Limits, path: str | None) -> None:
@@ -109,6 +148,21 @@ def check_limits(fleet: Fleet, rejects: Sequence[Reject], limits: Limits, path: 
     raise JobFailed(f"{over or 'no asset can be used'}; {fleet.accepted} are left; nothing was published{see}{such_as}")
 
 
-def knows_values(job: Job, fleet: Fleet) -> bool:
-    """Whether all rows were read, so that a value of split.column which none of them has is the user's mistake."""
-    return job.split.by == "column" and job.source.max_assets is None and not fleet.rejected_files
+def check_fleet(
+    fleet: Fleet, rejects: Sequence[Reject], job: Job, path: str | None, values: Iterable[str] | None
+) -> None:
+    """As `check_limits`; and refuses lists of `split` with a value of split.column that no row has.
+
+    Args:
+      fleet: with these rejects.
+      rejects: what was set aside.
+      job: whose limits and split it is.
+      path: of the file for rejects; None writes none.
+      values: of split.column in all rows; None where some were not read.
+
+    Raises:
+      JobFailed, UserError
+    """
+    check_limits(fleet, rejects, job.limits, path)
+    if values is not None and job.split.by == "column" and job.source.max_assets is None and not fleet.rejected_files:
+        check_values(values, job.split)

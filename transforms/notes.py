@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from beamfeed.transforms.driver import Collection, Driver
+
 MOST_NOTES = 50  # lines of a manifest
 _NAMED = 3  # assets in a line
 
@@ -40,6 +42,12 @@ def to_line(what: str, found: Iterable[Note]) -> str:
     assets = f"{total.assets} asset{'s' if total.assets != 1 else ''}"
     named = ", ".join(total.names) + (f" and {more} more" if more else "")
     return f"{what}: {f'{total.count:,} in ' if total.count else ''}{assets} ({named})"
+
+
+def sum_up(driver: Driver, notes: Collection) -> Collection:
+    """Collection of Note -> collection of lines, one for those that say the same."""
+    same = driver.group("SameWords", notes, lambda note: note.what)
+    return driver.map("ToLine", same, lambda words: to_line(*words))
 
 
 def most_notes(lines: Sequence[str]) -> list[str]:

@@ -37,7 +37,8 @@ class Outcome:
     def final(self) -> Fleet:
         """The numbers with the assets that gave no window among the rejects."""
         fleet = self.fleet
-        found = Fleet.of(fleet.files, 0, fleet.rows - self.empty_rows, self.rejects, fleet.rejected_rows)
+        rows = fleet.rows - self.empty_rows
+        found = Fleet.of(fleet.files, self.rejects, rows=rows, rejected_rows=fleet.rejected_rows)
         return replace(found, accepted=fleet.assets - found.rejected_assets)
 
 

@@ -16,8 +16,9 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest, Shard
 from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.contract.storage import FileStat
-from beamfeed.transforms.fleet import Fleet, check_limits, keep_names, knows_values
-from beamfeed.transforms.notes import Note, to_line
+from beamfeed.transforms.driver import Driver
+from beamfeed.transforms.fleet import Fleet, Names, check_fleet, check_limits, count_rows
+from beamfeed.transforms.notes import Note, sum_up
 from beamfeed.transforms.outcome import Counted, Outcome, check_splits, describe_splits, make_manifest
 from beamfeed.transforms.records.shard_plan import ShardPlan, plan_shards
 from beamfeed.transforms.records.targets import Tally
@@ -26,7 +27,6 @@ from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Asset, Piece, Statistics, Verdict
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.planned import plan_asset
-from beamfeed.transforms.splits import check_values, split_of_asset
 
 RECORD_OVERHEAD = 150  # bytes of a record that are no values: framing, names of fields, times
 
@@ -123,30 +123,18 @@ def predict(
     assets = _plan(source, _scan(source, listed, scratch, found), found, problems, whole=whole)
     verdicts, statistics = _check(source, assets, found, problems)
     accepted = [verdict for verdict in verdicts if verdict.accepted]
-    rows = sum(verdict.counted_rows for verdict in verdicts)
-    rejected_rows = sum(verdict.rejected_rows for verdict in verdicts)
     rejects = sorted({*found.rejects, *found.lost}, key=str)
-    fleet = Fleet.of(len(files), len(accepted), rows, rejects, rejected_rows)
-    job = source.job
+    fleet = Fleet.of(len(files), rejects, **sum(map(count_rows, verdicts), Counter()))
     with problems.told():
-        check_limits(fleet, rejects, job.limits, None)
-        if whole and knows_values(job, fleet):
-            check_values(found.values, job.split)
+        check_fleet(fleet, rejects, source.job, None, found.values if whole else None)
     overview = source.overview(
         [verdict.asset for verdict in accepted], source.zero if statistics is None else statistics
     )
-    notes = (*(() if statistics is None else source.notes_of(statistics)), *_lines(found.notes))
+    notes = (*(() if statistics is None else source.notes_of(statistics)), *sorted(sum_up(Driver(), found.notes)))
     if statistics is None or not accepted:
         return Prediction(None, tuple(rejects), overview, found.assets, notes, tuple(problems.lines))
     manifest, every = _count(source, accepted, statistics, fleet, rejects, notes, problems, fingerprint, data, found)
     return Prediction(manifest, tuple(every), overview, found.assets, notes, tuple(problems.lines))
-
-
-def _lines(notes: Iterable[Note]) -> tuple[str, ...]:
-    by_words: dict[str, list[Note]] = defaultdict(list)
-    for note in notes:
-        by_words[note.what].append(note)
-    return tuple(sorted(to_line(what, some) for what, some in by_words.items()))
 
 
 def _scan(
@@ -171,11 +159,10 @@ def _plan(
     source: Source, by_asset: dict[str, tuple[list[Piece], list[Reject]]], found: _Found, problems: Problems, *,
     whole: bool,
 ) -> list[Asset]:  # fmt: skip
-    split, kept = source.job.split, None
-    sizes = Counter(split_of_asset(name, split) if split.by == "asset" else "" for name in by_asset)
+    kept = None
     if whole or source.job.source.max_assets is not None:
         with problems.told():
-            kept = keep_names(sizes, list(by_asset), split, source.job.source.max_assets)
+            kept = Names.of(by_asset, source.job).kept(source.job)
     assets = []
     for name in sorted(by_asset if kept is None else kept):
         with problems.told():
@@ -202,11 +189,11 @@ def _check(
     verdicts: Sequence[Verdict] = [
         source.judge(asset, [source.validate(unit) for unit in source.units(asset)]) for asset in assets
     ]
-    statistics = None
+    statistics, driver = None, Driver()
     with problems.told():
-        verdicts = source.review_all(verdicts)
-        added_up = source.settle(sum((one.statistics for one in verdicts if one.trains), source.zero))
-        statistics = source.compare(verdicts, added_up)
+        verdicts = source.review(driver, verdicts)
+        learned, _ = source.learn(driver, verdicts)
+        statistics = driver.single(learned)
     for verdict in verdicts:
         found.rejects += [*verdict.rejects, *verdict.row_rejects]
         found.notes += verdict.notes

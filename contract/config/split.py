@@ -7,15 +7,9 @@ from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.duration import checked_duration
 from beamfeed.contract.config.section import Duration, Fraction, Section, class_name
-
-SplitName = Literal["train", "eval", "test"]
-SPLITS: tuple[SplitName, ...] = ("train", "eval", "test")
-SPLIT_WORDS: dict[str, SplitName] = {  # in small letters, what folders, files and columns call them
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("eval", "evaluation", "val", "valid", "validation", "dev"), "eval"),
-    **dict.fromkeys(("test", "testing"), "test"),
-}
-
+from beamfeed.contract.splits import SPLIT_WORDS as SPLIT_WORDS
+from beamfeed.contract.splits import SPLITS as SPLITS
+from beamfeed.contract.splits import SplitName as SplitName
 
 SPLIT_KEYS = ("train_from", "gap", "stratify")  # that not every kind of source knows
 Rows = Annotated[int, Field(ge=2)]

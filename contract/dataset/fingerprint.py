@@ -2,8 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.features import own_functions
@@ -20,19 +22,53 @@ from beamfeed.contract.storage.files import FileStat
 
 # Raise it when preprocessing gives other bytes for the same job and files: a dataset of before is then preprocessed
 # again. It does not stand for the format, which says whether a dataset can be read at all.
-REVISION = 3
+REVISION = 4
 # `output.shards: auto` writes a multiple of this many shards where the data allow: most clusters divide it. On how many
 # workers somebody will train is not known when a dataset is written.
 SHARD_MULTIPLE = 16
 # What changes no byte of a dataset. All other keys count, also new ones: a needless run is better than old data.
 NO_DATA: dict[str, Any] = {
     "name": True,
-    "source": {"files"},  # the files themselves count
-    "output": {"path"},
-    "limits": True,  # but for the one below
+    "source": {"files": True},  # the files themselves count
+    "output": {"path": True},
+    "limits": {"max_rejected_fraction": True, "max_rejected_assets": True},
     "train": True,
     "launch": True,
 }
+
+
+def set_keys(section: Section, free: Mapping[str, Any] | bool = False) -> dict[str, Any]:
+    """The keys of a section that say something else than their defaults, as JSON has them.
+
+    So a new key with a default changes no dataset and no training run that was there. The other side of it: whoever
+    changes a default raises `REVISION` (tests/contract/dataset/test_fingerprint_keys.py keeps the defaults).
+
+    Args:
+      section: of a job.
+      free: keys that do not count: True, or a mapping of those below.
+    """
+    below = free if isinstance(free, Mapping) else {}
+    keys = {}
+    for name, field in type(section).model_fields.items():
+        skipped = below.get(name, False)
+        if skipped is True:
+            continue
+        value = _plain(getattr(section, name), skipped)
+        default = PydanticUndefined if field.is_required() else field.get_default(call_default_factory=True)
+        if default is PydanticUndefined or value != _plain(default, skipped):
+            keys[name] = value
+    return keys
+
+
+def _plain(value: Any, free: Mapping[str, Any] | bool) -> Any:
+    """A value of a key as JSON has it, with the sections in it by `set_keys`."""
+    if isinstance(value, Section):
+        return set_keys(value, free)
+    if isinstance(value, (list, tuple)):
+        return [_plain(each, free) for each in value]
+    if isinstance(value, dict):
+        return {name: _plain(each, free) for name, each in value.items()}
+    return to_jsonable_python(value)
 
 
 def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
@@ -48,12 +84,9 @@ def data_fingerprint(job: Job, files: Iterable[FileStat]) -> str:
     what = {
         "format": manifest.FORMAT,
         "revision": REVISION,
-        **{name: _dump(getattr(job, name), NO_DATA.get(name, ())) for name in Job.model_fields},
-        "sort_memory_mb": job.limits.sort_memory_mb,  # an asset that needs more is rejected
+        **set_keys(job, NO_DATA),
         "shard_multiple": SHARD_MULTIPLE if job.output.shards == "auto" else None,
     }
-    if job.prepare.scale.per == "asset" and job.prepare.scale.floor:
-        what["floor_of"] = "usual"  # own divisor; once it was of the fleet's
     own = own_functions(job.features)
     if job.prepare.steps or own:
         with fetched(job.launch.preprocess.packages) as packages:
@@ -76,17 +109,6 @@ def _beside(job: Job) -> Iterator[FileStat]:
             raise UserError(f"{key}: {path}: there is no such file") from None
 
 
-def _dump(value: Any, exclude: Any) -> Any:
-    """A section, or a list or mapping of them, as JSON without the keys that do not count."""
-    if exclude is True:
-        return None
-    if isinstance(value, list):
-        return [_dump(one, exclude) for one in value]
-    if isinstance(value, dict):
-        return {name: _dump(one, exclude) for name, one in value.items()}
-    return value.model_dump(mode="json", exclude=set(exclude)) if isinstance(value, Section) else value
-
-
 # Keys of `train` that may change between the starts of one training run, which then goes on: they change neither
 # what is learned nor the order of the data. Metrics are free too, but for the one that is watched.
 FREE: dict[str, Any] = {
@@ -101,19 +123,22 @@ FREE: dict[str, Any] = {
     "callbacks": True,
     "worker_timeout": True,
     "join_timeout": True,
-    "devices": {"xla", "collectives", "deterministic", "accumulate"},
-    "feed": {"cache", "skip_corrupt"},
-    "optimizer": {"learning_rate", "schedule", "weight_decay", "clip_norm"},
+    "devices": dict.fromkeys(("xla", "collectives", "deterministic", "accumulate"), True),
+    "feed": dict.fromkeys(
+        ("cache", "skip_corrupt", "lanes"), True
+    ),  # the checkpoint holds the lanes, and no others fit
+    "optimizer": dict.fromkeys(("learning_rate", "schedule", "weight_decay", "clip_norm"), True),
+    "task": {"metrics": True, "outputs": {"metrics": True}},
 }
 
 
 def is_free(key: str) -> bool:
     """Whether a key of the job, `train.optimizer.learning_rate`, may change between the starts of a training run."""
     _, name, *rest = key.split(".")
+    if name == "task":  # of any output
+        return rest[-1:] == ["metrics"]
     free = FREE.get(name, False)
-    return (
-        free is True or (bool(free) and bool(rest) and rest[0] in free) or (name == "task" and rest[-1:] == ["metrics"])
-    )
+    return free is True or bool(free and rest and rest[0] in free)
 
 
 def run_fingerprint(train: Train, data: str) -> str:
@@ -123,19 +148,7 @@ def run_fingerprint(train: Train, data: str) -> str:
       train: the section of the job.
       data: fingerprint of the dataset.
     """
-    what = train.model_dump(mode="json", exclude=FREE)
-    if what["optimizer"].get("ema") is None:  # as runs of before had none
-        what["optimizer"].pop("ema", None)
-    if what["feed"]["lanes"] is None:  # what runs of before had
-        what["feed"]["lanes"] = 16
-    elif what["feed"]["lanes"] >= 32:  # a round was as large as with 16
-        what["feed"]["lanes"] = f"{what['feed']['lanes']} of larger rounds"
-    if what["init"] is None:
-        del what["init"]
-    if not what["inputs"]:  # as runs of before had none
-        del what["inputs"]
-    for goal in [what["task"], *what["task"].get("outputs", {}).values()]:
-        goal.pop("metrics", None)
+    what = set_keys(train, FREE)
     # Of one of Keras, its name in `watch` says it all; one of the user's own may be of any module.
     if (watched := own_metrics_of(train.task).get(train.watch.metric)) is not None:
         what["watched"] = watched

@@ -310,7 +310,7 @@ def test_profile_passes_its_arguments_on(monkeypatch):
     command = started[0][0].command
     assert command[1:] == (
         "-m", "beamfeed.trainer.tools.profile_dataset", "out/data",
-        "--job", "job.yaml", "--shuffle", "0", "--set", "a.b=1",
+        "--job", "job.yaml", "--set", "a.b=1", "--shuffle", "0",
     )  # fmt: skip
 
 

@@ -7,9 +7,6 @@ import sys
 import pytest
 import yaml
 
-from beamfeed.launcher import parser
-from beamfeed.transforms.suggest import asked
-
 
 @pytest.fixture
 def beamfeed(tmp_path):
@@ -76,10 +73,6 @@ def test_what_the_user_says_is_not_guessed(beamfeed):
     assert done.stderr == (
         "beamfeed: --label flwo: is no column of the files; did you mean 'flow'? (the files have: t, flow)\n"
     )
-
-
-def test_the_kinds_are_those_that_can_be_guessed():
-    assert parser.KINDS == asked.KINDS
 
 
 def test_a_job_that_cannot_run_is_not_praised(beamfeed, tmp_path):

@@ -75,7 +75,7 @@ def test_it_writes_the_job_that_the_service_then_starts(cloud, launch):
     assert [package["name"] for package in pool["packages"]] == ["submission_environment_dependencies.txt"]
     assert b"__main__" not in cloud.read_ending("/pipeline.pb")
     options = job["environment"]["sdkPipelineOptions"]["options"]
-    assert options["overrides"] == ["windows.stride=4", "output.path=gs://made/data"]
+    assert options["set"] == ["windows.stride=4", "output.path=gs://made/data"]
     assert any(name.startswith("data/data-") for name in cloud.store.names("made"))
     assert not any(name.startswith("elsewhere") for name in cloud.store.names("made"))
 

@@ -11,7 +11,6 @@ import pytest
 from fleets import Fleet, files_of, make_table, split_of
 
 from beamfeed.pipelines import build
-from beamfeed.transforms import decide as decide_module
 from beamfeed.transforms.sources.timeseries.small import SmallCopies
 
 
@@ -169,7 +168,7 @@ def test_small_files_that_are_read_together_give_what_they_give_alone(fleet, mon
 def test_a_small_file_that_changes_after_it_was_copied_ends_the_job(fleet, monkeypatch, capfd, how):
     for i in range(6):
         fleet.write(f"m{i}.csv", make_table(40, seed=i))
-    decide = decide_module.DecideFleet.process
+    decide = build.PreprocessPipeline.decide
 
     def change(self, *args):
         path = fleet.files / "m1.csv"
@@ -179,7 +178,7 @@ def test_a_small_file_that_changes_after_it_was_copied_ends_the_job(fleet, monke
         return decide(self, *args)
 
     monkeypatch.setattr(build, "LEAST_RUNS", 2)
-    monkeypatch.setattr(decide_module.DecideFleet, "process", change)
+    monkeypatch.setattr(build.PreprocessPipeline, "decide", change)
     assert fleet.preprocess() == 1
     what = "was removed while the job ran" if how == "removed" else "m1.csv changed while the job ran"
     assert what in capfd.readouterr().err
@@ -190,7 +189,7 @@ def test_a_small_file_that_changes_after_it_was_copied_ends_the_job(fleet, monke
 def test_a_file_that_changes_while_the_job_runs_ends_it(fleet, monkeypatch, capfd, how):
     for i in range(4):
         fleet.write(f"m{i}.parquet", make_table(400, seed=i), row_group_size=100)
-    decide = decide_module.DecideFleet.process
+    decide = build.PreprocessPipeline.decide
 
     def change(self, *args):
         path = fleet.files / "m1.parquet"
@@ -202,7 +201,7 @@ def test_a_file_that_changes_while_the_job_runs_ends_it(fleet, monkeypatch, capf
             pq.write_table(make_table(400, seed=99), path, row_group_size=100)
         return decide(self, *args)
 
-    monkeypatch.setattr(decide_module.DecideFleet, "process", change)
+    monkeypatch.setattr(build.PreprocessPipeline, "decide", change)
     assert fleet.preprocess() == 1
     told = capfd.readouterr().err
     assert "m1.parquet" in told

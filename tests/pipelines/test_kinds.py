@@ -31,6 +31,7 @@ from beamfeed.contract.dataset.manifest import read_manifest
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.storage import FileStat
 from beamfeed.pipelines.build import PreprocessPipeline, write_listing
+from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import BadInput, Reject
 from beamfeed.transforms.sources import make_source
 from beamfeed.transforms.sources.base import PlainSource
@@ -47,6 +48,15 @@ class LinesSection(SourceSection):
 
 class LinesJob(Job):
     source: LinesSection
+
+
+class BuildIdentity(beam.PTransform):
+    """PCollection of one -> the graph that gives a number as it is."""
+
+    def expand(self, statistics: beam.PCollection) -> tuple:
+        schema = schema_utils.schema_from_feature_spec({"number": tf.io.FixedLenFeature([], tf.int64)})
+        one = statistics.pipeline | "Sample" >> beam.Create([{"number": 1}])
+        return (one, dataset_metadata.DatasetMetadata(schema)) | tft_beam.AnalyzeDataset(lambda inputs: inputs)
 
 
 class Lines(PlainSource[Piece, Asset]):
@@ -78,11 +88,9 @@ class Lines(PlainSource[Piece, Asset]):
         except BadInput as bad:
             return Report(unit.index, 0, reject=bad.reject(unit.asset.name))
 
-    def learn(self, verdicts: beam.PCollection) -> tuple[beam.PCollection, tuple]:
-        schema = schema_utils.schema_from_feature_spec({"number": tf.io.FixedLenFeature([], tf.int64)})
-        one = verdicts.pipeline | "Sample" >> beam.Create([{"number": 1}])
-        data = (one, dataset_metadata.DatasetMetadata(schema))
-        return self.add_up(verdicts), data | tft_beam.AnalyzeDataset(lambda inputs: inputs)
+    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Any]:
+        statistics = self.add_up(driver, verdicts)
+        return statistics, driver.graph("BuildTransform", statistics, BuildIdentity)
 
     def read(self, work: Work, transform: str | None, statistics: int) -> Iterator[RecordBlock]:
         lines = list(self._lines(work.unit))

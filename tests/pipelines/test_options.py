@@ -56,7 +56,7 @@ def test_options_are_not_changed_by_the_check():
     argv = ["--job=j", "--set=a=1", "--set", "b=2", "--direct_num_workers=2"]
     check_options(argv, passes_on=False)
     options = read_options(argv)
-    assert (options.job, options.overrides) == ("j", ["a=1", "b=2"])
+    assert (options.job, options.set) == ("j", ["a=1", "b=2"])
     with pytest.raises(UserError, match="--set: expected one argument"):
         read_options(["--set"])
 

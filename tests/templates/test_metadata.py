@@ -78,7 +78,7 @@ def test_the_parameters_are_parsed_by_the_pipeline(parameters):
     options = PipelineOptions([f"--{name}={'true' if name == 'replace' else 'gs://b/x'}" for name in parameters])
     assert options.get_all_options(drop_default=True) == {
         "job": "gs://b/x",
-        "overrides": ["gs://b/x"],
+        "set": ["gs://b/x"],
         "replace": "true",
         "sdk_container_image": "gs://b/x",
     }

@@ -38,6 +38,8 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import yaml
 
+from benchmarks.marks import section, with_section
+
 BATCH = 20  # broken files of a job, with as many good ones
 SECONDS_A_FILE = 5.0  # of processor time
 GROWN_MB = 1500  # the memory that a format may take beyond what the process had
@@ -57,7 +59,6 @@ PIECES = [
     b"'",
     b"\n\n",
 ]
-MARKS = re.compile(r"(<!-- hostile: begin.*?-->\n)(.*?)(<!-- hostile: end -->)", re.DOTALL)
 HEAD = (
     "| format | broken files | set aside | jobs that ended in a line | read | wrong |",
     "| --- | ---: | ---: | ---: | ---: | ---: |",
@@ -159,6 +160,20 @@ def _arrow(chance: Random, *, stream: bool = False) -> bytes:
     return sink.getvalue()
 
 
+def _avro(chance: Random) -> bytes:
+    import fastavro
+
+    fields = [{"name": "t", "type": "long"}, {"name": "x", "type": "double"}, {"name": "y", "type": ["null", "long"]}]
+    schema = {"type": "record", "name": "Row", "fields": fields}
+    sink = io.BytesIO()
+    codec = chance.choice(["null", "deflate", "snappy", "zstandard", "bzip2", "xz"])
+    try:
+        fastavro.writer(sink, schema, _series(chance).to_pylist(), codec=codec, sync_interval=100)
+    except ValueError:  # snappy and zstandard take a library that may not be there
+        return _avro(chance)
+    return sink.getvalue()
+
+
 def _npy(chance: Random) -> bytes:
     sink = io.BytesIO()
     np.save(sink, np.random.default_rng(chance.randrange(2**32)).normal(size=(20, 3)).astype("f4"))
@@ -229,6 +244,7 @@ FORMATS = {
     "parquet": Format(".parquet", _parquet, SERIES_JOB),
     "arrow": Format(".arrow", _arrow, SERIES_JOB),
     "arrow stream": Format(".arrow", lambda chance: _arrow(chance, stream=True), SERIES_JOB),
+    "avro": Format(".avro", _avro, SERIES_JOB),
     "npy": Format(".npy", _npy, ARRAY_JOB, 1),
     "npz": Format(".npz", _npz, ARRAY_JOB, 1),
     "hdf5": Format(".h5", _hdf5, ARRAY_JOB, 1),
@@ -515,13 +531,9 @@ def changed_paths(log: str) -> Iterator[str]:
 
 def with_lines(page: str, lines: dict[str, str]) -> str:
     """The page with these lines of its table; those of other formats stay."""
-
-    def table(marks: re.Match[str]) -> str:
-        kept = {line.split(" | ")[0].removeprefix("| "): line for line in marks[2].splitlines()}
-        rows = [(kept | lines)[name] for name in NAMES if name in kept | lines]
-        return "\n".join([marks[1].rstrip("\n"), *HEAD, *rows, marks[3]])
-
-    return MARKS.sub(table, page)
+    kept = (section(page, "hostile") or "").splitlines()
+    known = {line.split(" | ")[0].removeprefix("| "): line for line in kept} | lines
+    return with_section(page, "hostile", "\n".join([*HEAD, *(known[name] for name in NAMES if name in known)]))
 
 
 def main() -> int:

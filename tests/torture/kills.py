@@ -18,9 +18,10 @@ from typing import Any
 
 import yaml
 
+from benchmarks.marks import write_section
+
 from .fleet import Fleet, Plan, make_fleet
 from .one import ROOT, build
-from .report import write_section
 from .write import write_fleet
 
 START_S = 120.0

@@ -1,10 +1,9 @@
-"""Writes what was measured into docs/reliability.md."""
+"""What docs/reliability.md says of a run, and the machine."""
 
 from __future__ import annotations
 
 import os
 import platform
-import re
 from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -69,19 +68,3 @@ def _machine() -> str:
     return (
         f"{cores} cores, {memory:.0f} GB memory, {platform.system()} {platform.machine()}; Python {python}, {packages}."
     )
-
-
-def write_section(path: str, name: str, text: str) -> None:
-    """Replaces what stands between the marks of a section.
-
-    Raises:
-      ValueError: if there are no such marks.
-    """
-    with open(path, encoding="utf-8") as file:
-        page = file.read()
-    marks = rf"(<!-- {name}: begin.*?-->\n).*?(<!-- {name}: end -->)"
-    changed, count = re.subn(marks, lambda found: found[1] + text + "\n" + found[2], page, flags=re.DOTALL)
-    if count != 1:
-        raise ValueError(f"{path} has no section {name}")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(changed)

@@ -27,10 +27,12 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from benchmarks.marks import write_section
+
 from .check import Problem
 from .fleet import Plan, plain_value
 from .kept import Kept
-from .report import torture_section, write_section
+from .report import torture_section
 
 FLEETS_A_PROCESS = 150  # then another is started, as TensorFlow keeps what it traced
 HANG_S = 900.0  # after which a process is killed, and the fleet counted as one that hangs

@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 import yaml
 
+from benchmarks.marks import write_section
+
 from .kills import parse
 from .one import ROOT
-from .report import write_section
 
 START_S, END_S = 240.0, 600.0
 LOST = 138  # the exit code of a worker whose other one was killed

@@ -1,19 +1,51 @@
-"""The workers and their devices -> a `tf.distribute` strategy."""
+"""The workers and their devices -> a `tf.distribute` strategy, and what the workers do together."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from beamfeed.contract.cluster.tf_config import tf_config
 from beamfeed.contract.cluster.worker_info import SHARE, WorkerInfo
 from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.trainer.cluster.watchdog import Watchdog
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 COLLECTIVES = ("auto", "ring", "nccl")
+TELL_SECONDS = 0.5  # between signs of life
+
+Device = TypeVar("Device")
+
+
+def take_share(environ: Mapping[str, str] = os.environ) -> None:
+    """Lets TensorFlow see this process's part of the GPUs. To be called before it uses any.
+
+    Raises:
+      UserError: if there are GPUs, and fewer of them than processes.
+    """
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus and (share := environ.get(SHARE)):
+        index, count = map(int, share.split("/"))
+        tf.config.set_visible_devices(share_of(gpus, index, count), "GPU")
+
+
+def share_of(devices: Sequence[Device], index: int, count: int) -> Sequence[Device]:
+    """The devices of one of so many processes: as many for each, since a step takes as long as its slowest device.
+
+    Raises:
+      UserError: if there are fewer devices than processes.
+    """
+    each = len(devices) // count
+    if not each:
+        have = f"{len(devices)} GPU" + "s" * (len(devices) > 1)
+        raise UserError(f"launch.train.workers: is {count}, but this machine has {have}; one worker uses all of them")
+    return devices[index * each : (index + 1) * each]
 
 
 @dataclass(frozen=True)
@@ -71,6 +103,43 @@ class Cluster:
         import tensorflow as tf
 
         return tf.function(lambda x: self.strategy.reduce("SUM", self.strategy.run(lambda: x), axis=None))
+
+
+class Together:
+    """Lets the chief do what may take long, such as writing to a storage that is slow today.
+
+    The workers ask each other again and again whether it is done. So each of them gives signs of life, and one that is
+    gone meanwhile is noticed.
+
+    Args:
+      cluster: the workers.
+      watchdog: is told that they go on.
+    """
+
+    def __init__(self, cluster: Cluster, watchdog: Watchdog):
+        self._cluster, self._watchdog = cluster, watchdog
+        self._thread = ThreadPoolExecutor(1)
+
+    def __call__(self, what: str, work: Callable[[], None]) -> None:
+        """The chief does the work, and no worker returns before it is done. Every worker calls this.
+
+        Args:
+          what: it is, for the watchdog.
+          work: is called on the chief alone; what it raises is raised there.
+        """
+        if self._cluster.worker.count == 1:
+            work()
+            return
+        doing = [self._thread.submit(work)] if self._cluster.worker.is_chief else []
+        self._watchdog.alive(what)
+        while not self._cluster.all_are(not wait(doing, TELL_SECONDS).not_done):
+            self._watchdog.alive(what)
+        for one in doing:
+            one.result()
+
+    def close(self) -> None:
+        """Ends its thread."""
+        self._thread.shutdown()
 
 
 def connect(worker: WorkerInfo, collectives: str = "auto") -> Cluster:

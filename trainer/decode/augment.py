@@ -69,8 +69,8 @@ def _cropped(images: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
     (top, bottom), (left, right) = edges
     boxes = tf.stack([top, left, bottom, right], axis=1)
     height, width, channels = images.shape[1:]
-    found = tf.image.crop_and_resize(images, boxes, tf.range(tf.shape(images)[0]), [height, width])
-    return tf.ensure_shape(found, [None, height, width, channels])
+    cropped = tf.image.crop_and_resize(images, boxes, tf.range(tf.shape(images)[0]), [height, width])
+    return tf.ensure_shape(cropped, [None, height, width, channels])
 
 
 def turned(images: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
@@ -97,11 +97,11 @@ def turned(images: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
     transforms = tf.stack(
         [a, b, from_x - a * middle_x - b * middle_y, c, d, from_y - c * middle_x - d * middle_y, nothing, nothing], 1
     )
-    found = tf.raw_ops.ImageProjectiveTransformV3(
+    turned_images = tf.raw_ops.ImageProjectiveTransformV3(
         images=tf.cast(images, tf.float32), transforms=transforms, output_shape=[height, width], fill_value=0.0,
         interpolation="BILINEAR", fill_mode="REFLECT",
     )  # fmt: skip
-    return tf.ensure_shape(found, [None, height, width, channels])
+    return tf.ensure_shape(turned_images, [None, height, width, channels])
 
 
 def _relit(values: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
@@ -116,8 +116,8 @@ def _relit(values: tf.Tensor, section: Augment, draws: Draws) -> tf.Tensor:
         added = draws.uniform("bright", -section.brightness, section.brightness)
     factor, added = (one[:, None, None, None] for one in (factor, added))
     mean = tf.reduce_mean(values, axis=[1, 2, 3], keepdims=True)
-    found = values * (factor / WHITE) + (mean * ((1 - factor) / WHITE) + added)
-    return tf.raw_ops.ClipByValue(t=found, clip_value_min=0.0, clip_value_max=1.0)
+    relit = values * (factor / WHITE) + (mean * ((1 - factor) / WHITE) + added)
+    return tf.raw_ops.ClipByValue(t=relit, clip_value_min=0.0, clip_value_max=1.0)
 
 
 def _covered(values: tf.Tensor, share: float, draws: Draws) -> tf.Tensor:

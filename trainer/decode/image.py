@@ -43,8 +43,8 @@ class Images:
 
     def prepare(self, values: tf.Tensor, draws: Draws | None) -> tf.Tensor:
         """Both steps, one after the other."""
-        found = self.decode(values)
-        return self.finish(found) if draws is None else self.augment(found, draws)
+        decoded = self.decode(values)
+        return self.finish(decoded) if draws is None else self.augment(decoded, draws)
 
     def decode(self, values: tf.Tensor) -> tf.Tensor:
         """Stored values -> uint8 `[batch, height, width, channels]`."""
@@ -80,10 +80,10 @@ class EncodedImages(Images):
         drawn = {"contents": values, **dict(zip(("vertical", "horizontal"), flips(section, draws), strict=True))}
         if section.crop is not None:
             drawn |= dict(zip(("kept", "top", "left"), crops(section, draws), strict=True))
-        found = _each(self._decode_crop, {name: one for name, one in drawn.items() if one is not None}, spec)
+        decoded = _each(self._decode_crop, {name: one for name, one in drawn.items() if one is not None}, spec)
         if section.rotate is not None:
-            found = turned(found, without_crop(section), draws)
-        return recolored(found, section, draws)
+            decoded = turned(decoded, without_crop(section), draws)
+        return recolored(decoded, section, draws)
 
     def _decode(self, contents: tf.Tensor) -> tf.Tensor:
         """One image, uint8 `[height, width, channels]`."""

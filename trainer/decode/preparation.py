@@ -1,17 +1,59 @@
-"""What the feed does with the fields of some windows before a batch is made of them."""
+"""What the feed does with the fields of some windows before a batch is made of them: decoding, chance, mixup.
+
+Mixup is that of Zhang et al. 2017, "mixup: beyond empirical risk minimization". Rows 2k and 2k + 1 of a global batch
+are mixed with each other, each with a share of its own. Both are rows of one device where each has an even number of
+rows, so how a batch is divided does not matter. A window's own share is the larger one.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.decode.decoder import Decoder
 from beamfeed.trainer.decode.draws import Draws
-from beamfeed.trainer.decode.mixing import OTHER, SHARE, draw_shares, mixed, partners
+from beamfeed.trainer.models.signature import Input
+
+SHARE = ".share"  # what a batch calls the share of each window itself
+OTHER = ".other/"  # begins the name of a field of the window that it is mixed with; no field of a dataset has one such
+STEPS = 1024  # of the table of shares
 
 Values = Mapping[str, tf.Tensor]  # by the name of the field, `[windows, ...]`
+
+
+class Decoder(Protocol):
+    """Stored values of a field -> what a model gets, in two steps: what may be kept in memory lies between them.
+
+    Attributes:
+      input: of the model.
+      stored: of the values in the dataset, `[batch, ...]`.
+      keeps: whether decoded values are to be kept in memory.
+      augments: whether training changes them.
+      mixup: the parameter of mixing two windows; None where they are not mixed.
+    """
+
+    input: Input
+    stored: tf.TensorSpec
+    keeps: bool
+    augments: bool
+    mixup: float | None
+
+    def decode(self, values: tf.Tensor) -> tf.Tensor:
+        """Stored values -> decoded ones, `[batch, ...]`; empty strings, which fill batches up, become zeros."""
+
+    def finish(self, values: tf.Tensor) -> tf.Tensor:
+        """Decoded values -> the model's input."""
+
+    def augment(self, values: tf.Tensor, draws: Draws) -> tf.Tensor:
+        """The same, changed by chance."""
+
+    def prepare(self, values: tf.Tensor, draws: Draws | None) -> tf.Tensor:
+        """Stored values -> the model's input at once, with draws changed by chance.
+
+        It takes less work than the two steps, and does not give their very numbers.
+        """
 
 
 @dataclass(frozen=True)
@@ -48,7 +90,7 @@ class Preparation:
     def bytes(self) -> int:
         """Of what it makes of a window, about: values of any size count as one."""
         inputs = [one.input for one in self.decoders.values()]
-        return sum(int(np.prod([size or 1 for size in one.shape])) * tf.as_dtype(one.dtype).size for one in inputs)
+        return sum(field.numbers * tf.as_dtype(field.dtype).size for field in inputs)
 
     @property
     def together(self) -> int:
@@ -62,8 +104,8 @@ class Preparation:
 
     @property
     def _mixup(self) -> float | None:
-        found = [one.mixup for one in self.decoders.values() if one.mixup is not None]
-        return found[0] if found and self.augments else None
+        parameters = [one.mixup for one in self.decoders.values() if one.mixup is not None]
+        return parameters[0] if parameters and self.augments else None
 
     def check(self, batch_size: int, devices: int) -> None:
         """Raises UserError if batches of this size, divided among so many devices, cannot be made."""
@@ -87,26 +129,55 @@ class Preparation:
           is_decoded: whether they come from memory.
         """
         draws = Draws(self.seed, numbers)
-        found = dict(values)
+        prepared = dict(values)
         for name, decoder in self.decoders.items():
-            if name in found:
+            if name in prepared:
                 by_chance = draws if self.augments and decoder.augments else None
                 if not is_decoded:
-                    found[name] = decoder.prepare(found[name], by_chance)
+                    prepared[name] = decoder.prepare(prepared[name], by_chance)
                 else:
-                    found[name] = (
-                        decoder.finish(found[name]) if by_chance is None else decoder.augment(found[name], draws)
+                    prepared[name] = (
+                        decoder.finish(prepared[name]) if by_chance is None else decoder.augment(prepared[name], draws)
                     )
         parameter = self._mixup
         if parameter is None:
-            return found
+            return prepared
         share = draw_shares(parameter, draws)
         pairs = partners(tf.shape(share)[0])
-        others = {OTHER + name: tf.gather(found[name], pairs) for name in self.targets if name in found}
-        images = {name: mixed(found[name], share) for name in self.decoders if name in found}
-        return {**found, **images, **others, SHARE: share}
+        others = {OTHER + name: tf.gather(prepared[name], pairs) for name in self.targets if name in prepared}
+        images = {name: mixed(prepared[name], share) for name in self.decoders if name in prepared}
+        return {**prepared, **images, **others, SHARE: share}
 
     def prepare(self, values: Values) -> dict[str, tf.Tensor]:
         """Stored values -> the model's inputs, without chance: as served."""
         some = next(iter(values.values()))
         return replace(self, augments=False).finish(values, tf.zeros(tf.shape(some)[:1], tf.int64), is_decoded=False)
+
+
+def shares(parameter: float) -> np.ndarray:
+    """The quantiles of the larger share, float32 `[STEPS + 1]`: of max(s, 1 - s) where s has Beta(a, a).
+
+    The density of s at 1/2 and above is (s (1 - s))^(a - 1). That of u = (1 - s)^a, which goes from 0 to 2^-a, is
+    s^(a - 1), which is finite everywhere: it is added up by trapezoids.
+    """
+    u = np.linspace(0.0, 0.5**parameter, 4 * STEPS + 1)
+    share = 1 - u ** (1 / parameter)
+    density = share ** (parameter - 1)
+    below = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
+    return np.interp(np.linspace(0, 1, STEPS + 1), below / below[-1], share).astype(np.float32)
+
+
+def partners(batch: tf.Tensor) -> tf.Tensor:
+    """The row that each of so many rows, an even number of them, is mixed with: 1, 0, 3, 2, ..."""
+    return tf.bitwise.bitwise_xor(tf.range(batch), 1)
+
+
+def draw_shares(parameter: float, draws: Draws) -> tf.Tensor:
+    """How much of each window stays, float32 `[windows]`, from 0.5 to 1."""
+    return draws.looked_up("mixup", shares(parameter))
+
+
+def mixed(values: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
+    """Float32 `[windows, ...]`, each with the other one of its pair."""
+    share = tf.reshape(share, [-1, *[1] * (values.shape.rank - 1)])
+    return share * values + (1 - share) * tf.gather(values, partners(tf.shape(values)[0]))

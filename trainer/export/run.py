@@ -22,8 +22,8 @@ from beamfeed.trainer.export.fresh import FreshProcess, check_answers
 from beamfeed.trainer.export.sample import sample_calls
 from beamfeed.trainer.export.saved_model import WindowServing, save_serving
 from beamfeed.trainer.export.serving import Serving
+from beamfeed.trainer.loop.metrics import WRITERS
 from beamfeed.trainer.loop.train import Outcome
-from beamfeed.trainer.loop.writers import WRITERS
 from beamfeed.trainer.review.look_back import look_back
 from beamfeed.trainer.review.scores import LastValue
 from beamfeed.trainer.tasks.objective import Objective

@@ -27,11 +27,11 @@ class Callbacks:
     def __init__(self, paths: Sequence[str]):
         self._calls: dict[str, list[tuple[str, Callable[..., Any]]]] = {name: [] for name in METHODS}
         for path in paths:
-            found = import_own(path, KEY)
-            if not inspect.isclass(found):
-                self._calls["on_evaluation"].append((path, found))
+            named = import_own(path, KEY)
+            if not inspect.isclass(named):
+                self._calls["on_evaluation"].append((path, named))
                 continue
-            made = _call(path, found)
+            made = _call(path, named)
             methods = [name for name in METHODS if callable(getattr(made, name, None))]
             if not methods:
                 raise UserError(f"{KEY}: {path} has none of the methods {', '.join(METHODS)}")

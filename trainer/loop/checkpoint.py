@@ -41,10 +41,10 @@ def variables_of(model: keras.Model, optimizer: keras.optimizers.Optimizer | Non
 
     But for the learning rate, which the job says.
     """
-    found = {f"model/{number:04d}": variable for number, variable in enumerate(model.variables)}
+    variables = {f"model/{number:04d}": variable for number, variable in enumerate(model.variables)}
     if optimizer is not None:
-        found |= {f"optimizer/{name}": variable for name, variable in state_of(optimizer).items()}
-    return found
+        variables |= {f"optimizer/{name}": variable for name, variable in state_of(optimizer).items()}
+    return variables
 
 
 class Damaged(Exception):
@@ -59,18 +59,18 @@ def restore(folder: str, step: int, variables: Variables) -> TrainingState:
       UserError: if it does not fit the variables.
     """
     prefix = checkpoint_path(folder, step)
-    wanted = {name: tuple(variable.shape) for name, variable in variables.items()}
+    expected = {name: tuple(variable.shape) for name, variable in variables.items()}
     try:
         reader = tf.train.load_checkpoint(prefix)
         shapes = reader.get_variable_to_shape_map()
-        if {name: tuple(shape) for name, shape in shapes.items() if name in wanted} != wanted:
+        if {name: tuple(shape) for name, shape in shapes.items() if name in expected} != expected:
             raise UserError(f"{prefix}: belongs to another model or optimizer; start again with --restart")
-        values = {name: reader.get_tensor(name) for name in wanted}  # compares checksums
-        state = TrainingState.of(json.loads(storage.read_text(prefix + ".json")))
+        values = {name: reader.get_tensor(name) for name in expected}  # compares checksums
+        state = TrainingState(**json.loads(storage.read_text(prefix + ".json")))
     except (FileNotFoundError, ValueError, TypeError, IndexError, RuntimeError, tf.errors.OpError) as error:
         # What the reader says of a file that is gone is also what it says of a disk that does not answer.
-        there = set(storage.list_folder(folder))
-        gone = [name for end in FILES if (name := f"step-{step:09d}{end}") not in there]
+        files = set(storage.list_folder(folder))
+        gone = [name for end in FILES if (name := f"step-{step:09d}{end}") not in files]
         if (
             not gone
             and isinstance(error, OSError | RuntimeError | tf.errors.OpError)
@@ -100,17 +100,17 @@ def restore_newest(
     Raises:
       UserError: if there are checkpoints, and none can be read, or not the one that is asked for.
     """
-    there = list(find_checkpoints(folder))
+    steps = list(find_checkpoints(folder))
     if step is not None:
         check_step(folder, step)
     damaged: list[Damaged] = []
-    for one in there[::-1] if step is None else [step]:
+    for candidate in steps[::-1] if step is None else [step]:
         try:
-            return restore(folder, one, variables), damaged
+            return restore(folder, candidate, variables), damaged
         except Damaged as error:
             damaged.append(error)
     if damaged and step is not None:
-        raise UserError(f"{damaged[0]}; there are checkpoints of the steps {', '.join(map(str, there))}")
+        raise UserError(f"{damaged[0]}; there are checkpoints of the steps {', '.join(map(str, steps))}")
     if damaged:
         raise UserError(f"{damaged[0]}, and there is none before it; start again with --restart")
     return None, []
@@ -118,8 +118,8 @@ def restore_newest(
 
 def set_aside(folder: str, step: int) -> None:
     """Takes the checkpoints after a step out of the way of those to come, which remove them when they come to it."""
-    for one, prefix in reversed(find_checkpoints(folder).items()):  # so that what is left is never the newest
-        if one > step:
+    for later, prefix in reversed(find_checkpoints(folder).items()):  # so that what is left is never the newest
+        if later > step:
             tf.io.gfile.rename(prefix + ".json", prefix + ".json.aside", overwrite=True)
 
 
@@ -172,12 +172,12 @@ class Checkpoints:
                 tensors=[tf.constant(value) for value in values.values()],
             )
         storage.write_text(prefix + ".json", json.dumps(_plain(state._asdict()), allow_nan=False) + "\n")
-        there = find_checkpoints(self._folder)
-        for step in list(there)[: -self._keep]:
+        checkpoints = find_checkpoints(self._folder)
+        for step in list(checkpoints)[: -self._keep]:
             remove(self._folder, step)
         for step in find_aside(self._folder):
-            if step in there:
-                tf.io.gfile.remove(f"{there[step]}.json.aside")
+            if step in checkpoints:
+                tf.io.gfile.remove(f"{checkpoints[step]}.json.aside")
             elif step < state.step:
                 remove(self._folder, step)
 

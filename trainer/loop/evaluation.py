@@ -79,7 +79,7 @@ class EvalSteps:
         fields = {name: tf.gather(values, real) for name, values in fields.items()}
         examples = self._objective.examples(fields)
         outputs = self._objective.outputs(self._model(examples.x, training=False))
-        found = {
+        sums_of_batch = {
             # Back in their places: the sum has the same rounding whatever was filled in.
             name: tf.reduce_sum(
                 tf.math.multiply_no_nan(tf.scatter_nd(real[:, None], losses, tf.shape(present)), present)
@@ -87,9 +87,9 @@ class EvalSteps:
             for name, losses in self._objective.losses(examples, outputs).items()
         }
         if self._adds:
-            found[LOSS] += tf.math.multiply_no_nan(added_losses(self._model), windows)
+            sums_of_batch[LOSS] += tf.math.multiply_no_nan(added_losses(self._model), windows)
         measured = self._objective.measure(examples, outputs, tf.gather(present, real))
-        packed = _pack({**found, **measured, WINDOWS: windows}, self._zero)
+        packed = _pack({**sums_of_batch, **measured, WINDOWS: windows}, self._zero)
         return sums + tf.where(windows > 0, packed, tf.zeros_like(packed))  # of nothing, whatever its window gave
 
 

@@ -1,25 +1,36 @@
-"""What a training run tells of itself: metrics.jsonl, the terminal, writers and callbacks. Told by the chief alone."""
+"""What a training run tells of itself: metrics.jsonl, the terminal, writers and callbacks. Told by the chief alone.
+
+What is told of an epoch and of a whole run is made of the state and of what was measured.
+"""
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.progress import Progress
 from beamfeed.contract.verbosity import note
 from beamfeed.trainer.loop.callbacks import Callbacks
+from beamfeed.trainer.loop.mlflow_writer import MLflow
 from beamfeed.trainer.loop.optimizer import learning_rate
-from beamfeed.trainer.loop.state import TrainingState
+from beamfeed.trainer.loop.state import TrainingState, stops_early
 from beamfeed.trainer.loop.steps import NORM, NORMS, WAITED
-from beamfeed.trainer.loop.writers import WRITERS
+from beamfeed.trainer.loop.writers import Csv, TensorBoard, Writer
 from beamfeed.trainer.tasks.objective import LOSS
 
+# The one look-up of writers: a name of `train.writers` -> what writes.
+WRITERS: dict[str, Callable[[RunLayout, TrainingJob, int], Writer]] = {
+    "tensorboard": TensorBoard,
+    "csv": Csv,
+    "mlflow": MLflow,
+}
 PICTURE_SECONDS = 60.0  # between pictures of a sample: drawing takes longer than a small epoch
 
 # One line of metrics.jsonl, of an evaluation and the steps since the one before. Values that are no number are null.
@@ -35,6 +46,7 @@ PICTURE_SECONDS = 60.0  # between pictures of a sample: drawing takes longer tha
 #   windows_per_second  in training, over all workers
 #   waiting             for input, share of the time of training, on the chief
 Epoch = dict[str, Any]
+Measured = Mapping[str, float | None]  # the loss and metrics, by name
 
 
 class MetricsLog:
@@ -142,11 +154,11 @@ def describe(line: Epoch, measured: list[str], epochs: int) -> str:
     if prefix:
         losses += f"  eval loss {line['eval_loss']:.6f}"
     metrics = [prefix + name for name in measured if name != LOSS and line[prefix + name] is not None]
-    told = "".join(f"  {name.replace('_', ' ')} {line[name]:.4g}" for name in metrics)
+    values = "".join(f"  {name.replace('_', ' ')} {line[name]:.4g}" for name in metrics)
     if skipped := line.get("skipped_steps"):
-        told += f"  {skipped} steps skipped"
+        values += f"  {skipped} steps skipped"
     return (
-        f"epoch {line['epoch']}/{epochs}  step {line['step']:,}  {losses}{told}  "
+        f"epoch {line['epoch']}/{epochs}  step {line['step']:,}  {losses}{values}  "
         f"{line['windows_per_second']:,.0f} windows/s  {line['seconds']:.1f} s"
     )
 
@@ -157,3 +169,61 @@ def _read(path: str) -> list[Epoch]:
     except FileNotFoundError:
         return []
     return [json.loads(line) for line in text.splitlines()]
+
+
+def describe_epoch(
+    state: TrainingState,
+    train: Train,
+    optimizer: keras.optimizers.Optimizer,
+    trained: Measured,
+    evaluated: Measured | None,
+    seconds: float,
+) -> Epoch:
+    """A line of metrics.jsonl: what was measured in the steps since the last, and by the evaluation in `seconds`."""
+    sums = state.sums
+    skipped = {"skipped_steps": state.since - int(sums[NORMS])} if train.devices.precision == "mixed_float16" else {}
+    eval_values = {f"eval_{name}": value for name, value in (evaluated or {LOSS: None}).items()}
+    return {
+        "epoch": state.epoch + 1,
+        "step": state.step,
+        **trained,
+        **eval_values,
+        "learning_rate": learning_rate(optimizer),
+        "gradient_norm": sums[NORM] / sums[NORMS] if sums[NORMS] else None,
+        **skipped,
+        "seconds": state.seconds + seconds,
+        "windows_per_second": state.since * train.feed.batch_size / state.seconds,
+        "waiting": sums[WAITED] / state.seconds,
+    }
+
+
+def describe_run(
+    state: TrainingState, train: Train, epochs: Sequence[Epoch], watched: str, tested: Measured | None
+) -> dict[str, Any]:
+    """What a `TrainResult` tells of a run whose epochs are all run; `tested` is of the test split, if there is one."""
+    return {
+        "epochs": state.epoch,
+        "steps": state.step,
+        "stale": state.stale,
+        "stopped_early": stops_early(state.stale, train.early_stopping),
+        "first_loss": epochs[0][LOSS] if epochs else None,
+        "last_loss": epochs[-1][LOSS] if epochs else None,
+        "best": state.measured[watched],
+        "best_loss": state.measured[LOSS],
+        **_where_best(state, epochs),
+        "metrics": _without_loss(state.measured),
+        "test_loss": tested[LOSS] if tested else None,
+        "test_metrics": _without_loss(tested or {}),
+        "seconds": sum(epoch["seconds"] for epoch in epochs),
+    }
+
+
+def _where_best(state: TrainingState, epochs: Sequence[Epoch]) -> dict[str, Any]:
+    """The epoch and the split in which the best weights were found."""
+    best = [line["epoch"] for line in epochs if line["step"] == state.best_step]
+    split = "train" if epochs and epochs[-1][f"eval_{LOSS}"] is None else "eval"
+    return {"best_epoch": best[-1] if best else None, "best_split": split}
+
+
+def _without_loss(measured: Measured) -> dict[str, float | None]:
+    return {name: value for name, value in measured.items() if name != LOSS}

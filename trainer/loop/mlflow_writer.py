@@ -20,6 +20,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.tracking import address
 from beamfeed.contract.verbosity import note
+from beamfeed.trainer.loop.writers import Writer
 
 STEP_SECONDS = 10.0  # from one value of steps to the next
 TRY_AGAIN_SECONDS = 60.0
@@ -33,7 +34,7 @@ SETTINGS = {
 }
 
 
-class MLflow:
+class MLflow(Writer):
     """One run of the experiment that has the job's name; started again, a training run goes on with it.
 
     Its parameters are the section `train` of the job. Evaluations come by their names, calls of steps under `steps/`
@@ -100,8 +101,8 @@ class MLflow:
 
     def _create(self) -> None:
         """A new run on the server, noted in the working folder."""
-        found = self._client.get_experiment_by_name(self._job.name)
-        experiment = found.experiment_id if found else self._client.create_experiment(self._job.name)
+        known = self._client.get_experiment_by_name(self._job.name)
+        experiment = known.experiment_id if known else self._client.create_experiment(self._job.name)
         workdir = self._job.train.workdir
         name = workdir.rstrip("/").rsplit("/", 1)[-1]
         run = self._client.create_run(experiment, run_name=name, tags={"workdir": workdir}).info.run_id

@@ -1,17 +1,72 @@
-"""The model of a training run, ready to be trained as the job says."""
+"""The model of a training run, ready to be trained as the job says, and its steps."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import keras
+import tensorflow as tf
 
+from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.model import CustomModel
 from beamfeed.contract.config.train import Train
+from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer import models
+from beamfeed.trainer.cluster.strategy import Cluster
+from beamfeed.trainer.feed.distributed import Feed
+from beamfeed.trainer.loop.optimizer import make_optimizer
+from beamfeed.trainer.loop.steps import make_train_steps
 from beamfeed.trainer.models.custom import CLASS
 from beamfeed.trainer.models.own_training import check_made_again, check_training
 from beamfeed.trainer.models.recurrence import quicken
 from beamfeed.trainer.models.signature import Signature
+from beamfeed.trainer.tasks.objective import Objective, Sums
+
+
+@dataclass(frozen=True)
+class Learner:
+    """What a job trains, and how.
+
+    Attributes:
+      model: with the weights as they begin.
+      optimizer: of these weights.
+      feed: of the job's dataset.
+      run: many steps in a call, see `make_train_steps`.
+    """
+
+    model: keras.Model
+    optimizer: keras.optimizers.Optimizer
+    feed: Feed
+    run: Callable[[Any, tf.Tensor, Sums, tf.Tensor], tuple[Sums, tf.Tensor]]
+
+
+def make_learner(
+    job: TrainingJob, manifest: Manifest, cluster: Cluster, objective: Objective, kept: list[Any] | None = None
+) -> Learner:
+    """Makes the job's model and its steps.
+
+    Args:
+      job: `output.path` is where the dataset is.
+      manifest: of that dataset.
+      cluster: as `beamfeed.trainer.cluster.strategy.connect` returns it.
+      objective: of the job.
+      kept: see `Feed`.
+
+    Raises:
+      UserError: see `make_model`.
+    """
+    train = job.train
+    with cluster.strategy.scope():
+        model = make_model(train, objective.signature)
+        scaled = train.devices.precision == "mixed_float16"
+        optimizer = make_optimizer(train.optimizer, model.trainable_variables, scaled)
+    run = make_train_steps(
+        cluster.strategy, model, objective, optimizer, train.feed.batch_size, train.optimizer.clip_norm,
+        train.devices.xla, train.devices.accumulate,
+    )  # fmt: skip
+    feed = Feed(job, manifest, cluster, objective.fields(), objective.preparation, kept)
+    return Learner(model, optimizer, feed, run)
 
 
 def make_model(train: Train, signature: Signature) -> keras.Model:

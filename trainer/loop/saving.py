@@ -10,10 +10,9 @@ from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.cluster.strategy import Cluster
-from beamfeed.trainer.cluster.together import Together
+from beamfeed.trainer.cluster.strategy import Cluster, Together
 from beamfeed.trainer.cluster.watchdog import Watchdog
-from beamfeed.trainer.feed.sharding import LANES, lanes_of
+from beamfeed.trainer.feed.sharding import lanes_of
 from beamfeed.trainer.loop.checkpoint import Checkpoints, Damaged, restore, restore_newest, set_aside, variables_of
 from beamfeed.trainer.loop.optimizer import keep_averages
 from beamfeed.trainer.loop.replicas import spread_seeds
@@ -61,13 +60,12 @@ class Saving:
           UserError: if the workers find different ones, or none can be read.
         """
         variables = variables_of(self._model, self._optimizer)
-        found, damaged = restore_newest(self._names.checkpoints, variables, step)
-        state = found or self._begin()
+        restored, damaged = restore_newest(self._names.checkpoints, variables, step)
+        state = restored or self._begin()
         if not self._cluster.all_same(state.step % 2**24):
             raise UserError(
                 f"{self._names.workdir}: the workers do not find the same checkpoint; is this a shared folder?"
             )
-        state = state if state.lanes else state._replace(lanes=self._train.feed.lanes or LANES)
         if (lanes := self._train.feed.lanes) not in (None, state.lanes):
             raise UserError(
                 f"train.feed.lanes: is {lanes}, and the training run in {self._names.workdir} began with "
@@ -86,8 +84,8 @@ class Saving:
         # All drop it or none: what they see of a shared folder may differ for a moment.
         if not self._cluster.all_are(not state.best_step or state.best_step in find_checkpoints(self._names.best)):
             if self._cluster.worker.is_chief:
-                told = f"{self._names.best}: the weights of step {state.best_step}, the best by then, are gone"
-                print(f"{told}; those of the next evaluation are kept", file=sys.stderr)
+                gone = f"{self._names.best}: the weights of step {state.best_step}, the best by then, are gone"
+                print(f"{gone}; those of the next evaluation are kept", file=sys.stderr)
             state = state._replace(best=None, best_step=0)
         spread_seeds(self._cluster.strategy, self._model)
         return state

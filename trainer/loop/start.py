@@ -1,10 +1,13 @@
-"""How a training run is started: what its command line says beside the job."""
+"""How a training run is started: what is checked of its job before TensorFlow is loaded, and its command line."""
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.dataset.batches import check_split, fit_batch
+from beamfeed.contract.dataset.goals import check_task
+from beamfeed.contract.dataset.inputs import check_inputs
+from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.progress import Progress
 
 
@@ -29,14 +32,15 @@ class Start:
     progress: Progress = field(default_factory=Progress)
 
 
-def parse_steps(text: str) -> tuple[int, int]:
-    """`100-110` -> the first and the last step; steps are counted from 1.
+def open_dataset(job: TrainingJob) -> tuple[TrainingJob, Manifest]:
+    """The manifest of the job's dataset, and the job with batches that the dataset can fill.
 
     Raises:
-      UserError: if it is no range.
+      UserError: if there is no dataset, or the job does not fit it.
     """
-    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
-    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
-    if not 1 <= first <= last:
-        raise UserError(f"--profile-steps: is {text!r}, it must be like 100-110, the first and the last step")
-    return first, last
+    manifest = read_manifest(job.output.path).select(job.train.feed.where)
+    check_task(job.train.task, manifest)
+    check_inputs(job.train.inputs, manifest)
+    job = fit_batch(job, manifest)
+    check_split(manifest, "train", job.train.feed.batch_size, whole=True)
+    return job, manifest

@@ -24,17 +24,7 @@ class TrainingState(NamedTuple):
     measured: dict[str, Any] = {}  # noqa: RUF012 - there: the loss and metrics by name
     reference: float | None = None  # the score that early stopping compares with
     stale: int = 0  # evaluations since that score
-    lanes: int = 0  # of the feed, as the order of the data depends on it; a run of before does not say
-
-    @classmethod
-    def of(cls, kept: Any) -> "TrainingState":
-        """What a checkpoint keeps of it.
-
-        Raises:
-          TypeError: if it is not that of a state.
-        """
-        since = kept.get("done", 0) if isinstance(kept, dict) else 0  # once, each evaluation was at an epoch's end
-        return cls(**{"since": since, **kept})
+    lanes: int = 0  # of the feed, as the order of the data depends on it
 
     def train(self, steps: int, sums: dict[str, Any], seconds: float) -> "TrainingState":
         """After so many more steps of the epoch; `sums` are of all since the last evaluation."""

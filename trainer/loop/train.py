@@ -15,9 +15,8 @@ from beamfeed.contract.verbosity import note
 from beamfeed.trainer.cluster.strategy import Cluster, describe
 from beamfeed.trainer.cluster.watchdog import Watchdog
 from beamfeed.trainer.feed.read_errors import explained
-from beamfeed.trainer.loop.metrics import Epoch, MetricsLog
+from beamfeed.trainer.loop.metrics import Epoch, MetricsLog, describe_run
 from beamfeed.trainer.loop.mlflow_writer import check_server
-from beamfeed.trainer.loop.results import describe_run
 from beamfeed.trainer.loop.start import Start
 from beamfeed.trainer.loop.state import is_over, until_evaluation
 from beamfeed.trainer.loop.training import Training

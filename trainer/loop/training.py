@@ -19,24 +19,20 @@ from beamfeed.contract.dataset.layout import RunLayout, manifest_path
 from beamfeed.contract.dataset.manifest import Manifest, find_fingerprint
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.storage import FileStat
-from beamfeed.trainer.cluster.strategy import Cluster
-from beamfeed.trainer.cluster.together import Together
+from beamfeed.trainer.cluster.strategy import Cluster, Together
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
-from beamfeed.trainer.feed.distributed import Feed
 from beamfeed.trainer.loop.callbacks import Callbacks
 from beamfeed.trainer.loop.evaluation import EvalSteps
-from beamfeed.trainer.loop.metrics import MetricsLog
-from beamfeed.trainer.loop.model import make_model
-from beamfeed.trainer.loop.optimizer import averaged, make_optimizer
+from beamfeed.trainer.loop.metrics import MetricsLog, describe_epoch
+from beamfeed.trainer.loop.model import make_learner
+from beamfeed.trainer.loop.optimizer import averaged
 from beamfeed.trainer.loop.profile import StepProfile
-from beamfeed.trainer.loop.results import describe_epoch
 from beamfeed.trainer.loop.saving import Saving
 from beamfeed.trainer.loop.start import Start
 from beamfeed.trainer.loop.state import TrainingState, until_evaluation
-from beamfeed.trainer.loop.steps import NORM, make_train_steps, zero_train
-from beamfeed.trainer.loop.watch import find_watched
+from beamfeed.trainer.loop.steps import NORM, zero_train
 from beamfeed.trainer.review.pictures import Pictures
-from beamfeed.trainer.tasks.objective import LOSS, Objective, Sums
+from beamfeed.trainer.tasks.objective import LOSS, Objective, Sums, find_watched
 
 CALL_SECONDS = 0.5  # about as long as a call of many steps takes: what is watched, and SIGTERM, wait for its end
 MOST_STEPS = 1024  # in a call
@@ -68,23 +64,11 @@ class Training:
         check_split(manifest, "train", train.feed.batch_size, whole=True)
         self.objective = Objective.of(train, manifest)
         self.watched = find_watched(train.watch, self.objective)
-        with cluster.strategy.scope():
-            self.model = make_model(train, self.objective.signature)
-            self.optimizer = make_optimizer(
-                train.optimizer, self.model.trainable_variables, train.devices.precision == "mixed_float16"
-            )
+        learner = make_learner(job, manifest, cluster, self.objective, start.kept)
+        self.model, self.optimizer, self.feed, self._train = (
+            learner.model, learner.optimizer, learner.feed, learner.run
+        )  # fmt: skip
         self.steps = train_steps(windows_in(manifest, "train"), train.feed.batch_size)  # of an epoch
-        self.feed = Feed(job, manifest, cluster, self.objective.fields(), self.objective.preparation, start.kept)
-        self._train = make_train_steps(
-            cluster.strategy,
-            self.model,
-            self.objective,
-            self.optimizer,
-            train.feed.batch_size,
-            train.optimizer.clip_norm,
-            train.devices.xla,
-            train.devices.accumulate,
-        )
         self._eval = EvalSteps(cluster.strategy, self.model, self.objective)
         self.pictures = Pictures(job, manifest, self.objective)
         self._at_a_time = 1

@@ -60,18 +60,18 @@ def choose(
         return dict(zip(ours, theirs, strict=True))
     chosen = []
     for pattern in ["*"] if layers is None else layers:
-        found = [name for name in ours if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*")]
-        if not found:
+        matching = [name for name in ours if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*")]
+        if not matching:
             names = _layers(ours)
             raise UserError(
                 f"{KEY}.layers: {pattern} names no layer (there: {_some(names)}){near_miss(pattern, names)}"
             )
-        chosen += found
+        chosen += matching
     for name in chosen:
         if theirs.get(name) != ours[name]:
-            there = f"is {list(theirs[name])}" if name in theirs else f"is missing (there: {_some(_layers(theirs))})"
+            other = f"is {list(theirs[name])}" if name in theirs else f"is missing (there: {_some(_layers(theirs))})"
             hint = "" if layers else f"; {KEY}.layers names those that are to be taken"
-            raise UserError(f"{KEY}: {name} is {list(ours[name])} in this model, and in {path} it {there}{hint}")
+            raise UserError(f"{KEY}: {name} is {list(ours[name])} in this model, and in {path} it {other}{hint}")
     return {name: name for name in chosen}
 
 

@@ -9,18 +9,20 @@ is a mistake, told before anything is read or written.
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
+
+from pydantic import ValidationError
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
+from beamfeed.contract.config.train import Train
 from beamfeed.contract.dataset.fingerprint import is_free, run_fingerprint
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import lock
-from beamfeed.trainer.feed.sharding import LANES
 from beamfeed.trainer.loop.state import is_over
 
 LOOK_SECONDS = 2.0  # from one look at a lock in a bucket to the next
@@ -37,9 +39,9 @@ def find_finished(job: TrainingJob, manifest: Manifest) -> TrainResult | None:
     run = _read_json(names.run)
     if run is not None and run.get("fingerprint") != fingerprint:
         counting = [line for line in changes_of(job) if not is_free(line.partition(":")[0])]
-        told = "other data" if run.get("data") != manifest.fingerprint else "; ".join(counting[:5])
+        difference = "other data" if run.get("data") != manifest.fingerprint else "; ".join(counting[:5])
         raise UserError(
-            f"{names.workdir}: holds another training run ({told or 'of another version'}); "
+            f"{names.workdir}: holds another training run ({difference or 'of another version'}); "
             "choose another train.workdir, or start again with --restart"
         )
     result = read_result(names.workdir)
@@ -109,7 +111,7 @@ def claim(job: TrainingJob, manifest: Manifest, restart: bool, once: str = "") -
         "fingerprint": run_fingerprint(job.train, manifest.fingerprint),
         "job": job.name,
         "data": manifest.fingerprint,
-        "train": job.train.model_dump(mode="json"),
+        "train": _as_json(job.train),
         **({"once": once} if done else {}),
     }
     storage.write_text(names.run, json.dumps(run, indent=1) + "\n")
@@ -119,31 +121,28 @@ def claim(job: TrainingJob, manifest: Manifest, restart: bool, once: str = "") -
 def changes_of(job: TrainingJob) -> list[str]:
     """What the job says otherwise than at the last start of the training run that its folder holds, a line each."""
     before = (_read_json(RunLayout(job.train.workdir).run) or {}).get("train")
-    now = job.train.model_dump(mode="json")
-    if isinstance(before, dict):  # an earlier version may have had fewer keys
-        now = {name: value for name, value in now.items() if name in before}
-        if now["feed"]["lanes"] is None and before.get("feed", {}).get("lanes") == LANES:  # an earlier version said so
-            before["feed"]["lanes"] = None
-    return describe_changes(before, now) if before else []
+    if not isinstance(before, dict):
+        return []
+    with suppress(ValidationError):  # where a key of it is no more, it stays as it is
+        before = _as_json(Train.model_validate(before))  # keys that are newer than the run have their defaults
+    return describe_changes(before, _as_json(job.train))
+
+
+def _as_json(train: Train) -> dict[str, Any]:
+    """The section with all its keys, as a job file calls them."""
+    return train.model_dump(mode="json", by_alias=True)
 
 
 def describe_changes(before: Any, now: Any, key: str = "train") -> list[str]:
     """Each key that two sections of jobs differ in, but for where the run is: `train.epochs: was 2, is now 3`."""
     if isinstance(before, dict) and isinstance(now, dict):
         keys = [name for name in dict.fromkeys([*now, *before]) if f"{key}.{name}" != "train.workdir"]
-        # `from_` and the like are words of Python.
-        return [
-            line
-            for name in keys
-            for line in describe_changes(before.get(name), now.get(name), f"{key}.{name.rstrip('_')}")
-        ]
+        return [line for name in keys for line in describe_changes(before.get(name), now.get(name), f"{key}.{name}")]
     return [] if before == now else [f"{key}: was {_shown(before)}, is now {_shown(now)}"]
 
 
 def _shown(value: Any) -> str:
     """A value as a job file has it."""
-    if isinstance(value, dict):
-        value = {name.rstrip("_"): one for name, one in value.items()}
     return "not set" if value is None else value if isinstance(value, str) else json.dumps(value).replace('"', "")
 
 

@@ -2,19 +2,18 @@
 
 import csv
 import io
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.layout import RunLayout
-from beamfeed.trainer.loop.mlflow_writer import MLflow
 
 
-class Writer(Protocol):
-    """Is told of a training run."""
+class Writer:
+    """Is told of a training run; does nothing of itself."""
 
     def steps(self, step: int, values: Mapping[str, float]) -> None:
         """Means over the steps of a call, by name, after so many steps."""
@@ -29,7 +28,7 @@ class Writer(Protocol):
         """Nothing comes any more; whether the run came to its end."""
 
 
-class TensorBoard:
+class TensorBoard(Writer):
     """The folder `tensorboard`: scalars of calls under `steps/`, of evaluations by their names, and pictures."""
 
     def __init__(self, names: RunLayout, job: TrainingJob, step: int):
@@ -57,14 +56,11 @@ class TensorBoard:
         self._writer.close()
 
 
-class Csv:
+class Csv(Writer):
     """The file metrics.csv: a line for each evaluation, a column for each name; empty where there is no number."""
 
     def __init__(self, names: RunLayout, job: TrainingJob, step: int):
         self._path = names.metrics_csv
-
-    def steps(self, step: int, values: Mapping[str, float]) -> None:
-        pass
 
     def evaluation(self, lines: list[dict[str, Any]]) -> None:
         columns = list(dict.fromkeys(name for line in lines for name in line))  # metrics may be added to a job
@@ -73,16 +69,3 @@ class Csv:
         table.writeheader()
         table.writerows(lines)
         storage.write_text(self._path, text.getvalue())
-
-    def pictures(self, step: int, pngs: Mapping[str, bytes]) -> None:
-        pass
-
-    def close(self, finished: bool) -> None:
-        pass
-
-
-WRITERS: dict[str, Callable[[RunLayout, TrainingJob, int], Writer]] = {
-    "tensorboard": TensorBoard,
-    "csv": Csv,
-    "mlflow": MLflow,
-}

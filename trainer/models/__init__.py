@@ -1,4 +1,4 @@
-"""The models, one per file; `build` makes the one that the job names."""
+"""The models; `build` makes the one that the job names."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,12 +17,10 @@ from beamfeed.contract.config.model import (
     Tabular,
     TextModel,
 )
-from beamfeed.trainer.models.application import build_application
 from beamfeed.trainer.models.custom import build_custom
+from beamfeed.trainer.models.images import build_application, build_residual
 from beamfeed.trainer.models.multi_input import build_multi_input
-from beamfeed.trainer.models.recurrent import build_recurrent
-from beamfeed.trainer.models.recurrent_autoencoder import build_recurrent_autoencoder
-from beamfeed.trainer.models.residual import build_residual
+from beamfeed.trainer.models.recurrent import build_recurrent, build_recurrent_autoencoder
 from beamfeed.trainer.models.signature import Signature
 from beamfeed.trainer.models.tabular import build_linear, build_tabular
 from beamfeed.trainer.models.text import build_text

@@ -9,7 +9,7 @@ from beamfeed.contract.config.model import CustomModel
 from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.contract.own_code import import_own, told
 from beamfeed.trainer.models.latent import sees_input, with_latent
-from beamfeed.trainer.models.signature import Output, Signature
+from beamfeed.trainer.models.signature import Output, Signature, one_or_all
 
 CLASS, ARGS = "train.model.class", "train.model.args"
 TRIED = 2  # windows
@@ -43,15 +43,15 @@ def build_custom(section: CustomModel, signature: Signature) -> keras.Model:
 
 def arguments_of(signature: Signature) -> dict[str, Any]:
     """What the dataset and the task say to a model's constructor."""
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if signature.series is not None:
-        found["length"], found["features"] = signature.series
+        arguments["length"], arguments["features"] = signature.series
     else:
-        found["inputs"] = {name: list(one.shape) for name, one in signature.inputs.items()}
+        arguments["inputs"] = {name: list(field.shape) for name, field in signature.inputs.items()}
     if not signature.gives_back:
         outputs = {name: output.argument for name, output in signature.outputs.items()}
-        found["outputs"] = outputs if len(outputs) > 1 else next(iter(outputs.values()))
-    return found
+        arguments["outputs"] = one_or_all(outputs)
+    return arguments
 
 
 def _try_out(model: keras.Model, name: str, signature: Signature) -> None:
@@ -64,10 +64,10 @@ def _try_out(model: keras.Model, name: str, signature: Signature) -> None:
     if isinstance(windows, tf.Tensor):
         of = f"windows {list(windows.shape)}"
     try:
-        latent, found = with_latent(model)(windows)
+        latent, outputs = with_latent(model)(windows)
     except Exception as error:
         raise UserError(f"{CLASS}: {name} fails on {of}: {told(error)}") from error
-    for output, tensor in _by_output(found, name, signature).items():
+    for output, tensor in _by_output(outputs, name, signature).items():
         _check_output(tensor, output, name, of, signature)
     try:
         of_noise = tf.function(model)(signature.noise(TRIED), training=False)
@@ -93,32 +93,32 @@ def _try_out(model: keras.Model, name: str, signature: Signature) -> None:
         raise UserError(f"{CLASS}: {name} cannot be saved, it needs a get_config: {told(error)}") from error
 
 
-def _by_output(found: Any, name: str, signature: Signature) -> dict[str, Any]:
+def _by_output(outputs: Any, name: str, signature: Signature) -> dict[str, Any]:
     names = list(signature.outputs)
     if len(names) == 1:
-        if not hasattr(found, "shape"):
+        if not hasattr(outputs, "shape"):
             wanted = "shaped as the windows" if signature.gives_back else f"of {_wanted(signature.outputs[names[0]])}"
-            raise UserError(f"{CLASS}: {name} returns a {type(found).__name__}, it must be a tensor {wanted}")
-        return {names[0]: found}
-    if not isinstance(found, dict):
+            raise UserError(f"{CLASS}: {name} returns a {type(outputs).__name__}, it must be a tensor {wanted}")
+        return {names[0]: outputs}
+    if not isinstance(outputs, dict):
         raise UserError(
-            f"{CLASS}: {name} returns a {type(found).__name__}, it must be a dict with the outputs {', '.join(names)}"
+            f"{CLASS}: {name} returns a {type(outputs).__name__}, it must be a dict with the outputs {', '.join(names)}"
         )
     for output in names:
-        if output not in found:
-            hint = near_miss(output, list(found))
+        if output not in outputs:
+            hint = near_miss(output, list(outputs))
             raise UserError(
-                f"{CLASS}: {name} returns no output {output!r}{hint} (it returns: {', '.join(map(str, found))}; "
+                f"{CLASS}: {name} returns no output {output!r}{hint} (it returns: {', '.join(map(str, outputs))}; "
                 f"the task needs: {', '.join(names)})"
             )
-        if not hasattr(found[output], "shape"):
-            raise UserError(f"{CLASS}: {name} returns a {type(found[output]).__name__} for the output {output!r}")
-    if further := [str(output) for output in found if output not in names]:
+        if not hasattr(outputs[output], "shape"):
+            raise UserError(f"{CLASS}: {name} returns a {type(outputs[output]).__name__} for the output {output!r}")
+    if further := [str(output) for output in outputs if output not in names]:
         raise UserError(
             f"{CLASS}: {name} returns the output {further[0]!r}, of which the task knows nothing "
             f"(it needs: {', '.join(names)})"
         )
-    return found
+    return outputs
 
 
 def _check_output(tensor: Any, output: str, name: str, of: str, signature: Signature) -> None:

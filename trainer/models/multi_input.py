@@ -4,9 +4,8 @@ import keras
 
 from beamfeed.contract.config.model import MultiInput
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.heads import dropped, heads
+from beamfeed.trainer.models.parts import check_outputs, dense_model, named
 from beamfeed.trainer.models.signature import Input, Signature, ascii_name
-from beamfeed.trainer.models.tabular import check_outputs, named, side_by_side
 
 LEAST = 2  # of a height or a width that is halved
 
@@ -24,24 +23,21 @@ def build_multi_input(section: MultiInput, signature: Signature) -> keras.Model:
     inputs = signature.keras_inputs()
     by_name = named(inputs, signature)
     parts = [_read(by_name[name], name, one, section) for name, one in signature.inputs.items()]
-    state = dropped(side_by_side(parts), section.dropout)
-    for units in section.units:
-        state = dropped(keras.layers.Dense(units, activation="relu")(state), section.dropout)
-    return keras.Model(inputs, heads(state, signature), name="multi_input")
+    return dense_model(inputs, parts, section.units, section.dropout, signature, section.name)
 
 
-def _read(values: keras.KerasTensor, name: str, one: Input, section: MultiInput) -> keras.KerasTensor:
+def _read(values: keras.KerasTensor, name: str, field: Input, section: MultiInput) -> keras.KerasTensor:
     """An input `[batch, *shape]` -> `[batch, numbers]`."""
-    if one.dtype == "string" or one.dtype.startswith("complex") or one.sizes or None in one.shape:
-        what = "categories or words" if one.sizes else f"{one.dtype} {list(one.shape)}"
+    if field.dtype == "string" or field.dtype.startswith("complex") or field.sizes or None in field.shape:
+        what = "categories or words" if field.sizes else f"{field.dtype} {list(field.shape)}"
         raise UserError(f"train.model.name: {section.name!r} takes numbers of one shape, and {name!r} holds {what}")
-    if one.dtype != keras.config.floatx():
-        values = keras.layers.Rescaling(_unit(one.dtype), name=f"{ascii_name(name)}_numbers")(values)
-    if not one.shape:
+    if field.dtype != keras.config.floatx():
+        values = keras.layers.Rescaling(_unit(field.dtype), name=f"{ascii_name(name)}_numbers")(values)
+    if not field.shape:
         return keras.layers.Reshape((1,))(values)
-    if section.filters and len(one.shape) in (2, 3) and not one.in_rows and min(one.shape[:2]) > LEAST:  # type: ignore
-        return _convolved(values, name, one, section)
-    return keras.layers.Flatten()(values) if len(one.shape) > 1 else values
+    if section.filters and len(field.shape) in (2, 3) and not field.in_rows and min(field.shape[:2]) > LEAST:  # type: ignore
+        return _convolved(values, name, field, section)
+    return keras.layers.Flatten()(values) if len(field.shape) > 1 else values
 
 
 def _unit(dtype: str) -> float:
@@ -49,10 +45,10 @@ def _unit(dtype: str) -> float:
     return 1 / 255 if dtype == "uint8" else 1.0
 
 
-def _convolved(values: keras.KerasTensor, name: str, one: Input, section: MultiInput) -> keras.KerasTensor:
+def _convolved(values: keras.KerasTensor, name: str, field: Input, section: MultiInput) -> keras.KerasTensor:
     """Images `[batch, height, width(, channels)]` -> `[batch, numbers]`."""
-    if len(one.shape) == 2:
-        values = keras.layers.Reshape((*one.shape, 1))(values)
+    if len(field.shape) == 2:
+        values = keras.layers.Reshape((*field.shape, 1))(values)
     for place, filters in enumerate(section.filters):
         layer = keras.layers.Conv2D(
             filters, 3, padding="same", activation="relu", name=f"{ascii_name(name)}_convolution_{place}"

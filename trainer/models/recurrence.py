@@ -14,6 +14,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from beamfeed.contract.verbosity import note
+
 ROWS_AT_ONCE = 4  # rows in one turn of a loop: more make the graph larger, and gain little
 # TensorFlow's operation for a whole window of an LSTM starts nothing for a row, but multiplies and adds slowly. So it
 # is for small layers and batches; beyond, Keras's loop is quicker (`benchmarks/recurrent.py`).
@@ -59,41 +61,41 @@ def gru(
     def forward(row: tf.Tensor, h: tf.Tensor) -> tuple[tf.Tensor, tuple[tf.Tensor, ...]]:
         zr = tf.sigmoid(to_gates[row] + tf.matmul(h, by_gates))
         z, r = tf.split(zr, 2, 1)
-        told = tf.nn.bias_add(tf.matmul(h, by_candidate), candidate_bias)
-        c = tf.tanh(to_candidate[row] + r * told)
+        state_part = tf.nn.bias_add(tf.matmul(h, by_candidate), candidate_bias)
+        c = tf.tanh(to_candidate[row] + r * state_part)
         h = c + z * (h - c)
-        return h, (h, zr, told, c)
+        return h, (h, zr, state_part, c)
 
-    _, (states, zrs, tolds, candidates) = _each_row(forward, length, state, (units, gates, units, units))
+    _, (states, zrs, state_parts, candidates) = _each_row(forward, length, state, (units, gates, units, units))
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
         before = tf.concat([state[None], states[:-1]], 0)
 
         def backward(row: tf.Tensor, dh: tf.Tensor) -> tuple[tf.Tensor, tuple[tf.Tensor, ...]]:
             dh = dh + upstream[row]
-            zr, told, c = zrs[row], tolds[row], candidates[row]
+            zr, state_part, c = zrs[row], state_parts[row], candidates[row]
             z, r = tf.split(zr, 2, 1)
             kept = dh * z
             dc = tf.raw_ops.TanhGrad(y=c, dy=dh - kept)
-            d_told = dc * r
-            d_zr = tf.raw_ops.SigmoidGrad(y=zr, dy=tf.concat([dh * (before[row] - c), dc * told], 1))
-            back = tf.matmul(d_zr, by_gates, transpose_b=True) + tf.matmul(d_told, by_candidate, transpose_b=True)
-            return kept + back, (tf.concat([d_zr, dc], 1), d_told)
+            d_state_part = dc * r
+            d_zr = tf.raw_ops.SigmoidGrad(y=zr, dy=tf.concat([dh * (before[row] - c), dc * state_part], 1))
+            back = tf.matmul(d_zr, by_gates, transpose_b=True) + tf.matmul(d_state_part, by_candidate, transpose_b=True)
+            return kept + back, (tf.concat([d_zr, dc], 1), d_state_part)
 
-        d_state, (d_inputs, d_told) = _each_row(
+        d_state, (d_inputs, d_state_part) = _each_row(
             backward, length, tf.zeros_like(state), (3 * units, units), backwards=True
         )
-        d_inputs, d_told = tf.reshape(d_inputs, [-1, 3 * units]), tf.reshape(d_told, [-1, units])
+        d_inputs, d_state_part = tf.reshape(d_inputs, [-1, 3 * units]), tf.reshape(d_state_part, [-1, units])
         d_gates = d_inputs[:, :gates]
         before = tf.reshape(before, [-1, units])
-        d_recurrent = [tf.matmul(before, part, transpose_a=True) for part in (d_gates, d_told)]
+        d_recurrent = [tf.matmul(before, part, transpose_a=True) for part in (d_gates, d_state_part)]
         d_bias = tf.reduce_sum(d_inputs, 0)
         return (
             tf.reshape(tf.matmul(d_inputs, kernel, transpose_b=True), tf.shape(rows)),
             d_state,
             tf.matmul(flat, d_inputs, transpose_a=True),
             tf.concat(d_recurrent, 1),
-            tf.stack([d_bias, tf.concat([d_bias[:gates], tf.reduce_sum(d_told, 0)], 0)]),
+            tf.stack([d_bias, tf.concat([d_bias[:gates], tf.reduce_sum(d_state_part, 0)], 0)]),
         )
 
     return states, gradient
@@ -173,13 +175,23 @@ def quicken(model: keras.Model) -> None:
     """Lets the GRU and LSTM layers of a built model compute by the functions above, where these can.
 
     They can where there is no GPU, which has kernels of its own, and the layer has Keras's own activations, float32,
-    no dropout of its own and no mask. Others, and windows of unknown length, are left to Keras.
+    no dropout of its own and no mask. Others, and windows of unknown length, are left to Keras. Layers that are left to
+    it whatever they get are named in one line, as they take several times as long.
     """
     if tf.config.list_logical_devices("GPU"):
         return
+    slow = []
     for layer in model._flatten_layers():
-        if type(layer) in (keras.layers.GRU, keras.layers.LSTM) and _is_plain(layer):
-            layer.inner_loop = _inner_loop(layer)
+        if type(layer) in (keras.layers.GRU, keras.layers.LSTM):
+            if _is_plain(layer):
+                layer.inner_loop = _inner_loop(layer)
+            else:
+                slow.append(layer.name)
+    if slow:
+        note(
+            f"train.model: {', '.join(slow)} computed row by row, which is slow on a CPU; quick are layers of float32 "
+            "(train.devices.precision), of Keras's own activations and without dropout of their own"
+        )
 
 
 def _is_plain(layer: Any) -> bool:
@@ -199,13 +211,13 @@ def _inner_loop(layer: Any) -> Callable[..., Any]:
     ours, keras_loop = (_run_lstm if isinstance(layer, keras.layers.LSTM) else _run_gru), layer.inner_loop
 
     def inner_loop(sequences: tf.Tensor, initial_state: Any, mask: Any = None, training: bool = False) -> Any:
-        found = None
+        computed = None
         if mask is None and sequences.shape[1]:
             ordered = tf.reverse(sequences, [1]) if layer.go_backwards else sequences
-            found = ours(layer.cell, tf.transpose(ordered, [1, 0, 2]), *initial_state)
-        if found is None:
+            computed = ours(layer.cell, tf.transpose(ordered, [1, 0, 2]), *initial_state)
+        if computed is None:
             return keras_loop(sequences, initial_state, mask=mask, training=training)
-        outputs, states = found
+        outputs, states = computed
         outputs = tf.transpose(outputs, [1, 0, 2]) if layer.return_sequences else states[0][:, None]
         return states[0], outputs, states
 

@@ -1,5 +1,6 @@
 """What a dataset and a task ask of a model: the inputs that it gets and the outputs that it gives."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,11 @@ Shape = tuple[int | None, ...]
 def ascii_name(name: str) -> str:
     """A name as layers may have it, in ASCII: each other letter is its code point, `u6e29`; so names stay distinct."""
     return "".join(letter if letter.isascii() else f"u{ord(letter):x}" for letter in name)
+
+
+def one_or_all(by_name: dict[str, Any]) -> Any:
+    """As models take inputs and give outputs: the value where there is one, a dict by name where there are several."""
+    return by_name if len(by_name) > 1 else next(iter(by_name.values()))
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,11 @@ class Input:
     in_rows: bool = False
     columns: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
+
+    @property
+    def numbers(self) -> int:
+        """How many there are in one window's value; what may be of any length counts as 1."""
+        return math.prod(size or 1 for size in self.shape)
 
 
 @dataclass(frozen=True)
@@ -74,7 +85,7 @@ class Signature:
     @property
     def series(self) -> tuple[int, int] | None:
         """Length and features of the windows, where they are the one input; else None."""
-        shapes = [one.shape for one in self.inputs.values() if one.dtype == "float32" and one.in_rows]
+        shapes = [field.shape for field in self.inputs.values() if field.dtype == "float32" and field.in_rows]
         if len(self.inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 2 or None in shapes[0]:
             return None
         length, features = shapes[0]
@@ -99,12 +110,12 @@ class Signature:
         )
 
     def _batch(self, batch: int, make: Callable[[list[int], str], tf.Tensor]) -> Any:
-        found = {
+        batches = {
             name: make([batch, *(size or 1 for size in one.shape)], one.dtype) for name, one in self.inputs.items()
         }
-        return found if len(found) > 1 else next(iter(found.values()))
+        return one_or_all(batches)
 
     def keras_inputs(self) -> Any:
         """Inputs of a functional model, named as the fields are."""
-        found = {name: keras.Input(one.shape, dtype=one.dtype, name=name) for name, one in self.inputs.items()}
-        return found if len(found) > 1 else next(iter(found.values()))
+        inputs = {name: keras.Input(one.shape, dtype=one.dtype, name=name) for name, one in self.inputs.items()}
+        return one_or_all(inputs)

@@ -1,13 +1,23 @@
 """Dense layers over numbers and embeddings of categories; and their linear floor."""
 
-from typing import Any
-
 import keras
 
 from beamfeed.contract.config.model import Linear, Tabular
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.heads import dropped, heads, in_units
-from beamfeed.trainer.models.signature import Input, Signature, ascii_name
+from beamfeed.trainer.models.parts import (
+    are_categories,
+    as_column,
+    categories_of,
+    check_outputs,
+    dropped,
+    heads,
+    in_units,
+    inputs_beside,
+    named,
+    side_by_side,
+    unfit,
+)
+from beamfeed.trainer.models.signature import Signature, ascii_name, one_or_all
 
 
 def build_tabular(section: Tabular, signature: Signature) -> keras.Model:
@@ -41,72 +51,19 @@ def build_linear(section: Linear, signature: Signature) -> keras.Model:
     check_outputs(signature, section.name)
     inputs = signature.keras_inputs()
     sums = _sums(named(inputs, signature), signature, section.name)
-    found = {name: in_units(sums[name], name, output) for name, output in signature.outputs.items()}
-    return keras.Model(inputs, found if len(found) > 1 else next(iter(found.values())), name="linear")
-
-
-def check_outputs(signature: Signature, model: str) -> None:
-    """Raises UserError if an input is to be given back."""
-    if any(output.units is None for output in signature.outputs.values()):
-        raise UserError(f"train.model.name: {model!r} gives no input back; it is to classify or regress")
-
-
-def named(inputs: Any, signature: Signature) -> dict[str, keras.KerasTensor]:
-    """The inputs of a functional model by name, also where there is one."""
-    return inputs if isinstance(inputs, dict) else {next(iter(signature.inputs)): inputs}
-
-
-def side_by_side(parts: list[keras.KerasTensor]) -> keras.KerasTensor:
-    """`[batch, ...]` each -> one, `[batch, all of them]`."""
-    return keras.layers.Concatenate()(parts) if len(parts) > 1 else parts[0]
-
-
-def embedding_size(size: int) -> int:
-    """Numbers for a column of so many categories: 1.6 size^0.56, at most 50; a rule of thumb of fast.ai."""
-    return min(50, round(1.6 * size**0.56))
-
-
-def categories_of(values: keras.KerasTensor, name: str, one: Input) -> list[tuple[str, int, keras.KerasTensor]]:
-    """Each column of categories, `[batch]`, with its name and how many there are; an input that is one column."""
-    if not one.shape:
-        return [(name, one.sizes[0], values)]
-    columns = enumerate(zip(one.columns, one.sizes, strict=True))
-    return [(f"{name}_{column}", size, values[:, place]) for place, (column, size) in columns]
-
-
-def is_text(one: Input) -> bool:
-    """Whether an input is the words of a text."""
-    return one.dtype == "int64" and len(one.sizes) == 1 and not one.columns and one.shape != ()
-
-
-def are_categories(one: Input) -> bool:
-    """Whether an input is a column of categories, or several."""
-    return one.dtype == "int64" and bool(one.sizes) and (bool(one.columns) or one.shape == ())
-
-
-def inputs_beside(
-    values: keras.KerasTensor, name: str, one: Input, model: str, size: int | None
-) -> list[keras.KerasTensor]:
-    """What an input is to dense layers, `[batch, numbers]` each."""
-    if one.dtype == "float32":
-        return [keras.layers.Flatten()(values) if len(one.shape) > 1 else _as_column(values, one)]
-    if not are_categories(one):
-        raise UserError(_unfit(name, one, model))
-    return [
-        keras.layers.Embedding(count, size or embedding_size(count), name=f"{ascii_name(column)}_embedding")(part)
-        for column, count, part in categories_of(values, name, one)
-    ]
+    outputs = {name: in_units(sums[name], name, output) for name, output in signature.outputs.items()}
+    return keras.Model(inputs, one_or_all(outputs), name="linear")
 
 
 def _sums(inputs: dict[str, keras.KerasTensor], signature: Signature, model: str) -> dict[str, keras.KerasTensor]:
     """By output a weighted sum of all numbers and categories, `[batch, units]`."""
-    found = {}
+    sums = {}
     for output_name, output in signature.outputs.items():
         terms = []
         for name, one in signature.inputs.items():
             values = inputs[name]
             if one.dtype == "float32":
-                flat = keras.layers.Flatten()(values) if len(one.shape) > 1 else _as_column(values, one)
+                flat = keras.layers.Flatten()(values) if len(one.shape) > 1 else as_column(values, one)
                 terms.append(
                     keras.layers.Dense(output.units, name=f"{output_name}_{ascii_name(name)}_weights", dtype="float32")(
                         flat
@@ -121,17 +78,6 @@ def _sums(inputs: dict[str, keras.KerasTensor], signature: Signature, model: str
                     for column, count, part in categories_of(values, name, one)
                 ]  # fmt: skip
             else:
-                raise UserError(_unfit(name, one, model))
-        found[output_name] = keras.layers.Add(dtype="float32")(terms) if len(terms) > 1 else terms[0]
-    return found
-
-
-def _as_column(values: keras.KerasTensor, one: Input) -> keras.KerasTensor:
-    return values if one.shape else keras.layers.Reshape((1,))(values)
-
-
-def _unfit(name: str, one: Input, model: str) -> str:
-    if is_text(one):
-        return f"train.model.name: {model!r} takes no text, and {name!r} is one; there is 'text', or your own class"
-    what = "strings" if one.dtype == "string" else "numbers of which nobody says how many there are"
-    return f"train.model.name: {model!r} takes numbers and categories, and {name!r} holds {what}"
+                raise UserError(unfit(name, one, model))
+        sums[output_name] = keras.layers.Add(dtype="float32")(terms) if len(terms) > 1 else terms[0]
+    return sums

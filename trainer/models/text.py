@@ -4,9 +4,16 @@ import keras
 
 from beamfeed.contract.config.model import TextModel
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.models.heads import dropped, heads
+from beamfeed.trainer.models.parts import (
+    check_outputs,
+    dense_model,
+    dropped,
+    inputs_beside,
+    is_text,
+    named,
+    side_by_side,
+)
 from beamfeed.trainer.models.signature import Input, Signature, ascii_name
-from beamfeed.trainer.models.tabular import check_outputs, inputs_beside, is_text, named, side_by_side
 
 
 def build_text(section: TextModel, signature: Signature) -> keras.Model:
@@ -28,10 +35,7 @@ def build_text(section: TextModel, signature: Signature) -> keras.Model:
             parts.append(_read(by_name[name], name, one, section))
         else:
             parts += inputs_beside(by_name[name], name, one, section.name, None)
-    state = dropped(side_by_side(parts), section.dropout)
-    for units in section.dense:
-        state = dropped(keras.layers.Dense(units, activation="relu")(state), section.dropout)
-    return keras.Model(inputs, heads(state, signature), name="text")
+    return dense_model(inputs, parts, section.dense, section.dropout, signature, section.name)
 
 
 def _read(ids: keras.KerasTensor, name: str, one: Input, section: TextModel) -> keras.KerasTensor:
@@ -42,13 +46,13 @@ def _read(ids: keras.KerasTensor, name: str, one: Input, section: TextModel) -> 
     words = keras.layers.Embedding(one.sizes[0], section.embedding, name=f"{ascii_name(name)}_embedding")(ids)
     words = dropped(words, section.dropout)
     if section.layer == "convolution":
-        found = [
+        highest = [
             keras.layers.GlobalMaxPooling1D()(
                 keras.layers.Conv1D(section.units, width, activation="relu", padding="same")(words)
             )
             for width in section.widths
         ]
-        return side_by_side(found)
+        return side_by_side(highest)
     mask = keras.ops.not_equal(ids, 0)
     if section.layer == "mean":
         return keras.layers.GlobalAveragePooling1D()(words, mask=mask)

@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.trainer.feed.dataset import load_dataset
-from beamfeed.trainer.models.pictures import is_image
+from beamfeed.trainer.models.images import is_image
+from beamfeed.trainer.review.reading import open_split
 from beamfeed.trainer.tasks.objective import Objective
 
 SHOWN = 16  # images of a batch
@@ -42,20 +41,11 @@ def training_inputs(job: TrainingJob, manifest: Manifest, objective: Objective) 
     if not names or preparation is None or not count:
         return Seen({})
     feed = job.train.feed
-    batches = load_dataset(
-        job.output.path,
-        "train",
-        batch_size=count,
-        fields=objective.fields(),
-        shuffle=feed.shuffle,
-        seed=feed.seed,
-        skip_corrupt=feed.skip_corrupt,
-        manifest=manifest,
+    batches = open_split(
+        job, manifest, "train", batch_size=count, fields=objective.fields(), shuffle=feed.shuffle, seed=feed.seed,
         preparation=preparation.once.training,
-    )
-    options = tf.data.Options()
-    options.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes
-    fields = next(iter(batches.with_options(options).take(1)))
+    )  # fmt: skip
+    fields = next(iter(batches.take(1)))
     return Seen({name: fields[name].numpy() for name in names}, preparation.training.augments)
 
 

@@ -109,7 +109,7 @@ def look_back(
 def most_windows(job: TrainingJob, objective: Objective, result: TrainResult) -> int:
     """How many windows of a split are looked at: a small part of those that were trained on, and of bounded size."""
     trained = result.steps * job.train.feed.batch_size
-    numbers = sum(int(np.prod([size or 1 for size in one.shape])) for one in objective.signature.inputs.values())
+    numbers = sum(field.numbers for field in objective.signature.inputs.values())
     return max(1, min(MOST, max(LEAST, trained // PART), MOST_BYTES // (4 * numbers)))
 
 

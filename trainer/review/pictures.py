@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from beamfeed.contract.config.job import TrainingJob
@@ -12,8 +11,8 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.batches import windows_in
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer import figures
-from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.review.inputs_seen import BATCH_PICTURE, Seen, draw_seen, training_inputs
+from beamfeed.trainer.review.reading import open_split
 from beamfeed.trainer.tasks.base import Sample, Sampling
 from beamfeed.trainer.tasks.objective import Objective
 
@@ -78,18 +77,13 @@ class Pictures:
 
     def _load(self, sampling: Sampling) -> Fields:
         split: SplitName = "eval" if windows_in(self._manifest, "eval") else "train"
-        sizes = [int(np.prod([size or 1 for size in one.shape])) for one in self._objective.signature.inputs.values()]
-        count = min(sampling.windows, windows_in(self._manifest, split), max(1, SAMPLE_BYTES // (4 * sum(sizes))))
-        batches = load_dataset(
-            self._job.output.path,
-            split,
-            batch_size=count,
-            fields=self._objective.fields(),
+        numbers = sum(field.numbers for field in self._objective.signature.inputs.values())
+        count = min(sampling.windows, windows_in(self._manifest, split), max(1, SAMPLE_BYTES // (4 * numbers)))
+        batches = open_split(
+            self._job, self._manifest, split, batch_size=count, fields=self._objective.fields(),
             shuffle=count if sampling.mixed else 0,
-            skip_corrupt=self._job.train.feed.skip_corrupt,
-            manifest=self._manifest,
             preparation=self._objective.preparation and self._objective.preparation.once,
-        )
+        )  # fmt: skip
         return next(iter(batches))  # as there are so many windows, nothing is left over in it or filled in
 
 

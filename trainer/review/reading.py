@@ -22,6 +22,15 @@ PLACES = 64  # of a split that is not read as a whole: that many its windows com
 Fields = dict[str, Any]
 
 
+def open_split(job: TrainingJob, manifest: Manifest, split: SplitName, **options: Any) -> tf.data.Dataset:
+    """Batches of a split of the job's dataset, for a short look; `options` are those of `load_dataset`."""
+    skip_corrupt = job.train.feed.skip_corrupt
+    batches = load_dataset(job.output.path, split, manifest=manifest, skip_corrupt=skip_corrupt, **options)
+    quick_to_end = tf.data.Options()
+    quick_to_end.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes
+    return batches.with_options(quick_to_end)
+
+
 def read_windows(
     job: TrainingJob, manifest: Manifest, split: SplitName, names: list[str], batch: int, most: int,
     preparation: Preparation | None = None,
@@ -41,21 +50,11 @@ def read_windows(
       Pairs of a batch with at least one window, and weights `[batch]`, 0 for padding.
     """
     windows = windows_in(manifest, split)
-    batches = load_dataset(
-        job.output.path,
-        split,
-        batch_size=batch,
-        fields=names,
-        shuffle=most if windows > most else 0,
-        lanes=PLACES,
-        remainder="pad",
-        skip_corrupt=job.train.feed.skip_corrupt,
-        manifest=manifest,
-        preparation=preparation,
-    )
-    options = tf.data.Options()
-    options.autotune.enabled = False  # taking a pipeline apart that is being tuned may wait for minutes
-    for fields, present in batches.with_options(options).take(eval_steps(min(most, windows), batch)):
+    batches = open_split(
+        job, manifest, split, batch_size=batch, fields=names, shuffle=most if windows > most else 0, lanes=PLACES,
+        remainder="pad", preparation=preparation,
+    )  # fmt: skip
+    for fields, present in batches.take(eval_steps(min(most, windows), batch)):
         if tf.reduce_any(present > 0):
             yield fields, present
 

@@ -1,7 +1,7 @@
-"""The goals of a training run together: all that the loop knows of what is learned."""
+"""The goals of a training run together: all that the loop knows of what is learned, and which number decides."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,15 +9,14 @@ import tensorflow as tf
 
 from beamfeed.contract.config import task as sections
 from beamfeed.contract.config.task import Goal, Several, goals_of
-from beamfeed.contract.config.train import Train
+from beamfeed.contract.config.train import Train, Watch
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.goals import check_task, inputs_of, keyed_goals
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, near_miss
 from beamfeed.trainer.decode import preparation_of
-from beamfeed.trainer.decode.mixing import OTHER, SHARE
-from beamfeed.trainer.decode.preparation import Preparation
-from beamfeed.trainer.models.signature import Input, Signature
+from beamfeed.trainer.decode.preparation import OTHER, SHARE, Preparation
+from beamfeed.trainer.models.signature import Input, Signature, one_or_all
 from beamfeed.trainer.tasks.base import Fields, Restore, Task
 from beamfeed.trainer.tasks.classify import Classify
 from beamfeed.trainer.tasks.named import Measure
@@ -143,8 +142,7 @@ class Objective:
         Values of any length are filled up with 0 to the longest of the batch, and at least to one: few layers of Keras
         take them ragged.
         """
-        found = {name: _filled_up(fields[name]) for name in self.signature.inputs}
-        return found if len(found) > 1 else next(iter(found.values()))
+        return one_or_all({name: _filled_up(fields[name]) for name in self.signature.inputs})
 
     def outputs(self, given: Any) -> dict[str, tf.Tensor]:
         """What a model gives, by the names of the outputs."""
@@ -262,3 +260,40 @@ def _keyed(metric: str, sums: list[Any]) -> Sums:
 
 def _of(metric: str, measure: Measure, sums: Mapping[str, Any]) -> list[Any]:
     return [sums[name] for name in _keyed(metric, measure.zero())]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The number that decides.
+
+    Attributes:
+      name: loss or a metric.
+      high_is_good: whether high values are, not low ones.
+    """
+
+    name: str
+    high_is_good: bool
+
+    def score(self, measured: Mapping[str, float | None]) -> float | None:
+        """The number among all that was measured, turned so that lower ones are better."""
+        value = measured[self.name]
+        return -value if value is not None and self.high_is_good else value
+
+
+def find_watched(section: Watch, objective: Objective) -> Watched:
+    """What the job wants to be watched.
+
+    Raises:
+      UserError: if it is not measured, or cannot tell which values are good.
+    """
+    names = objective.names()
+    if section.metric not in names:
+        hint = near_miss(section.metric, names)
+        raise UserError(f"train.watch.metric: {section.metric!r} is not measured{hint} (there is: {', '.join(names)})")
+    mode = objective.direction(section.metric) if section.mode == "auto" else section.mode
+    if mode is None:
+        raise UserError(
+            f"train.watch.mode: auto cannot tell whether high or low values of {section.metric!r} are good; "
+            "say min or max"
+        )
+    return Watched(section.metric, mode == "max")

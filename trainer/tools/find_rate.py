@@ -5,35 +5,30 @@ the initial weights on, the rate growing by the same factor from step to step, u
 loss is smoothed as moving averages of Adam are: exponentially, and corrected for where it began.
 """
 
+import argparse
 import math
 import os
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from beamfeed.contract import storage, streams
-from beamfeed.contract.arguments import Parser, at_least
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
-from beamfeed.contract.dataset.batches import check_split, fit_batch
-from beamfeed.contract.dataset.goals import check_task
-from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import RunLayout
-from beamfeed.contract.dataset.manifest import Manifest, read_manifest
+from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.ending import leave
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
-from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
-from beamfeed.contract.verbosity import set_up_logging
+from beamfeed.contract.options import FIND_RATE, LEAST_RATES
 from beamfeed.trainer import figures
 from beamfeed.trainer.feed.remote import set_reads
+from beamfeed.trainer.loop.start import open_dataset
 from beamfeed.trainer.tools.table import table
 
-LOWEST, HIGHEST, STEPS = 1e-6, 10.0, 150
+LOWEST, HIGHEST = 1e-6, 10.0
 KEEPS = 0.9  # of the smoothed loss, from step to step
 TOO_HIGH = 4.0  # times as far above the lowest loss as the first one
-FEWEST = 16  # steps, before a loss may be too high: the first ones are of one batch each
 SHOWN = 16  # lines of the table
 
 
@@ -44,11 +39,11 @@ def rates_of(steps: int, lowest: float = LOWEST, highest: float = HIGHEST) -> li
 
 def smooth(losses: Sequence[float], keeps: float = KEEPS) -> list[float]:
     """The exponential moving average, divided by the sum of its shares."""
-    found, average = [], 0.0
+    smoothed, average = [], 0.0
     for number, loss in enumerate(losses, start=1):
         average = keeps * average + (1 - keeps) * loss
-        found.append(average / (1 - keeps**number))
-    return found
+        smoothed.append(average / (1 - keeps**number))
+    return smoothed
 
 
 def steepest(rates: Sequence[float], losses: Sequence[float]) -> float | None:
@@ -56,13 +51,13 @@ def steepest(rates: Sequence[float], losses: Sequence[float]) -> float | None:
 
     By straight lines through five rates each, so that a step of one batch does not decide.
     """
-    best, found = 0.0, None
+    best, chosen = 0.0, None
     lowest = min(range(len(losses)), key=losses.__getitem__)
     for middle in range(2, min(lowest + 1, len(losses) - 2)):
         slope = sum((place - 2) * losses[middle - 2 + place] for place in range(5)) / 10
         if slope < best:
-            best, found = slope, rates[middle]
-    return found
+            best, chosen = slope, rates[middle]
+    return chosen
 
 
 def try_rates(
@@ -95,7 +90,8 @@ def try_rates(
             break
         rates.append(rate)
         losses.append(loss)
-        if len(rates) > FEWEST and is_too_high(smooth(losses)):
+        # The first steps are of one batch each: their losses may be anywhere.
+        if len(rates) > LEAST_RATES and is_too_high(smooth(losses)):
             break
     return rates, smooth(losses)
 
@@ -121,7 +117,7 @@ def draw(job: TrainingJob, rates: Sequence[float], losses: Sequence[float], chos
     return figures.png(figure)
 
 
-class Found(NamedTuple):
+class Tried(NamedTuple):
     """What was tried: the rates, the smoothed loss before each, and where it falls fastest; None if nowhere."""
 
     rates: list[float]
@@ -129,7 +125,7 @@ class Found(NamedTuple):
     chosen: float | None
 
 
-def find_rate(job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] | None = None) -> Found:
+def find_rate(job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] | None = None) -> Tried:
     """Tries rates and draws `<workdir>/learning_rate.png`.
 
     Raises:
@@ -140,12 +136,12 @@ def find_rate(job: TrainingJob, manifest: Manifest, steps: int, kept: list[Any] 
         raise UserError(f"the loss is not finite at a learning rate of {LOWEST:g}; look for extreme values in the data")
     chosen = steepest(rates, losses)
     storage.write_bytes(RunLayout(job.train.workdir).rates, draw(job, rates, losses, chosen))
-    return Found(rates, losses, chosen)
+    return Tried(rates, losses, chosen)
 
 
-def describe(job: TrainingJob, found: Found) -> list[str]:
+def describe(job: TrainingJob, tried: Tried) -> list[str]:
     """What to print of it."""
-    rates, losses, chosen = found
+    rates, losses, chosen = tried
     every = max(1, len(rates) // SHOWN)
     shown = list(zip(rates, losses, strict=True))[::every]
     rows = [("learning rate", "loss"), *((f"{rate:.1e}", f"{loss:.5g}") for rate, loss in shown)]
@@ -158,44 +154,32 @@ def describe(job: TrainingJob, found: Found) -> list[str]:
     return [*lines, RunLayout(job.train.workdir).rates]
 
 
+def run(arguments: argparse.Namespace, kept: list[Any] | None = None) -> None:
+    """Tries the rates and prints them.
+
+    Raises:
+      UserError: if the job or its dataset is wrong, or the loss is not finite at the lowest rate.
+    """
+    set_reads(os.environ)
+    job = load_as(TrainingJob, arguments.job, [*arguments.set, "train.optimizer.schedule=null"])
+    job, manifest = open_dataset(job)
+    with heavy_imports():
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()  # where there is no GPU, the search for one is reported
+    from beamfeed.trainer.feed.read_errors import explained
+
+    with explained(manifest, job.output.path):
+        tried = find_rate(job, manifest, arguments.steps, kept)
+    if arguments.json:
+        tell_event("learning_rate", **tried._asdict(), picture=RunLayout(job.train.workdir).rates)
+    else:
+        print("\n".join(describe(job, tried)))
+
+
 def main(argv: Sequence[str] | None = None, kept: list[Any] | None = None) -> int:
     """Returns the exit code."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    set_reads(os.environ)
-    set_up_logging()
-    program = "python -m beamfeed.trainer.tools.find_rate"
-    parser = Parser(
-        prog=program,
-        description="Tries learning rates, draws the loss at each, and prints what to set. Keeps no weights.",
-        example=f"{program} --job job.yaml",
-    )
-    parser.add_argument("--job", required=True, help="job file, local or gs://")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
-    parser.add_argument("--steps", type=partial(at_least, lowest=FEWEST), default=STEPS, help=f"at most ({STEPS})")
-    parser.add_argument("--json", action="store_true", help="print an object in one line")
-    arguments, log = parser.parse_args(argv), FailureLog()
-    try:
-        job = load_as(TrainingJob, arguments.job, [*arguments.set, "train.optimizer.schedule=null"])
-        manifest = read_manifest(job.output.path).select(job.train.feed.where)
-        check_task(job.train.task, manifest)
-        check_inputs(job.train.inputs, manifest)
-        job = fit_batch(job, manifest)
-        check_split(manifest, "train", job.train.feed.batch_size, whole=True)
-        with heavy_imports():
-            import tensorflow as tf
-
-            tf.config.list_physical_devices()  # where there is no GPU, the search for one is reported
-        from beamfeed.trainer.feed.read_errors import explained
-
-        with explained(manifest, job.output.path):
-            found = find_rate(job, manifest, arguments.steps, kept)
-        if arguments.json:
-            tell_event("learning_rate", **found._asdict(), picture=RunLayout(job.train.workdir).rates)
-        else:
-            print("\n".join(describe(job, found)))
-    except Exception as error:
-        return complain(error, log, as_json=arguments.json)
-    return 0
+    return FIND_RATE.run(lambda arguments: run(arguments, kept), argv)
 
 
 if __name__ == "__main__":

@@ -5,20 +5,17 @@ Exit codes: 0, 1 when `--verify` finds a difference, 2 when there is no dataset.
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beamfeed.contract import storage, streams
-from beamfeed.contract.arguments import Parser, from_zero
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.events import tell_event
-from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
-from beamfeed.contract.verbosity import set_up_logging
+from beamfeed.contract.options import INSPECT
 from beamfeed.trainer.tools.table import table
 
 if TYPE_CHECKING:  # it loads TensorFlow
@@ -27,21 +24,6 @@ if TYPE_CHECKING:  # it loads TensorFlow
 CLASSES = 20  # shown of a target
 LINES = 40  # columns of the files
 SAMPLE, SAMPLE_BYTES = 256, 16 << 20  # records that statistics are taken of
-
-
-def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parses a command line."""
-    parser = Parser(
-        prog="python -m beamfeed.trainer.tools.inspect_dataset",
-        description="Shows what a dataset holds.",
-        example="python -m beamfeed.trainer.tools.inspect_dataset out/data --windows 2",
-    )
-    parser.add_argument("dataset", help="folder of the dataset, local or gs://")
-    parser.add_argument("--windows", type=from_zero, default=3, metavar="N", help="windows to show of each split (3)")
-    parser.add_argument("--verify", action="store_true", help="read every record and compare it with the manifest")
-    parser.add_argument("--picture", metavar="FILE.png", help="draw a record into this file")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser.parse_args(argv)
 
 
 def describe(manifest: Manifest) -> list[str]:
@@ -92,23 +74,23 @@ def _names(field: Field) -> str:
         return ", ".join(f"{name} ({size:,})" for name, size in zip(field.columns, field.sizes, strict=True))
     if field.feature:
         return field.feature + (f" (classes: {', '.join(field.classes)})" if field.classes else "")
-    told = ", ".join(field.columns) or (f"{field.sizes[0]:,} words" if field.sizes and field.shape else "")
-    return told or (f"classes: {', '.join(field.classes)}" if field.classes else "")
+    names = ", ".join(field.columns) or (f"{field.sizes[0]:,} words" if field.sizes and field.shape else "")
+    return names or (f"classes: {', '.join(field.classes)}" if field.classes else "")
 
 
 def describe_target(manifest: Manifest, field: Field) -> list[str]:
     """A target, or a weight, over the windows of each split, after an empty line; nothing for other fields."""
-    found = {split: info.targets[field.name] for split, info in manifest.splits.items() if field.name in info.targets}
-    if not found:
+    targets = {split: info.targets[field.name] for split, info in manifest.splits.items() if field.name in info.targets}
+    if not targets:
         return []
-    head = (field.name, *found)
+    head = (field.name, *targets)
     if field.classes:
-        counts = [target.counts or [0] * len(field.classes) for target in found.values()]
+        counts = [target.counts or [0] * len(field.classes) for target in targets.values()]
         rows = list(zip(field.classes, *counts, strict=True))
         rest = [f"... {len(rows) - CLASSES} more classes"] if len(rows) > CLASSES else []
         return ["", *table([head, *rows[:CLASSES]]), *rest]
     values = [
-        (name, *("-" if (value := getattr(target, name)) is None else f"{value:.6g}" for target in found.values()))
+        (name, *("-" if (value := getattr(target, name)) is None else f"{value:.6g}" for target in targets.values()))
         for name in ("mean", "std", "min", "max")
     ]
     return ["", *table([head, *values])]
@@ -117,15 +99,17 @@ def describe_target(manifest: Manifest, field: Field) -> list[str]:
 def raw_columns(stats: Mapping[str, Any]) -> list[str]:
     """What stats.json says of the columns of the files, in their own units, as a table; nothing where it does not."""
     features = stats.get("features")
-    found = {name: one for name, one in features.items() if "mean" in one} if isinstance(features, dict) else {}
-    if not found:
+    if not isinstance(features, dict):
+        return []
+    columns = {name: column for name, column in features.items() if "mean" in column}
+    if not columns:
         return []
     numbers = ("mean", "std", "min", "max")
     rows = [
-        (name, one.get("count", 0), one.get("missing", 0), *(_number(one.get(key)) for key in numbers))
-        for name, one in list(found.items())[:LINES]
+        (name, column.get("count", 0), column.get("missing", 0), *(_number(column.get(key)) for key in numbers))
+        for name, column in list(columns.items())[:LINES]
     ]
-    hidden = [f"... {len(found) - LINES} more columns"] if len(found) > LINES else []
+    hidden = [f"... {len(columns) - LINES} more columns"] if len(columns) > LINES else []
     return [*table([("in the files, training rows", "count", "missing", *numbers), *rows]), *hidden]
 
 
@@ -136,10 +120,10 @@ def _number(value: Any) -> str:
 def read_stats(manifest: Manifest, output: str) -> dict[str, Any]:
     """What stats.json says; nothing where there is none."""
     try:
-        found = json.loads(storage.read_text(manifest.data_layout(output).stats))
+        stats = json.loads(storage.read_text(manifest.data_layout(output).stats))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return stats if isinstance(stats, dict) else {}
 
 
 def sample_of(manifest: Manifest, output: str, split: SplitName) -> "list[Values]":
@@ -166,8 +150,8 @@ def show(manifest: Manifest, output: str, windows: int, as_json: bool, picture: 
 
         storage.write_bytes(picture, draw(manifest, first, sample))
     if as_json:
-        told = manifest.model_dump(mode="json", exclude={"splits": {"__all__": {"shards"}}})
-        return {"dataset": output, **told, "statistics": [one.to_json() for one in columns], "files": stats}
+        facts = manifest.model_dump(mode="json", exclude={"splits": {"__all__": {"shards"}}})
+        return {"dataset": output, **facts, "statistics": [column.to_json() for column in columns], "files": stats}
     print("\n".join(describe(manifest)))
     if raw := raw_columns(stats):
         print("\n" + "\n".join(raw))
@@ -189,33 +173,32 @@ def show(manifest: Manifest, output: str, windows: int, as_json: bool, picture: 
     return {}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def inspect(arguments: argparse.Namespace) -> int:
     """Shows a dataset and returns the exit code."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    set_up_logging()
-    arguments = parse(argv)
-    try:
-        manifest = read_manifest(arguments.dataset)
-        with heavy_imports():
-            import tensorflow as tf
+    manifest = read_manifest(arguments.dataset)
+    with heavy_imports():
+        import tensorflow as tf
 
-            tf.config.set_visible_devices([], "GPU")
-        from beamfeed.trainer.tools.verify_dataset import verify
+        tf.config.set_visible_devices([], "GPU")
+    from beamfeed.trainer.tools.verify_dataset import verify
 
-        wrong = verify(manifest, arguments.dataset) if arguments.verify else []
-        if wrong and not arguments.json:
-            print("\n".join(describe(manifest)))
-        shown = {} if wrong else show(
-            manifest, arguments.dataset, arguments.windows, arguments.json, arguments.picture
-        )  # fmt: skip
-    except Exception as error:
-        return complain(error, FailureLog(), as_json=arguments.json)
+    wrong = verify(manifest, arguments.dataset) if arguments.verify else []
+    if wrong and not arguments.json:
+        print("\n".join(describe(manifest)))
+    shown = {} if wrong else show(
+        manifest, arguments.dataset, arguments.windows, arguments.json, arguments.picture
+    )  # fmt: skip
     if arguments.json:
         tell_event("inspect", **shown, **({"wrong": wrong} if arguments.verify else {}))
     elif arguments.verify:
         shards = sum(len(info.shards) for info in manifest.splits.values())
         print("\n" + ("\n".join(wrong) or f"OK: {shards} shards are as the manifest says"))
     return 1 if wrong else 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Shows a dataset and returns the exit code."""
+    return INSPECT.run(inspect, argv)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,9 @@ from beamfeed.contract.cluster.worker_info import WorkerInfo
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.cluster.strategy import Cluster, connect
-from beamfeed.trainer.feed.distributed import Feed
 from beamfeed.trainer.feed.sharding import lanes_of
-from beamfeed.trainer.loop.model import make_model
-from beamfeed.trainer.loop.optimizer import make_optimizer
-from beamfeed.trainer.loop.steps import make_train_steps, zero_train
+from beamfeed.trainer.loop.model import make_learner
+from beamfeed.trainer.loop.steps import zero_train
 from beamfeed.trainer.loop.warm_start import warm_start
 from beamfeed.trainer.tasks.objective import Objective, Sums
 
@@ -45,27 +43,10 @@ class JobSteps:
 
 
 def make_job_steps(job: TrainingJob, manifest: Manifest, kept: list[Any] | None = None) -> JobSteps:
-    """Makes the job's model and its steps.
-
-    Args:
-      job: `output.path` is where the dataset is.
-      manifest: of that dataset.
-      kept: see `Feed`.
-    """
-    cluster = connect(WorkerInfo())
-    train = job.train
-    objective = Objective.of(train, manifest)
-    with cluster.strategy.scope():
-        model = make_model(train, objective.signature)
-        if train.init is not None:
-            warm_start(model, train.init)
-        scaled = train.devices.precision == "mixed_float16"
-        optimizer = make_optimizer(train.optimizer, model.trainable_variables, scaled)
-    run = make_train_steps(
-        cluster.strategy, model, objective, optimizer, train.feed.batch_size, train.optimizer.clip_norm,
-        train.devices.xla, train.devices.accumulate,
-    )  # fmt: skip
-    batches = Feed(job, manifest, cluster, objective.fields(), objective.preparation, kept).train(
-        epoch=0, step=0, lanes=lanes_of(train.feed.lanes, workers=1)
-    )
-    return JobSteps(cluster, optimizer, batches, zero_train(objective), run)
+    """Makes the job's model and its steps; see `make_learner`."""
+    cluster, objective = connect(WorkerInfo()), Objective.of(job.train, manifest)
+    learner = make_learner(job, manifest, cluster, objective, kept)
+    if job.train.init is not None:
+        warm_start(learner.model, job.train.init)
+    batches = learner.feed.train(epoch=0, step=0, lanes=lanes_of(job.train.feed.lanes, workers=1))
+    return JobSteps(cluster, learner.optimizer, batches, zero_train(objective), learner.run)

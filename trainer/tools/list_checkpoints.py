@@ -1,18 +1,17 @@
 """`python -m beamfeed.trainer.tools.list_checkpoints WORKDIR`: the checkpoints that a training run may go back to."""
 
+import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beamfeed.contract import storage, streams
-from beamfeed.contract.arguments import Parser
 from beamfeed.contract.dataset.checkpoints import find_checkpoints
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
-from beamfeed.contract.failure_log import FailureLog, complain
-from beamfeed.contract.verbosity import set_up_logging
+from beamfeed.contract.options import CHECKPOINTS
 from beamfeed.trainer.loop.state import TrainingState
 from beamfeed.trainer.tools.table import table
 
@@ -24,23 +23,23 @@ def read(workdir: str) -> dict[int, TrainingState | None]:
       UserError: if there is none.
     """
     folder = RunLayout(workdir).checkpoints
-    found: dict[int, TrainingState | None] = {}
+    states: dict[int, TrainingState | None] = {}
     for step, prefix in find_checkpoints(folder).items():
         try:
-            found[step] = TrainingState.of(json.loads(storage.read_text(prefix + ".json")))
+            states[step] = TrainingState(**json.loads(storage.read_text(prefix + ".json")))
         except FileNotFoundError:  # a run that goes on has removed it meanwhile
             continue
         except (ValueError, TypeError):
-            found[step] = None
-    if not found:
+            states[step] = None
+    if not states:
         raise UserError(f"{folder}: holds no checkpoint")
-    return found
+    return states
 
 
-def describe(found: Mapping[int, TrainingState | None]) -> list[str]:
+def describe(states: Mapping[int, TrainingState | None]) -> list[str]:
     """A line for each checkpoint, in order of steps, under a line of names."""
     rows: list[tuple[str, ...]] = [("step", "epoch", "steps of it", "best at step", "best loss")]
-    for step, state in found.items():
+    for step, state in states.items():
         if state is None:
             rows.append((str(step), "damaged", "", "", ""))
             continue
@@ -61,28 +60,19 @@ def values_of(step: int, state: TrainingState | None) -> dict[str, Any]:
     return {"step": step, "damaged": False, "epoch": epoch, "best_step": best, "best_loss": loss}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit code."""
-    program = "python -m beamfeed.trainer.tools.list_checkpoints"
-    parser = Parser(
-        prog=program,
-        description="Shows the checkpoints that a training run may go back to (--from-step).",
-        example=f"{program} out/model",
-    )
-    parser.add_argument("workdir", help="train.workdir of a job")
-    parser.add_argument("--json", action="store_true", help="an object a line")
-    set_up_logging()
-    arguments = parser.parse_args(argv)
-    try:
-        found = read(arguments.workdir)
-    except Exception as error:
-        return complain(error, FailureLog(), as_json=arguments.json)
+def show(arguments: argparse.Namespace) -> None:
+    """Prints the checkpoints of a folder."""
+    states = read(arguments.workdir)
     if arguments.json:
-        for step, state in found.items():
+        for step, state in states.items():
             tell_event("checkpoint", **values_of(step, state))
     else:
-        print("\n".join(describe(found)))
-    return 0
+        print("\n".join(describe(states)))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    return CHECKPOINTS.run(show, argv)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""How fast a dataset feeds a training run: up to each stage of the feed, and with each of its options.
+"""How fast a dataset feeds a training run: up to each stage of the feed, with each of its options, and a job's steps.
 
 Every figure is that of the trainer's own graph (`beamfeed.trainer.feed.dataset.load_dataset`),
-cut off after a stage or tuned otherwise.
+cut off after a stage or tuned otherwise, or of the trainer's own steps. It is measured again until it is steady.
 """
 
 import itertools
 import os
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ import psutil
 import tensorflow as tf
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.trainer.decode.preparation import Preparation
@@ -25,7 +27,9 @@ from beamfeed.trainer.feed.fields import data_fields, stored_bytes
 from beamfeed.trainer.feed.reader import BUFFER_BYTES
 from beamfeed.trainer.feed.sampler import Index
 from beamfeed.trainer.feed.tuning import Cache, CutOff, Tuning
-from beamfeed.trainer.tools.steady import ROUNDS, Figure, until_steady
+from beamfeed.trainer.loop.steps import WAITED
+from beamfeed.trainer.tools.job_steps import make_job_steps
+from beamfeed.trainer.tools.profile_report import Figure, OptionRate, StageRate, StepTimes
 
 SPLIT: SplitName = "train"
 CALL_SECONDS = 0.1  # between looks at the clock
@@ -33,6 +37,8 @@ LONGEST_EPOCH = 60.0  # seconds; what needs a longer one to be filled is not mea
 STAGES = ("read", "CRC", "parse", "frame", "shuffle", "batch", "prefetch")
 DECODE, AUGMENT = "decode", "augment"  # before the last of them, where a job's fields are decoded, and are augmented
 OPTIONS = ("interleave", "parallel map", "prefetch", "cache memory", "cache file")
+ROUNDS, MOST_ROUNDS = 3, 9  # of one figure: the last ones that must agree, and after how many it is given up
+LEAST_STEPS = 16  # training steps in a call
 NOTHING = Tuning(open_blocks=1, parallel=False, prefetch=False)
 
 Say = Callable[[str], None]
@@ -90,28 +96,6 @@ class Feeding:
         """Of the shards."""
         info = self.manifest.splits[SPLIT]
         return info.bytes / info.windows
-
-
-@dataclass(frozen=True)
-class StageRate:
-    """The feed up to a stage and no further."""
-
-    name: str
-    windows_per_second: float
-    megabytes_per_second: float  # of the shards
-    extra_microseconds: float  # per window, see `extra_times`
-    spread: float = 0.0  # of the rate, see `steady.Figure`
-
-
-@dataclass(frozen=True)
-class OptionRate:
-    """What an option does to the windows per second; None where it was not measured, and the reason."""
-
-    name: str
-    alone: float | None  # it is on, and all others are off
-    flipped: float | None  # all are as in training, but this one is the other way round
-    note: str = ""
-    spread: float = 0.0  # the larger one of the two
 
 
 def first_read(feeding: Feeding) -> float:
@@ -194,15 +178,15 @@ def measure_options(feeding: Feeding, trained: float, say: Say) -> tuple[float, 
         "parallel map": (replace(NOTHING, parallel=True), replace(Tuning(), parallel=False)),
         "prefetch": (replace(NOTHING, prefetch=True), replace(Tuning(), prefetch=False)),
     }
-    found = []
+    options = []
     for name in OPTIONS:
         say(f"option {name}")
         if name in tunings:
             alone, flipped = tunings[name]
-            found.append(_option(name, rate(tuning=alone), rate(tuning=flipped)))
+            options.append(_option(name, rate(tuning=alone), rate(tuning=flipped)))
         else:
-            found.append(_measure_cache(feeding, name, min(plain, trained)))
-    return plain, found
+            options.append(_measure_cache(feeding, name, min(plain, trained)))
+    return plain, options
 
 
 def _measure_cache(feeding: Feeding, name: str, slowest: float) -> OptionRate:
@@ -261,8 +245,8 @@ def measure(dataset: tf.data.Dataset, count: Callable[..., Any], seconds: float)
             windows, spent = _run(calls, seconds / ROUNDS, 1)
             return [windows / spent]
 
-        (found,) = until_steady(measure_round)
-    return found
+        (figure,) = until_steady(measure_round)
+    return figure
 
 
 def _calls(consume: Callable[[tf.Tensor], tf.Tensor]) -> Iterator[tuple[float, float]]:
@@ -287,6 +271,71 @@ def _run(calls: Iterator[tuple[float, float]], seconds: float, least: int) -> tu
         more, took = next(calls)
         windows, spent = windows + more, spent + took
     return windows, spent
+
+
+def figure_of(rounds: Sequence[float]) -> Figure:
+    """The figure that the last rounds make."""
+    last = rounds[-ROUNDS:]
+    middle = statistics.median(last)
+    return Figure(middle, (max(last) - min(last)) / middle if middle else 0.0)
+
+
+def until_steady(measure: Callable[[], Sequence[float]]) -> list[Figure]:
+    """Measures several things in turn, so that what slows the machine down slows them all, until they are steady.
+
+    Args:
+      measure: a round: a number for each of them.
+    """
+    rounds: list[Sequence[float]] = []
+    while True:
+        rounds.append(measure())
+        figures = [figure_of(figure_rounds) for figure_rounds in zip(*rounds, strict=True)]
+        if len(rounds) >= ROUNDS and (all(figure.is_steady for figure in figures) or len(rounds) >= MOST_ROUNDS):
+            return figures
+
+
+def measure_steps(job: TrainingJob, manifest: Manifest, seconds: float) -> StepTimes:
+    """Trains the job's model for a few seconds, on this machine's devices, and keeps nothing.
+
+    It runs the trainer's own steps, many in a call, which take the time of waiting.
+
+    Args:
+      job: `output.path` is where the dataset is.
+      manifest: of that dataset.
+      seconds: that each of the two measurements takes, after a quarter of it to warm up; three times as long where
+        they are not steady.
+    """
+    trained = make_job_steps(job, manifest)
+    strategy = trained.cluster.strategy
+    batch = next(trained.batches)
+    first = tf.data.Dataset.from_tensors(strategy.experimental_local_results(batch)[0]).repeat().prefetch(2)
+    same = iter(strategy.distribute_datasets_from_function(lambda _: first))
+
+    def run(batches: Any, steps: int) -> float:
+        return float(trained.run(batches, steps)[WAITED])
+
+    for batches in (same, trained.batches):
+        _run_steps(run, batches, seconds / 4)  # is traced, and gets warm
+
+    def measure_round() -> list[float]:
+        times = [_run_steps(run, batches, seconds / ROUNDS) for batches in (same, trained.batches)]
+        waited.append([of_waiting for _, of_waiting in times])
+        return [whole for whole, _ in times]
+
+    waited: list[list[float]] = []
+    alone, fed = until_steady(measure_round)
+    asking, waiting = (statistics.median(one) for one in zip(*waited[-ROUNDS:], strict=True))
+    spread = max(alone.spread, fed.spread)
+    return StepTimes(alone.value - asking, fed.value, waiting, asking, strategy.num_replicas_in_sync, spread)
+
+
+def _run_steps(run: Callable[..., float], batches: Any, seconds: float) -> tuple[float, float]:
+    """The mean seconds of a step with taking its batch, and of taking it, in so many seconds."""
+    steps = LEAST_STEPS
+    count, waited, began = 0, 0.0, time.perf_counter()
+    while (spent := time.perf_counter() - began) < seconds:
+        count, waited = count + steps, waited + run(batches, steps)
+    return spent / count, waited / count
 
 
 def _size(piece: tf.Tensor) -> tf.Tensor:

@@ -9,53 +9,22 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from beamfeed.contract import storage, streams
-from beamfeed.contract.arguments import Parser, from_zero, positive, seconds
 from beamfeed.contract.config.job import TrainingJob
 from beamfeed.contract.config.load import load_as
 from beamfeed.contract.dataset.batches import check_split
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
-from beamfeed.contract.failure_log import FailureLog, complain
 from beamfeed.contract.imports import heavy_imports
-from beamfeed.contract.verbosity import note, set_up_logging
-from beamfeed.trainer import figures
+from beamfeed.contract.options import BATCH, PROFILE, SHUFFLE
+from beamfeed.contract.verbosity import note
 from beamfeed.trainer.feed.remote import set_reads
-from beamfeed.trainer.tools.steady import STEADY
-from beamfeed.trainer.tools.table import table
+from beamfeed.trainer.tools.profile_report import Profile, describe, draw
 
-if TYPE_CHECKING:  # they load TensorFlow
-    from beamfeed.trainer.tools.measurements import OptionRate, StageRate
-    from beamfeed.trainer.tools.step_times import StepTimes
-
-BATCH, SHUFFLE, SECONDS = 256, 10_000, 2.0
-LITTLE = 0.02  # of a step: less waiting than this is none to speak of
 START_SECONDS = 1.0  # until a measurement begins, about
 PNG, JSON = "profile.png", "profile.json"
-
-
-def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parses a command line."""
-    parser = Parser(
-        prog="python -m beamfeed.trainer.tools.profile_dataset",
-        description="Measures how fast a dataset feeds a training run.",
-        example="python -m beamfeed.trainer.tools.profile_dataset out/data --job job.yaml",
-    )
-    parser.add_argument("dataset", help="folder of the dataset, local or gs://")
-    parser.add_argument("--job", help="job file; its model's training step is measured too")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a key of the job")
-    parser.add_argument("--batch", type=positive, metavar="N", help=f"windows in a batch (the job's, or {BATCH})")
-    parser.add_argument("--shuffle", type=from_zero, metavar="N", help=f"windows mixed (the job's, or {SHUFFLE})")
-    parser.add_argument(
-        "--seconds", type=seconds, default=SECONDS, metavar="S", help=f"of each of about 22 measurements ({SECONDS:g})"
-    )
-    parser.add_argument("--out", metavar="DIR", help=f"folder to write {PNG} and {JSON} to")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser.parse_args(argv)
 
 
 def check(arguments: argparse.Namespace) -> tuple[TrainingJob | None, Manifest, int, int]:
@@ -103,8 +72,8 @@ def profile(
         first_read,
         measure_options,
         measure_stages,
+        measure_steps,
     )
-    from beamfeed.trainer.tools.step_times import measure_steps
 
     preparation = preparation_of(job.train, manifest) if job else None
     feeding = Feeding(manifest, arguments.dataset, batch, shuffle, arguments.seconds, preparation)
@@ -117,15 +86,14 @@ def profile(
         if job:
             say("training steps")
         steps = measure_steps(job, manifest, arguments.seconds) if job else None
-    found = Profile(arguments.dataset, batch, shuffle, feeding.bytes_per_window, first, stages, plain, options, steps)
+    result = Profile(arguments.dataset, batch, shuffle, feeding.bytes_per_window, first, stages, plain, options, steps)
     if arguments.json:
-        tell_event("profile", **found.to_json())
+        tell_event("profile", **result.to_json())
     else:
-        print("\n".join(describe(found)))
+        print("\n".join(describe(result)))
     if arguments.out:
-        storage.write_text(storage.join(arguments.out, JSON), json.dumps(found.to_json(), indent=1) + "\n")
-        with tf.io.gfile.GFile(storage.join(arguments.out, PNG), "wb") as file:
-            file.write(draw(found))
+        storage.write_text(storage.join(arguments.out, JSON), json.dumps(result.to_json(), indent=1) + "\n")
+        storage.write_bytes(storage.join(arguments.out, PNG), draw(result))
 
 
 class Countdown:
@@ -155,171 +123,10 @@ def _say(what: str) -> None:
     note(f"profile: {what}")
 
 
-@dataclass(frozen=True)
-class Profile:
-    """What was measured.
-
-    Attributes:
-      first_read: windows per second of reading the shards' bytes when the page cache does not have them.
-      plain: windows per second without any option.
-    """
-
-    dataset: str
-    batch_size: int
-    shuffle: int
-    bytes_per_window: float
-    first_read: float
-    stages: "Sequence[StageRate]"
-    plain: float
-    options: "Sequence[OptionRate]"
-    steps: "StepTimes | None"
-
-    @property
-    def feed(self) -> float:
-        """Windows per second of the whole feed."""
-        return self.stages[-1].windows_per_second
-
-    @property
-    def spread(self) -> float:
-        """Of the stages' rates: how far the least steady one's rounds are apart."""
-        return max(stage.spread for stage in self.stages)
-
-    def to_json(self) -> dict:
-        steps = self.steps and {**asdict(self.steps), "share_waiting": self.steps.share_waiting}
-        return {**asdict(self), "steps": steps, "limit": limit(self)}
-
-
-def describe(profile: Profile) -> list[str]:
-    """The profile as lines of text; the last one says what limits."""
-    megabytes = profile.bytes_per_window / 1e6
-    head = ("up to the stage", "windows/s", "MB/s", "+ us/window", "")
-    first = ("first read", round(profile.first_read), f"{profile.first_read * megabytes:,.0f}", "", "")
-    stages = [
-        (stage.name, round(stage.windows_per_second), f"{stage.megabytes_per_second:,.0f}",
-         f"{stage.extra_microseconds:.3f}", _unsteady(stage.spread))
-        for stage in profile.stages
-    ]  # fmt: skip
-    options = [
-        (option.name, _times(option.alone, profile.plain), _times(option.flipped, profile.feed),
-         "off" if option.name in ("interleave", "parallel map", "prefetch") else "on",
-         option.note or _unsteady(option.spread))
-        for option in profile.options
-    ]  # fmt: skip
-    lines = [
-        f"{profile.dataset}: batches of {profile.batch_size}, shuffle {profile.shuffle:,}; MB of shards",
-        "",
-        *table([head, first, *stages]),
-        "",
-        *(line.rstrip() for line in table([("option", "alone", "flipped", "", ""), *options])),
-        f"alone: times the {profile.plain:,.0f} windows/s without any; flipped: times those of the whole feed",
-        "",
-    ]
-    if profile.steps:
-        steps = profile.steps
-        lines += [
-            *table(
-                [
-                    ("step", "ms", "windows/s"),
-                    ("model alone", f"{1e3 * steps.resident:.2f}", round(profile.batch_size / steps.resident)),
-                    ("fed", f"{1e3 * steps.fed:.2f}", round(profile.batch_size / steps.fed)),
-                    ("of it waiting", f"{1e3 * steps.waiting:.2f}", ""),
-                    ("of that asking alone", f"{1e3 * steps.asking:.2f}", ""),
-                ]
-            ),
-            "",
-        ]
-    return [*lines, limit(profile)]
-
-
-def _unsteady(spread: float) -> str:
-    return f"not steady: {spread:.0%} apart" if spread > STEADY else ""
-
-
-def _times(rate: float | None, base: float) -> str:
-    return "-" if rate is None else f"{rate / base:.2f}x"
-
-
-def limit(profile: Profile) -> str:
-    """One sentence: what limits, and by how much; or that the figures do not say it."""
-    if told := noise(profile):
-        return told
-    slowest = max(profile.stages, key=lambda stage: stage.extra_microseconds)
-    spent = 1e6 / profile.feed
-    costs = f"{slowest.extra_microseconds:.2f} of {spent:.2f} us a window go to {_doing(slowest.name)}"
-    if profile.first_read < 0.5 * profile.feed:
-        rate = profile.first_read * profile.bytes_per_window / 1e6
-        costs += f", in the first epoch storage gives {rate:,.0f} MB/s, {profile.first_read / profile.feed:.0%} of that"
-    if profile.steps is None:
-        return f"The feed gives {profile.feed:,.0f} windows/s; {costs}."
-    steps, waiting = profile.steps, f"{profile.steps.share_waiting:.2%} of a training step is spent waiting for input"
-    if steps.waiting - steps.asking < LITTLE * steps.fed:
-        times = profile.feed * steps.resident / profile.batch_size
-        return (
-            f"The model limits: its step takes {1e3 * steps.resident:.1f} ms, the feed could give {times:,.0f} times "
-            f"what that takes; {waiting}."
-        )
-    if profile.spread > STEADY:
-        costs = f"which stage costs most is not known, as their rates did not get steady ({profile.spread:.0%} apart)"
-    return f"The input limits: {costs}; {waiting}."
-
-
-def noise(profile: Profile) -> str | None:
-    """Why nothing can be concluded from the figures, and what to do; None where something can."""
-    again = "measure again when the machine has nothing else to do, or longer (--seconds 10)"
-    steps = profile.steps
-    if steps and steps.fed < (1 - STEADY) * steps.resident:
-        return (
-            f"No conclusion: a step that waits for its batch took {1e3 * steps.fed:.2f} ms, less than the model alone "
-            f"({1e3 * steps.resident:.2f} ms), which cannot be; {again}."
-        )
-    spread = steps.spread if steps else profile.spread
-    if spread > STEADY:
-        return f"No conclusion: the figures did not get steady, the same one differs by {spread:.0%}; {again}."
-    return None
-
-
-def _doing(stage: str) -> str:
-    """The stage as a thing to do."""
-    doing = {
-        "read": "reading", "CRC": "records and their checksums", "parse": "parsing", "frame": "framing",
-        "shuffle": "shuffling", "batch": "gathering batches", "decode": "decoding", "augment": "augmenting",
-    }  # fmt: skip
-    return doing.get(stage, "prefetching")
-
-
-def draw(profile: Profile) -> bytes:
-    """The figure as a PNG: the rate up to each stage, and what each option is worth."""
-    figure = figures.figure(11, 4)
-    stages, options = figure.subplots(1, 2)
-    names = ["first read", *(stage.name for stage in profile.stages)]
-    rates = [profile.first_read, *(stage.windows_per_second for stage in profile.stages)]
-    stages.barh(names, rates, color=["0.7", *["C0"] * len(profile.stages)])
-    if profile.steps:
-        stages.axvline(profile.batch_size / profile.steps.resident, color="C3", label="what the model takes")
-        stages.legend()
-    stages.invert_yaxis()
-    stages.set(title="the feed up to each stage", xlabel="windows/s", xscale="log")
-
-    measured = [option for option in profile.options if option.alone is not None and option.flipped is not None]
-    names = ["none", *(option.name for option in measured), "all, as in training"]
-    alone = [profile.plain, *(option.alone or 0 for option in measured), profile.feed]
-    options.barh(names, alone, color=["0.7", *["C0"] * len(measured), "C2"])
-    options.invert_yaxis()
-    options.set(title="one option by itself", xlabel="windows/s")
-    return figures.png(figure)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Profiles a dataset and returns the exit code."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     set_reads(os.environ)
-    set_up_logging()
-    arguments = parse(argv)
-    try:
-        profile(arguments, *check(arguments))
-    except Exception as error:
-        return complain(error, FailureLog(), as_json=arguments.json)
-    return 0
+    return PROFILE.run(lambda arguments: profile(arguments, *check(arguments)), argv)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Compares what the shards of a dataset hold with what its manifest and its index of blocks say."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 
 import numpy as np
@@ -18,31 +18,41 @@ from beamfeed.trainer.feed.reader import open_shard
 from beamfeed.trainer.feed.sampler import Index
 
 RECORDS = 64  # parsed at a time
+Measure = Callable[[tf.Tensor], tf.Tensor]
 OF_RECORDS = ("records", "windows", "rows")  # facts that are not known of a shard that cannot be read to its end
 
 
-def read_counts(path: str, manifest: Manifest) -> Iterator[np.ndarray]:
-    """Bytes and rows of the records of a shard, int64 `[2, <= 64]` at a time, as every field of them is checked.
+def make_measure(manifest: Manifest) -> Measure:
+    """Serialized records, `[n]` -> int64 `[2, n]`: their bytes in a file and their rows, as every field is checked.
+
+    It is traced once, for all shards: that takes longer than reading a small one.
+    """
+    fields_of_records = choose_fields(manifest, [field.name for field in manifest.fields])
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def measure(serialized: tf.Tensor) -> tf.Tensor:
+        sizes = tf.strings.length(serialized)
+        return tf.stack([tf.cast(sizes, tf.int64) + FRAMING_BYTES, parse(serialized, fields_of_records).rows])
+
+    return measure
+
+
+def read_counts(path: str, compression: str, measure: Measure) -> Iterator[np.ndarray]:
+    """Bytes and rows of the records of a shard, int64 `[2, <= 64]` at a time, by `make_measure`.
 
     Raises:
       UserError: if the shard is missing or damaged, or a record is not as the manifest says, when the reading comes
         to it.
     """
-    wanted = choose_fields(manifest, [field.name for field in manifest.fields])
-
-    def measure(serialized: tf.Tensor) -> tf.Tensor:
-        sizes = tf.strings.length(serialized)
-        return tf.stack([tf.cast(sizes, tf.int64) + FRAMING_BYTES, parse(serialized, wanted).rows])
-
     try:
-        yield from open_shard(path, manifest.compression).batch(RECORDS).map(measure).as_numpy_iterator()
+        yield from open_shard(path, compression).batch(RECORDS).map(measure).as_numpy_iterator()
     except tf.errors.NotFoundError:
         raise UserError(f"{path}: is missing") from None
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
         raise UserError(f"{path}: {find_mismatch(error) or 'is damaged'}") from None
 
 
-def verify_shard(path: str, shard: Shard, blocks: Index | None, manifest: Manifest) -> list[str]:
+def verify_shard(path: str, shard: Shard, blocks: Index | None, manifest: Manifest, measure: Measure) -> list[str]:
     """How a shard differs from what is said of it, a line each; none if it does not.
 
     Args:
@@ -50,13 +60,14 @@ def verify_shard(path: str, shard: Shard, blocks: Index | None, manifest: Manife
       shard: what the manifest says of it.
       blocks: what the index says of it; None where there is none.
       manifest: of the dataset.
+      measure: of its records, by `make_measure`.
     """
     damage: list[str] = []
     found = [np.empty([2, 0], np.int64)]
 
     def row_counts() -> Iterator[np.ndarray]:
         try:
-            for counts in read_counts(path, manifest):
+            for counts in read_counts(path, manifest.compression, measure):
                 found.append(counts)
                 yield counts[1]
         except UserError as error:
@@ -101,6 +112,7 @@ def compare_blocks(path: str, blocks: Index, sizes: np.ndarray, rows: np.ndarray
 def verify(manifest: Manifest, output: str) -> list[str]:
     """Reads every shard; returns how the dataset differs from its manifest and its index, a line each."""
     lines = []
+    measure = make_measure(manifest)
     for split, info in manifest.splits.items():
         index = None
         try:
@@ -109,7 +121,7 @@ def verify(manifest: Manifest, output: str) -> list[str]:
             lines.append(str(error))
         for number, (path, shard) in enumerate(zip(manifest.shard_paths(output, split), info.shards, strict=True)):
             blocks = None if index is None else Index(*(column[index.shard == number] for column in index))
-            lines += verify_shard(path, shard, blocks, manifest)
+            lines += verify_shard(path, shard, blocks, manifest, measure)
         for name in ("records", "windows", "bytes"):
             total = sum(getattr(shard, name) for shard in info.shards)
             if total != getattr(info, name):

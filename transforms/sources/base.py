@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
@@ -21,14 +21,12 @@ from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.descriptors import A, P, R, Report, Statistics, Unit, V, Verdict, W, Work
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.splits import first_names, split_of_asset, split_of_value
-
-if TYPE_CHECKING:  # so that what reads no more than files is quick
-    import apache_beam as beam
 
 
 class Source(ABC, Generic[P, A, R, V, W]):
@@ -203,44 +201,37 @@ class Source(ABC, Generic[P, A, R, V, W]):
     def judge(self, asset: A, reports: Iterable[R]) -> V:
         """Decides from the reports on all units of one asset."""
 
-    def review_all(self, verdicts: Sequence[V]) -> Sequence[V]:
-        """As `review`, of all verdicts at once."""
-        return verdicts
-
-    def compare(self, verdicts: Sequence[V], statistics: Statistics) -> Statistics:
-        """The statistics of the training rows with what `learn` adds of how assets compare; by default nothing."""
-        return statistics
-
     def notes_of(self, statistics: Statistics) -> list[str]:
         """What the user should know of the statistics that `learn` gives, a line each; by default nothing."""
         return []
 
-    def review(self, verdicts: "beam.PCollection") -> "beam.PCollection":
-        """PCollection of Verdict -> the same, where some depend on the other assets; by default none does."""
+    def review(self, driver: Driver, verdicts: Collection) -> Collection:
+        """Collection of Verdict -> the same, where some depend on the other assets; by default none does.
+
+        Raises:
+          JobFailed: if they cannot be together.
+        """
         return verdicts
 
-    def add_up(self, verdicts: "beam.PCollection") -> "beam.PCollection":
-        """PCollection of Verdict -> a PCollection of one, the statistics of the training rows."""
-        import apache_beam as beam
-
-        from beamfeed.transforms.statistics.sums import AddUp
-
-        return (
-            verdicts
-            | "TrainingRows" >> beam.FlatMap(lambda verdict: [verdict.statistics] if verdict.trains else [])
-            | "AddUp" >> beam.CombineGlobally(AddUp(self.zero))
-        )
+    def add_up(self, driver: Driver, verdicts: Collection) -> Collection:
+        """Collection of Verdict -> a collection of one, the statistics of the training rows."""
+        training = driver.flat_map("TrainingRows", verdicts, _training_rows)
+        return driver.add_up("AddUp", training, self.zero)
 
     @abstractmethod
-    def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple | None]":
+    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Any]:
         """Statistics, and the transform graph that they become.
 
         Args:
-          verdicts: PCollection of Verdict.
+          driver: that runs the steps: in Beam, or for `beamfeed check` in this process.
+          verdicts: Collection of Verdict.
 
         Returns:
-          a PCollection of one, the statistics of the training rows, and tensorflow-transform's (saved model folder,
-          metadata); None where there is no graph.
+          a collection of one, the statistics of the training rows, and what `driver.graph` gives; None where there is
+          no graph.
+
+        Raises:
+          JobFailed: if nothing can be learned from the statistics.
         """
 
     # And once more to write it.
@@ -264,14 +255,6 @@ class Source(ABC, Generic[P, A, R, V, W]):
         """
 
     # Before it is preprocessed, without Beam and TensorFlow.
-
-    def settle(self, statistics: Statistics) -> Statistics:
-        """The sum of all training rows' statistics as it is learned from; by default the same.
-
-        Raises:
-          JobFailed: if nothing can be learned from them.
-        """
-        return statistics
 
     def overview(self, assets: Sequence[A], statistics: Statistics) -> Overview:
         """What some assets hold, for the user; by default nothing is told.
@@ -308,6 +291,11 @@ class Source(ABC, Generic[P, A, R, V, W]):
     def why_empty(self, asset: A) -> str:
         """Why an asset that was accepted gave no record."""
         return "has no row that can be used"
+
+
+def _training_rows(verdict: Verdict) -> Iterator[Statistics]:
+    if verdict.trains:
+        yield verdict.statistics
 
 
 class PlainSource(Source[P, A, Report, Verdict[A], Work[A]], Generic[P, A]):

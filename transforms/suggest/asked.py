@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from beamfeed.contract.errors import UserError, near_miss
 
-KINDS = ("timeseries", "table", "image")
 NO_LABEL = "none"
 
 

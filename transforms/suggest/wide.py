@@ -14,8 +14,9 @@ from beamfeed.contract.errors import UserError
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.numbers import is_name, is_number
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
+from beamfeed.transforms.sources.timeseries.schema import Wide, name_type
 from beamfeed.transforms.sources.timeseries.times import resolve_time
-from beamfeed.transforms.sources.timeseries.wide import Wide, melt, name_type
+from beamfeed.transforms.sources.timeseries.wide import melt
 from beamfeed.transforms.suggest.asked import NO_LABEL, Asked
 from beamfeed.transforms.suggest.columns import describe, tokens
 from beamfeed.transforms.suggest.label import choose_label

@@ -4,16 +4,13 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from beamfeed.contract.config.sources.base import SourceSection
 from beamfeed.contract.config.sources.csv import Csv
-from beamfeed.contract.config.sources.timeseries import OTHERS, PACKED, TABLES, TEXTS, tell_suffixes_of_rows
+from beamfeed.contract.config.sources.formats import FilesOfRows
 
 
-class TableSource(SourceSection):
+class TableSource(FilesOfRows):
     """Rows that stand for themselves: files of columns, and folders `key=value`, whose keys are columns too."""
 
-    suffixes: ClassVar[tuple[str, ...]] = (*TABLES, *TEXTS, *(text + packed for text in TEXTS for packed in PACKED))
-    other_suffixes: ClassVar[tuple[str, ...]] = OTHERS
     sections: ClassVar[dict[str, bool]] = {"features": True, "label": False}
     split_by: ClassVar[tuple[str, ...]] = ("row", "key", "time", "column")
     split_keys: ClassVar[tuple[str, ...]] = ("train_from", "gap", "stratify")
@@ -25,7 +22,3 @@ class TableSource(SourceSection):
     )
     time: str | None = Field(default=None, description="A column of times or dates, for split.by: time.")
     csv: Csv = Csv()
-
-    @classmethod
-    def tell_suffixes(cls) -> str:
-        return tell_suffixes_of_rows()

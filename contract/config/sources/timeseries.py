@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from beamfeed.contract.config.section import Section
-from beamfeed.contract.config.sources.base import SourceSection
 from beamfeed.contract.config.sources.csv import Csv
+from beamfeed.contract.config.sources.formats import FilesOfRows
 from beamfeed.contract.errors import near_miss
 
 
@@ -152,22 +152,9 @@ class Reshape(Section):
         return (self.wide,) if isinstance(self.wide, str) else tuple(self.wide)
 
 
-TABLES = (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc")
-TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
-PACKED = (".gz", ".bz2", ".zst")
-OTHERS = (".json", *(f".json{packed}" for packed in PACKED), ".zip", *(f"{text}.zip" for text in (*TEXTS, ".json")))
-
-
-def tell_suffixes_of_rows() -> str:
-    """The suffixes of files of rows for people."""
-    return f"{' '.join((*TABLES, *TEXTS))} .json, text also with {' '.join(PACKED)} .zip"
-
-
-class TimeseriesSource(SourceSection):
+class TimeseriesSource(FilesOfRows):
     """Sensor series: files of rows with a time, one asset or several in each."""
 
-    suffixes: ClassVar[tuple[str, ...]] = (*TABLES, *TEXTS, *(text + packed for text in TEXTS for packed in PACKED))
-    other_suffixes: ClassVar[tuple[str, ...]] = OTHERS
     sections: ClassVar[dict[str, bool]] = {"prepare": False, "windows": True, "label": False}
     noun: ClassVar[str] = "window"
     split_by: ClassVar[tuple[str, ...]] = ("asset", "time", "rows", "column")
@@ -202,7 +189,3 @@ class TimeseriesSource(SourceSection):
                 "allowed, it must be one name, such as [value]"
             )
         return self
-
-    @classmethod
-    def tell_suffixes(cls) -> str:
-        return tell_suffixes_of_rows()

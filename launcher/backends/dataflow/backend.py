@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import ClassVar
 
+from beamfeed.contract import options
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.published import read_complete
@@ -34,8 +35,8 @@ class DataflowBackend:
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
         section = job.launch.preprocess.section("dataflow")
-        options = beam_options(section, job_name(job.output.path), fingerprint)
-        return (sys.executable, "-m", "beamfeed.pipelines.dataflow_template", *arguments, *options)
+        of_beam = beam_options(section, job_name(job.output.path), fingerprint)
+        return (sys.executable, "-m", options.SUBMIT.module, *arguments, *of_beam)
 
     def describe(self, stage: Stage) -> list[str]:
         return [shlex.join(stage.command)]

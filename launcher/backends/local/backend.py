@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import ClassVar
 
-from beamfeed.contract import storage
+from beamfeed.contract import options, storage
 from beamfeed.contract.cluster.environment import read_worker_info
 from beamfeed.contract.cluster.tf_config import tf_config
 from beamfeed.contract.cluster.worker_info import SHARE
@@ -26,11 +26,11 @@ from beamfeed.contract.tracking import check_writers
 from beamfeed.launcher.display import Display
 from beamfeed.launcher.processes import Process, run_together
 from beamfeed.launcher.progress import StageProgress, watching
-from beamfeed.launcher.stage import PREPROCESS, PROGRAMS, TRAIN, Stage
+from beamfeed.launcher.stage import PREPROCESS, TRAIN, Stage
 
 HOST = "127.0.0.1"
 THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")  # in an operation; for operations side by side
-STARTS = ("--restart", "--from-step")  # options that say where a training run starts from
+PROGRAMS = {PREPROCESS: options.PREPROCESS, TRAIN: options.TRAIN}
 ENDED_BY_SIGNAL = 128  # exit codes from here on: the process did not fail, something ended it
 
 
@@ -60,7 +60,7 @@ class LocalBackend:
             )
 
     def command(self, name: str, job: Job, arguments: Sequence[str], fingerprint: str) -> tuple[str, ...]:
-        return (sys.executable, "-m", PROGRAMS[name], *arguments)
+        return (sys.executable, "-m", PROGRAMS[name].module, *arguments)
 
     def describe(self, stage: Stage) -> list[str]:
         processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
@@ -73,7 +73,7 @@ class LocalBackend:
                 f"{stage.output}: is not preprocessed, and {told}, each of which would do it; "
                 "run 'beamfeed preprocess' once before, where these variables are not set"
             )
-        if told and starts_anew(stage) and not is_named(stage):
+        if told and stage.starts_anew and not stage.once:
             raise UserError(
                 f"--restart and --from-step: {told}, and each would do it whenever it is started again; "
                 "name this start, the same on all: --once NAME"
@@ -106,9 +106,9 @@ class LocalRun:
                 told = stack.enter_context(folder)
                 stage = replace(stage, command=(*stage.command, "--progress-dir", told))
             restarts, reached = 0, newest(stage)
-            if starts_anew(stage) and not is_named(stage):
+            if stage.starts_anew and not stage.once:
                 # It counts once, also where the launcher starts it again.
-                stage = replace(stage, command=(*stage.command, f"--once={uuid.uuid4().hex}"))
+                stage = replace(stage, command=(*stage.command, *options.ONCE.write(uuid.uuid4().hex)))
             while True:
                 processes = worker_processes(stage, free_ports(stage.workers), stage.logs)
                 watch = watching(told, progress, display.show) if told else None
@@ -145,16 +145,6 @@ def workers_told(strict: bool = True) -> str:
             raise
         return ""
     return f"{worker.source} says that this is worker {worker.index} of {worker.count}" if worker.count > 1 else ""
-
-
-def starts_anew(stage: Stage) -> bool:
-    """Whether its command says where to start from."""
-    return any(part.startswith(STARTS) for part in stage.command)
-
-
-def is_named(stage: Stage) -> bool:
-    """Whether its command names this start."""
-    return any(part.startswith("--once=") for part in stage.command)
 
 
 def newest(stage: Stage) -> int | None:

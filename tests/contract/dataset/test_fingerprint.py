@@ -1,9 +1,12 @@
 """What changes the identity of a dataset, and of a training run."""
 
 import pytest
+from pydantic import create_model
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.load import parse_job
+from beamfeed.contract.config.prepare import Scale
+from beamfeed.contract.config.section import Section
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 
 JOB = """
@@ -64,8 +67,7 @@ def test_a_label_is_part_of_the_dataset_and_the_task_is_not():
         ("train.feed.batch_size=3", False),
         ("train.feed.shuffle=3", False),
         ("train.feed.seed=3", False),
-        ("train.feed.lanes=16", True),  # as it is left out; a run that began with more says so
-        ("train.feed.lanes=8", False),
+        ("train.feed.lanes=8", True),  # refused by the checkpoint, which holds how many there are
         ("train.optimizer.learning_rate=0.5", True),
         ("train.optimizer.schedule={name: cosine, decay_steps: 9}", True),
         ("train.optimizer.weight_decay=0.1", True),
@@ -122,3 +124,23 @@ def test_the_watched_metric_of_one_of_several_outputs_is_too():
         for modules in (("own", "own"), ("other", "own"), ("own", "other"))
     ]
     assert runs[0] == runs[1] != runs[2]
+
+
+def with_later_keys(section):
+    """The section as a later version has it, and each section in it: a new key, and a new section, with defaults."""
+    values = {name: getattr(section, name) for name in type(section).model_fields}
+    values = {name: with_later_keys(value) if isinstance(value, Section) else value for name, value in values.items()}
+    later = create_model("Later", __base__=type(section), later=(int, 3), newer=(Scale, Scale()))
+    return later.model_construct(**values)
+
+
+def test_a_new_key_with_a_default_changes_no_dataset_and_no_training_run():
+    job = parse_job(JOB, [LABELS, "train.task={name: regress}", "train.optimizer={name: adam, ema: 0.9}"])
+    later = with_later_keys(job)
+    assert later.prepare.scale.later == later.train.optimizer.later == 3
+    assert data_fingerprint(later, []) == data_fingerprint(job, [])
+    assert run_fingerprint(later.train, "d") == run_fingerprint(job.train, "d")
+    other = later.model_copy(update={"prepare": later.prepare.model_copy(update={"later": 4})})
+    assert data_fingerprint(other, []) != data_fingerprint(job, [])
+    newer = later.train.model_copy(update={"newer": Scale(how="robust")})
+    assert run_fingerprint(newer, "d") != run_fingerprint(job.train, "d")

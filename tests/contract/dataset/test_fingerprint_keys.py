@@ -1,10 +1,12 @@
 """Every key of a job file, and whether a dataset is another one when it changes: none is left out."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from pydantic_core import to_jsonable_python
 
 from beamfeed.contract.config.load import parse_as
 from beamfeed.contract.config.section import OneOf, Section
@@ -289,3 +291,25 @@ def test_a_new_revision_of_preprocessing_is_other_data(monkeypatch):
 def test_workers_of_a_training_run_are_none_of_its_business():
     shards = "output.shards=auto"
     assert identity(shards, "launch.train.workers=16") == identity(shards, "launch.train.workers=17")
+
+
+def defaults_of(model: type[Section], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key of a section that has a default, with dots, and the default as JSON has it."""
+    for name, field in model.model_fields.items():
+        key = f"{prefix}{field.alias or name}"
+        for section in sections_in([field.annotation, *field.metadata]):
+            yield from defaults_of(section, f"{key}.{section.__name__}.")
+        if not field.is_required():
+            default = to_jsonable_python(field.get_default(call_default_factory=True))
+            if not isinstance(default, dict) or not default:  # that of a section follows from its keys'
+                yield key, default
+
+
+def test_whoever_changes_a_default_raises_the_revision():
+    """A key at its default is not part of a fingerprint, so what it stands for must not change unseen."""
+    path = Path(__file__).parent / "defaults.json"
+    kept = json.loads(path.read_text())
+    now = dict(defaults_of(job_model()))
+    changed = {key: now[key] for key in kept["defaults"].keys() & now.keys() if kept["defaults"][key] != now[key]}
+    assert (changed, kept["revision"]) == ({}, fingerprint.REVISION), f"raise REVISION; write the defaults to {path}"
+    assert len(kept["defaults"].keys() & now.keys()) > 150

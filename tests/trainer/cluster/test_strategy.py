@@ -13,7 +13,7 @@ from beamfeed.contract.cluster.environment import read_worker_info
 from beamfeed.contract.cluster.tf_config import tf_config
 from beamfeed.contract.cluster.worker_info import SHARE, WorkerInfo
 from beamfeed.contract.errors import UserError
-from beamfeed.trainer.cluster.strategy import Cluster, connect, describe
+from beamfeed.trainer.cluster.strategy import Cluster, connect, describe, share_of
 
 # One worker, as beamfeed.trainer.main begins: it finds the others, adds up over all of them, and says so.
 WORKER = """
@@ -174,3 +174,17 @@ def test_collectives_that_cannot_be_had(collectives):
 def test_addresses_must_be_known():
     with pytest.raises(ValueError, match=r"resolve first"):
         connect(WorkerInfo(0, 2, (), "torchrun", "a:1"))
+
+
+@pytest.mark.parametrize(("devices", "count"), [(1, 1), (4, 2), (8, 8), (7, 3)])
+def test_each_has_as_many_and_none_has_anothers(devices, count):
+    shares = [share_of(range(devices), index, count) for index in range(count)]
+    assert {len(share) for share in shares} == {devices // count}
+    assert len({device for share in shares for device in share}) == devices // count * count
+
+
+def test_fewer_than_processes_is_one_line():
+    with pytest.raises(UserError, match=r"launch.train.workers: is 3, but this machine has 2 GPUs; one worker uses"):
+        share_of(range(2), 0, 3)
+    with pytest.raises(UserError, match=r"is 2, but this machine has 1 GPU; one"):
+        share_of(range(1), 1, 2)

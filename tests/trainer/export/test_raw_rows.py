@@ -236,7 +236,14 @@ def test_rows_that_the_graph_does_not_read_as_preprocessing_did_are_told_with_th
     ):
         served.check_rows_of_file()
     argv = ["--job", str(tmp_path / "job.yaml"), "--set", f"output.path={tmp_path / 'data'}"]
-    argv += ["--set", f"train.workdir={tmp_path / 'run'}", "--set", "train.feed.batch_size=32"]
+    argv += [
+        "--set",
+        f"train.workdir={tmp_path / 'run'}",
+        "--set",
+        "train.feed.batch_size=32",
+        "--set",
+        "train.epochs=1",
+    ]
     assert train(argv) == 1
     assert "odd.csv, row 3; do not serve it" in capsys.readouterr().err.strip().splitlines()[-1]
     fewer = {name: one for name, one in rows.raw.items() if name != "kind"}

@@ -206,8 +206,7 @@ def flip(path: str, at: int) -> None:
         file.write(bytes([byte ^ 1]))
 
 
-@pytest.mark.parametrize("cache", ["none", "memory"])
-@pytest.mark.parametrize("remainder", ["drop", "pad"])
+@pytest.mark.parametrize(("cache", "remainder"), [("none", "drop"), ("memory", "pad")])
 def test_damaged_records_are_passed_over_with_all_their_fields(made, cache, remainder):
     damaged = made.manifest.shard_paths(made.output, "train")[0]
     flip(damaged, os.path.getsize(damaged) // 3)  # in its first block

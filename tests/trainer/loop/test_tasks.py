@@ -18,8 +18,7 @@ from beamfeed.trainer.cluster.strategy import connect
 from beamfeed.trainer.cluster.watchdog import Preempted, Watchdog
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.loop import train as loop
-from beamfeed.trainer.loop.watch import Watched, find_watched
-from beamfeed.trainer.tasks.objective import Objective
+from beamfeed.trainer.tasks.objective import Objective, Watched, find_watched
 
 OWN = """
 import keras

@@ -125,10 +125,10 @@ def test_it_begins_with_the_weights_and_goes_on_without_them(job, run, tmp_path)
 
 
 def test_another_place_is_told_by_the_words_of_the_job():
-    assert describe_changes({"init": None}, {"init": {"from_": "a", "layers": None}}) == [
+    assert describe_changes({"init": None}, {"init": {"from": "a", "layers": None}}) == [
         "train.init: was not set, is now {from: a, layers: null}"
     ]
-    assert describe_changes({"init": {"from_": "a"}}, {"init": {"from_": "b"}}) == ["train.init.from: was a, is now b"]
+    assert describe_changes({"init": {"from": "a"}}, {"init": {"from": "b"}}) == ["train.init.from: was a, is now b"]
 
 
 @pytest.mark.parametrize(

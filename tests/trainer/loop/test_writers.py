@@ -7,7 +7,7 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from beamfeed.contract.dataset.layout import RunLayout
-from beamfeed.trainer.loop.writers import WRITERS
+from beamfeed.trainer.loop.metrics import WRITERS
 
 LINES = [
     {"epoch": 1, "step": 10, "loss": 0.5, "eval_loss": None},

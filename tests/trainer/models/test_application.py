@@ -8,7 +8,7 @@ import tensorflow as tf
 from beamfeed.contract.config.model import Application
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer import models
-from beamfeed.trainer.models.application import find_network
+from beamfeed.trainer.models.images import find_network
 from beamfeed.trainer.models.signature import Input, Output, Signature
 
 CLASSES = Output(((4,),), "classes", units=4, logits=True)

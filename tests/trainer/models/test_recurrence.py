@@ -128,9 +128,13 @@ def test_the_gradient_is_that_of_small_differences(cell):
     ],
     ids=str,
 )
-def test_other_layers_are_left_to_keras(cell, options):
+def test_other_layers_are_left_to_keras_and_named(cell, options, capsys):
     assert is_quick(layer_of(cell, quick=True)[1])
-    assert not is_quick(layer_of(cell, quick=True, **options)[1])
+    assert capsys.readouterr().err == ""
+    layer = layer_of(cell, quick=True, **options)[1]
+    assert not is_quick(layer)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"train.model: {layer.name} computed row by row, which is slow on a CPU")
 
 
 def test_other_grus_and_subclasses_are_left_to_keras():

@@ -11,8 +11,8 @@ import tensorflow as tf
 from beamfeed.contract.config.model import Linear, Tabular, TextModel
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer import models
+from beamfeed.trainer.models.parts import embedding_size
 from beamfeed.trainer.models.signature import Input, Output, Signature
-from beamfeed.trainer.models.tabular import embedding_size
 
 NUMBERS = Input((3,), "float32", False, ("a", "b", "c"))
 CATEGORIES = Input((2,), "int64", False, ("kind", "city"), (4, 50))

@@ -11,19 +11,28 @@ from datasets import write_dataset
 from records import FIELDS, make_records
 
 from beamfeed.contract.config.prepare import Windows
+from beamfeed.contract.options import PROFILE
 from beamfeed.trainer.tools import measurements
 from beamfeed.trainer.tools.measurements import (
+    MOST_ROUNDS,
     OPTIONS,
     STAGES,
     Feeding,
-    OptionRate,
-    StageRate,
     measure_options,
     measure_stages,
+    until_steady,
 )
-from beamfeed.trainer.tools.profile_dataset import Countdown, Profile, describe, draw, limit, main, parse
-from beamfeed.trainer.tools.steady import MOST_ROUNDS, Figure, until_steady
-from beamfeed.trainer.tools.step_times import StepTimes
+from beamfeed.trainer.tools.profile_dataset import Countdown, main
+from beamfeed.trainer.tools.profile_report import (
+    Figure,
+    OptionRate,
+    Profile,
+    StageRate,
+    StepTimes,
+    describe,
+    draw,
+    limit,
+)
 
 
 def profile(**changes) -> Profile:
@@ -87,7 +96,7 @@ def test_what_it_tells_a_user(written, tmp_path, capsys):
         assert "Traceback" not in error
     for option, told in [("--seconds", "a number of seconds above 0"), ("--batch", "a whole number above 0")]:
         with pytest.raises(SystemExit, match="2"):
-            parse([written.output, option, "0"])
+            PROFILE.parse([written.output, option, "0"])
         assert f"argument {option}: '0' is not {told}" in capsys.readouterr().err
 
 

@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beamfeed.transforms.beam_driver import AddUp
 from beamfeed.transforms.statistics.moments import Moments
-from beamfeed.transforms.statistics.sums import AddUp
 
 
 @given(seed=st.integers(0, 1000), pieces=st.integers(1, 9), order=st.randoms(use_true_random=False))

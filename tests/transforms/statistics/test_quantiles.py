@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beamfeed.transforms.beam_driver import AddUp
 from beamfeed.transforms.statistics import quantiles
 from beamfeed.transforms.statistics.quantiles import RowSample, add_samples, capacity, hash_rows, share
-from beamfeed.transforms.statistics.sums import AddUp
 
 Q = (0.05, 0.25, 0.5, 0.75, 0.95)
 

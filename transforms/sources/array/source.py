@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.sources.array import ArraySource
@@ -10,6 +10,7 @@ from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.raw_rows import RawRows
 from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.array.plan import (
     ArrayBlock,
@@ -32,9 +33,6 @@ from beamfeed.transforms.sources.descriptors import Unit, Work
 from beamfeed.transforms.sources.overview import Lacking, Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.splits import seeded_hash
-
-if TYPE_CHECKING:  # Beam is loaded where it is needed
-    import apache_beam as beam
 
 UNPACKED = 4  # times the bytes that a look is to read, which may be unpacked to get at them
 
@@ -118,15 +116,16 @@ class Arrays(Source[ArrayPiece, ArrayBlock, ArrayReport, ArrayVerdict, Work[Arra
             rows = block.rows if name == there[-1] else 0
             yield Work(Unit(block, 0, 0, rows), name), verdict.usable[name] * self._schema.row_bytes
 
-    def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple]":
-        import apache_beam as beam
+    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Any]:
+        def build() -> Any:
+            from beamfeed.transforms.sources.array.graph import build_transform
 
-        from beamfeed.transforms.sources.array.graph import build_transform
+            return build_transform(self._schema)
 
-        statistics = self.add_up(verdicts) | "CheckClasses" >> beam.Map(self.settle)
-        return statistics, statistics | "BuildTransform" >> build_transform(self._schema)
+        statistics = driver.map("CheckClasses", self.add_up(driver, verdicts), self._checked)
+        return statistics, driver.graph("BuildTransform", statistics, build)
 
-    def settle(self, statistics: ArrayStatistics) -> ArrayStatistics:
+    def _checked(self, statistics: ArrayStatistics) -> ArrayStatistics:
         check_classes(statistics, self._schema)
         return statistics
 

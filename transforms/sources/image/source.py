@@ -3,13 +3,14 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.columns.label_counts import check_classes
@@ -31,9 +32,6 @@ from beamfeed.transforms.sources.image.validate import (
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.splits import seeded_hash
-
-if TYPE_CHECKING:  # Beam is loaded where it is needed
-    import apache_beam as beam
 
 
 @dataclass(frozen=True)
@@ -126,12 +124,10 @@ class Images(Source[ImageRun, ImageAsset, ImageReport, ImageVerdict, ImageWork])
         split = cast(SplitName, verdict.asset.piece.split)
         yield ImageWork(unit, split, path=verdict.staged), verdict.size
 
-    def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, None]":
-        import apache_beam as beam
+    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, None]:
+        return driver.map("CheckCounts", self.add_up(driver, verdicts), self._checked), None
 
-        return self.add_up(verdicts) | "CheckCounts" >> beam.Map(self.settle), None
-
-    def settle(self, statistics: ImageStatistics) -> ImageStatistics:
+    def _checked(self, statistics: ImageStatistics) -> ImageStatistics:
         auto = [label for label in self._schema.labels if label.auto]
         check_classes(auto, statistics.labels, statistics.elsewhere)
         return statistics

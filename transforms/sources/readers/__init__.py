@@ -11,18 +11,20 @@ import pyarrow as pa
 
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.arrow_file import arrow_schema, divides_arrow, iter_arrow
+from beamfeed.transforms.sources.readers.avro import avro_schema, iter_avro
 from beamfeed.transforms.sources.readers.cells import Unsure
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers
-from beamfeed.transforms.sources.readers.excerpt import choose_parts
+from beamfeed.transforms.sources.readers.excerpt import choose_parts, stored_groups
 from beamfeed.transforms.sources.readers.expected import (
     BATCH_ROWS,
+    Checks,
     Expected,
     Group,
     TextOptions,
     batch_rows,
     require_columns,
 )
-from beamfeed.transforms.sources.readers.formats import format_of
+from beamfeed.transforms.sources.readers.formats import format_of, has_types
 from beamfeed.transforms.sources.readers.glimpse import peek, place_of_row
 from beamfeed.transforms.sources.readers.json_documents import divides_json
 from beamfeed.transforms.sources.readers.json_lines import iter_json, look_at_json
@@ -52,6 +54,7 @@ __all__ = [
     "NO_ZONE",
     "NULL_WORDS",
     "BadTime",
+    "Checks",
     "Expected",
     "Group",
     "Look",
@@ -64,6 +67,7 @@ __all__ = [
     "divides",
     "find_bad_number",
     "guess_order",
+    "has_types",
     "is_csv",
     "is_parquet",
     "iter_batches",
@@ -77,11 +81,13 @@ __all__ = [
     "read_times",
     "require_columns",
     "row_groups",
+    "stored_groups",
     "told",
 ]
 
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _ITERATORS = {"arrow": iter_arrow, "json": iter_json, "csv": iter_text}
+_LAST_ROWS = {"parquet": iter_parquet, "avro": iter_avro}  # those that may leave rows out
 
 
 def is_parquet(path: str) -> bool:
@@ -104,7 +110,7 @@ def divides(path: str, expected: Expected) -> bool:
                 return divides_json(path)
             case "arrow":
                 return divides_arrow(path)
-            case "parquet":
+            case _:
                 return True
 
 
@@ -142,7 +148,9 @@ def look_at(path: str, text: TextOptions = TextOptions()) -> Look:
                 return Look(look_at_json(path, text))
             case "arrow":
                 return Look(arrow_schema(path))
-            case "parquet":
+            case "avro":
+                return Look(avro_schema(path))
+            case _:
                 with open_parquet(path) as file:
                     return Look(file.schema_arrow)
 
@@ -185,12 +193,12 @@ def iter_batches(
     names = list(dict.fromkeys(names))
     with naming_the_file(path):
         check_format(path)
-        if is_parquet(path):
-            found = iter_parquet(path, expected, names, groups, last_rows)
+        of_file = [name for name in names if name != BAD or not has_types(path)]
+        if (iterator := _LAST_ROWS.get(format_of(path))) is not None:
+            batches = iterator(path, expected, of_file, groups, last_rows)
         else:
-            of_file = [name for name in names if name != BAD or format_of(path) in ("csv", "json")]
-            found = _ITERATORS[format_of(path)](path, expected, of_file, groups)
-        for group, row, batch in found:
+            batches = _ITERATORS[format_of(path)](path, expected, of_file, groups)
+        for group, row, batch in batches:
             yield group, row, _complete(batch, names)
 
 

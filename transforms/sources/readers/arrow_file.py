@@ -2,22 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers.expected import Group, batch_rows
+from beamfeed.transforms.sources.readers.expected import Checks, Group, batch_rows
+from beamfeed.transforms.sources.readers.trouble import check_names
 
 _MAGIC = b"ARROW1"
-
-
-class Checks(Protocol):
-    """What a file's schema must be."""
-
-    def check(self, path: str, schema: pa.Schema) -> None:
-        """Raises BadInput if it is not."""
 
 
 @contextmanager
@@ -34,6 +28,7 @@ def _open(path: str, names: Sequence[str] | None = None) -> Iterator[tuple[pa.Sc
         open_ = pa.ipc.open_file if seekable else pa.ipc.open_stream
         with open_(source) as reader:
             schema = reader.schema
+            check_names(path, schema)
             if names is None:
                 yield schema, reader, seekable
                 return

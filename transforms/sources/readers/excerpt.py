@@ -6,15 +6,34 @@ from typing import Any, TypeVar
 import numpy as np
 
 from beamfeed.contract import storage
-from beamfeed.transforms.sources.readers.expected import Expected, Group
+from beamfeed.transforms.sources.readers.avro import avro_groups
+from beamfeed.transforms.sources.readers.expected import Checks, Expected, Group
 from beamfeed.transforms.sources.readers.formats import format_of
 from beamfeed.transforms.sources.readers.json_documents import divides_json
 from beamfeed.transforms.sources.readers.parquet import open_parquet, row_groups
 from beamfeed.transforms.sources.readers.text import divides_text, find_dialect
+from beamfeed.transforms.sources.readers.trouble import naming_the_file
 
 PARTS = 8  # of a file
 Item = TypeVar("Item")
 _END = 4 << 20  # bytes at the end of a text, where lines may stand that are no rows
+
+
+def stored_groups(path: str, expected: Checks) -> list[Group] | None:
+    """The groups of rows, as a file tells them without its rows being read; None where these must be read for that.
+
+    Raises:
+      BadInput: if the file cannot be read, or does not hold what is expected.
+    """
+    with naming_the_file(path):
+        match format_of(path):
+            case "parquet":
+                with open_parquet(path) as file:
+                    expected.check(path, file.schema_arrow)
+                    return row_groups(file)
+            case "avro":
+                return avro_groups(path, expected)
+    return None
 
 
 def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tuple[Group, int]] | None:
@@ -29,9 +48,8 @@ def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tu
       expected: what it must hold.
       most: how many bytes are to be read.
     """
-    if format_of(path) == "parquet":
-        with open_parquet(path) as file:
-            groups = row_groups(file)
+    groups = stored_groups(path, expected)
+    if groups is not None:
         rows = max(1, sum(group.rows for group in groups) * most // max(1, size))
         chosen = spread(groups, PARTS)
         return [(group, min(group.rows, -(-rows // len(chosen)))) for group in chosen]

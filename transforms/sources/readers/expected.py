@@ -65,7 +65,14 @@ class TextOptions:
         return not self.features or any(name == one or fnmatch.fnmatchcase(name, one) for one in self.features)
 
 
-class Expected(Protocol):
+class Checks(Protocol):
+    """What a file's schema must be."""
+
+    def check(self, path: str, schema: pa.Schema) -> None:
+        """Raises BadInput if a column is missing or of the wrong type."""
+
+
+class Expected(Checks, Protocol):
     """What every file of a job must hold."""
 
     @property
@@ -83,9 +90,6 @@ class Expected(Protocol):
     @property
     def text(self) -> TextOptions:
         """How texts are written."""
-
-    def check(self, path: str, schema: pa.Schema) -> None:
-        """Raises BadInput if a column is missing or of the wrong type."""
 
 
 def require_columns(

@@ -1,31 +1,40 @@
 """Formats of files, by their names; of a packed one by that of what is in it."""
 
+import re
 from contextlib import suppress
-from typing import Literal
 
+from beamfeed.contract.config.sources.formats import FORMATS, PACKED, ZIP
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers.zipped import member_of
 
-Format = Literal["parquet", "arrow", "json", "csv"]
-
-_SUFFIXES: dict[str, Format] = {
-    ".parquet": "parquet", ".pq": "parquet", ".parq": "parquet",
-    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
-    ".jsonl": "json", ".ndjson": "json", ".json": "json",
-}  # fmt: skip
 _LINES = (".jsonl", ".ndjson")
-_PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zip": "zip"}
+_PACKINGS = {**PACKED, ZIP: "zip"}
 
 
 def packed_by(path: str) -> str | None:
     """Arrow's name of what a text is compressed with, or zip; None if it is not."""
-    return next((name for suffix, name in _PACKED.items() if path.lower().endswith(suffix)), None)
+    return next((name for suffix, name in _PACKINGS.items() if path.lower().endswith(suffix)), None)
 
 
-def format_of(path: str) -> Format:
-    """The format of a file; what has no name that is known is taken for a CSV."""
+def format_of(path: str) -> str:
+    """The format of a file; what has no name that is known is taken for a CSV, see `check_suffix`."""
     name = _unpacked(path)
-    return next((format_ for suffix, format_ in _SUFFIXES.items() if name.endswith(suffix)), "csv")
+    return next((format_ for format_, one in FORMATS.items() if name.endswith((*one.suffixes, *one.named))), "csv")
+
+
+def has_types(path: str) -> bool:
+    """Whether the columns of a file have types."""
+    return not FORMATS[format_of(path)].is_text
+
+
+def check_suffix(path: str) -> None:
+    """Raises BadInput for a file whose suffix no format has; one without any, or with a number for one, may be text."""
+    name = _unpacked(path).rpartition("/")[2]
+    suffix = re.search(r"[^.](\.[a-z]*[a-z])$", name)
+    if suffix is None or any(suffix[1] in (*one.suffixes, *one.named, *one.aliases) for one in FORMATS.values()):
+        return
+    known = " ".join(suffix for one in FORMATS.values() for suffix in (*one.suffixes, *one.named, *one.aliases))
+    raise BadInput(path, "file", f"ends in {suffix[1]}, which no format is known by; a text may end in .txt: {known}")
 
 
 def is_named_lines(path: str) -> bool:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.transforms.sources.readers.arrow_file import arrow_schema, iter_arrow
+from beamfeed.transforms.sources.readers.avro import avro_schema, iter_avro
 from beamfeed.transforms.sources.readers.blocks import pieces_of, whole_lines
 from beamfeed.transforms.sources.readers.clean import clean, to_lines
 from beamfeed.transforms.sources.readers.expected import Expected, TextOptions
@@ -49,9 +50,11 @@ def _some_rows(path: str, names: list[str], text: TextOptions) -> pa.Table:
             with open_parquet(path) as file:
                 groups = sorted({0, file.num_row_groups - 1}) if file.num_row_groups else []
                 return file.read_row_groups(groups, columns=names, use_threads=False)
-        case "arrow":
-            schema = arrow_schema(path)
-            batches = iter_arrow(path, _Nothing(), names, None)
+        case "arrow" | "avro" as format_:
+            if format_ == "arrow":
+                schema, batches = arrow_schema(path), iter_arrow(path, _Nothing(), names, None)
+            else:
+                schema, batches = avro_schema(path), iter_avro(path, _Nothing(), names, None, None)
             first = next((batch for _, _, batch in batches), None)
             return schema.empty_table().select(names) if first is None else pa.Table.from_batches([first])
         case "json":
@@ -59,7 +62,7 @@ def _some_rows(path: str, names: list[str], text: TextOptions) -> pa.Table:
             with naming_the_place(path):
                 block = start if whole else start[: start.rfind(b"\n") + 1]
                 return parse_json(block, dict.fromkeys(names, pa.string())).select(names)
-        case "csv":
+        case _:
             return peek_at_text(path, names, text)
 
 

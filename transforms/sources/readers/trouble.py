@@ -50,6 +50,22 @@ def naming_the_file(path: str) -> Iterator[None]:
         raise BadInput(path, f"line {row[1]}" if row else "file", f"cannot be read: {message}") from None
 
 
+def check_names(path: str, schema: pa.Schema) -> None:
+    """Arrow reads names of columns, and of what columns hold, as bytes, and fails where one is first asked for.
+
+    Raises:
+      BadInput: if one is not UTF-8.
+    """
+    fields = list(schema)
+    try:
+        while fields:
+            field = fields.pop()
+            field.name  # noqa: B018 - decodes it
+            fields += [field.type.field(place) for place in range(field.type.num_fields)]
+    except UnicodeDecodeError as error:
+        raise BadInput(path, "file", f"the name of a column is not UTF-8: {error.object!r}") from None
+
+
 def _check_link(path: str) -> None:
     if not storage.is_remote(path) and os.path.islink(path) and not os.path.exists(path):
         raise BadInput(path, "file", f"is a link to {os.readlink(path)}, which leads nowhere") from None

@@ -4,7 +4,7 @@ import re
 
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers.formats import packed_by
+from beamfeed.transforms.sources.readers.formats import check_suffix, packed_by
 from beamfeed.transforms.sources.readers.zipped import member_of
 
 _ARRAYS = "holds arrays, which kind: array reads (docs/arrays.md)"
@@ -28,7 +28,6 @@ _ADVICE = {
                     "is an archive; unpack it, and name its folder"),
     ".xz": "is packed by xz, which is not read; unpack it, or pack it by gzip or zstd",
     ".lz4": "is packed by lz4, which is not read; unpack it, or pack it by gzip or zstd",
-    ".avro": "is an Avro file; save it as Parquet, as with DuckDB or Spark",
     **dict.fromkeys((".tfrecord", ".tfrecords"), "holds TFRecords; 'beamfeed adopt' makes a dataset of them "
                     "(docs/adopt.md)"),
     ".arff": "is a file of Weka; save it as CSV: its lines below @data are one, its lines @attribute the names",
@@ -40,7 +39,7 @@ _MAGIC = {
     b"Obj\x01": ".avro", b"\xfd7zXZ": ".xz", b"7z\xbc\xaf": ".7z", b"Rar!": ".rar", b"\x80\x04\x95": ".pkl",
     b"\x80\x03": ".pkl", b"\x80\x05\x95": ".pkl", b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst",
 }  # fmt: skip
-_SUFFIXED = (".parquet", ".arrow", ".gz", ".bz2", ".zst")  # such are read, under their names
+_SUFFIXED = (".parquet", ".arrow", ".avro", ".gz", ".bz2", ".zst")  # such are read, under their names
 
 
 def advice_for(path: str) -> str | None:
@@ -56,6 +55,7 @@ def check_format(path: str) -> None:
         raise BadInput(path, "file", advice)
     if packed_by(path) == "zip" and (advice := advice_for(name := member_of(path))):
         raise BadInput(path, "file", f"is a zip file with {name}, which {advice}")
+    check_suffix(path)
 
 
 def what_it_is(path: str) -> str | None:

@@ -12,6 +12,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from beamfeed.contract import storage
+from beamfeed.contract.config.sources.formats import FORMATS, PACKED, ZIP
 from beamfeed.transforms.rejects import BadInput
 
 # What zipfile raises of a broken archive, beside what `naming_the_file` knows to be the file's fault.
@@ -25,7 +26,7 @@ _BROKEN = (
     NotImplementedError,
     RuntimeError,
 )
-_UNPACKED = (".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc", ".gz", ".bz2", ".zst", ".zip")
+_UNPACKED = (*(suffix for one in FORMATS.values() if not one.is_text for suffix in one.suffixes), *PACKED, ZIP)
 
 
 def member_of(path: str) -> str:

@@ -10,10 +10,8 @@ from beamfeed.transforms.sources.readers import (
     Group,
     choose_parts,
     divides,
-    is_parquet,
     iter_batches,
-    open_parquet,
-    row_groups,
+    stored_groups,
 )
 from beamfeed.transforms.sources.table.schema import TableSchema
 
@@ -66,11 +64,8 @@ def scan_file(file: FileStat, name: str, schema: TableSchema, scratch: str, most
     path = file.path
     if most is not None and file.size > most and (parts := _scan_parts(file, name, schema, scratch, most)):
         return parts
-    if is_parquet(path):
-        with open_parquet(path) as parquet:
-            schema.check(path, parquet.schema_arrow)
-            groups = row_groups(parquet)
-    else:
+    groups = stored_groups(path, schema)
+    if groups is None:
         groups = _groups_of(path, schema, None)
     rows = sum(group.rows for group in groups)
     kept = tuple(groups) if divides(path, schema) else ()
@@ -91,13 +86,11 @@ def _scan_parts(file: FileStat, name: str, schema: TableSchema, scratch: str, mo
     chosen = choose_parts(path, file.size, schema, most)
     if not chosen:
         return None
-    if is_parquet(path):
+    stored = stored_groups(path, schema)
+    if stored is not None:
         groups = [group for group, _ in chosen]
         parts = tuple((group.row, group.row + rows) for group, rows in chosen)
-        with open_parquet(path) as parquet:
-            schema.check(path, parquet.schema_arrow)
-            total = parquet.metadata.num_rows
-        share = sum(end - start for start, end in parts) / total
+        share = sum(end - start for start, end in parts) / sum(group.rows for group in stored)
     else:
         groups = _groups_of(path, schema, [group for group, _ in chosen])
         parts = tuple((group.row, group.row + group.rows) for group in groups)
@@ -105,7 +98,7 @@ def _scan_parts(file: FileStat, name: str, schema: TableSchema, scratch: str, mo
     rows = sum(end - start for start, end in parts)
     return TableFile(
         name, path, rows, file=file, groups=tuple(groups), scratch=scratch, parts=parts,
-        by_bytes=not is_parquet(path), share=share,
+        by_bytes=stored is None, share=share,
     )  # fmt: skip
 
 

@@ -6,13 +6,10 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from beamfeed.contract.dataset.raw_values import RawColumn, RawValues
-from beamfeed.transforms.sources.readers import NULL_WORDS, Look, Numbers, pattern_of
+from beamfeed.transforms.sources.readers import NULL_WORDS, Look, Numbers, has_types, pattern_of
 from beamfeed.transforms.sources.readers.dialect import FALSE_WORDS, TRUE_WORDS
-from beamfeed.transforms.sources.readers.formats import format_of
 from beamfeed.transforms.sources.readers.values import NUMBER, group_patterns
 from beamfeed.transforms.sources.table.schema import TableSchema
-
-TYPED = ("parquet", "arrow")  # formats whose columns have types
 
 
 def raw_values_of(schema: TableSchema, looks: Mapping[str, Look]) -> RawValues:
@@ -29,7 +26,7 @@ def raw_values_of(schema: TableSchema, looks: Mapping[str, Look]) -> RawValues:
     dialects = [look.dialect for look in looks.values() if look.dialect is not None]
     numbers = schema.text.numbers or _most_common(dialect.numbers for dialect in dialects)
     group, grouped = group_patterns(numbers)
-    all_typed = not dialects and all(format_of(path) in TYPED for path in looks)
+    all_typed = not dialects and all(map(has_types, looks))
     types = types_of(looks)
     typed = {name for name, found in types.items() if all_typed and found and all(map(_has_spellings, found))}
     required = {feature.columns[0] for feature in schema.features if feature.required}

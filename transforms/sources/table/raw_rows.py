@@ -13,11 +13,10 @@ from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.paths import key_columns
-from beamfeed.transforms.sources.readers import BAD, Look, is_csv, iter_batches, told
-from beamfeed.transforms.sources.readers.formats import format_of
+from beamfeed.transforms.sources.readers import BAD, Look, has_types, is_csv, iter_batches, told
 from beamfeed.transforms.sources.readers.values import group_patterns
 from beamfeed.transforms.sources.record_block import Ragged, Values
-from beamfeed.transforms.sources.table.raw import TYPED, types_of
+from beamfeed.transforms.sources.table.raw import types_of
 from beamfeed.transforms.sources.table.rows import NO_TIME, TableRows, to_rows, to_text
 from beamfeed.transforms.sources.table.schema import TableSchema
 
@@ -43,7 +42,7 @@ def typical_file(raw: RawValues, looks: Mapping[str, Look]) -> str:
             numbers = dialect.numbers.decimal, group_patterns(dialect.numbers)
             if dialect.padded == padded and numbers == (raw.decimal, (raw.group, raw.grouped)):
                 return path
-    elif all(format_of(path) in TYPED for path in looks):
+    elif all(map(has_types, looks)):
         types = types_of(looks)
         if all(len(types[name]) <= 1 for name in raw.columns):
             return next(iter(looks))

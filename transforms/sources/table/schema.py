@@ -1,8 +1,7 @@
 """Which columns of the files a job reads, what they are read as, and what every file must hold."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,9 +15,7 @@ from beamfeed.transforms.sources.columns.labels import LabelColumn, in_order
 from beamfeed.transforms.sources.columns.numbers import is_number
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.readers import NULL_WORDS, TextOptions, is_csv, require_columns
-
-if TYPE_CHECKING:
-    from beamfeed.transforms.sources.table.statistics import TableStatistics
+from beamfeed.transforms.statistics.value_counts import ValueCounts
 
 
 @dataclass(frozen=True)
@@ -125,9 +122,9 @@ class TableSchema:
         texts = [*self.texts, *self.times, *(name for name in (self.key, self.split) if name)]
         return types | dict.fromkeys(texts, pa.string())
 
-    def with_classes(self, found: "TableStatistics") -> "TableSchema":
-        """The same with the classes of labels known that are `auto`."""
-        known = iter(found.labels)
+    def with_classes(self, counts: Sequence[ValueCounts]) -> "TableSchema":
+        """The same with the classes of labels known that are `auto`: those that were counted."""
+        known = iter(counts)
         labels = [
             replace(label, classes=in_order(value for value, _ in next(known).items())) if label.auto else label
             for label in self.labels

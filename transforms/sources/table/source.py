@@ -15,6 +15,7 @@ from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.columns.paths import key_columns
@@ -36,6 +37,8 @@ from beamfeed.transforms.sources.table.validate import TableReport, TableVerdict
 
 if TYPE_CHECKING:  # Beam is loaded where it is needed
     import apache_beam as beam
+
+    from beamfeed.transforms.statistics.graph import BuildTransform
 
 
 @dataclass(frozen=True)
@@ -151,15 +154,17 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
                     sum(run.size for run in runs),
                 )
 
-    def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple]":
+    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Any]:
+        statistics = driver.map("CheckCounts", self.add_up(driver, verdicts), self._checked)
+        return statistics, driver.graph("BuildTransform", statistics, lambda: self._build(verdicts))
+
+    def _build(self, verdicts: "beam.PCollection") -> "BuildTransform":
         import apache_beam as beam
 
-        from beamfeed.transforms.sources.table.graph import build_transform
+        from beamfeed.transforms.sources.table.graph import build_transform, input_types
 
-        statistics = self.add_up(verdicts) | "CheckCounts" >> beam.Map(self.settle)
         rows = None
         if any(isinstance(feature.section, Own) for feature in self._schema.features):
-            from beamfeed.transforms.sources.table.graph import input_types
             from beamfeed.transforms.sources.table.own import rows_for_analyzers
 
             names = list(input_types(self._schema))
@@ -170,16 +175,16 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
                 | "RowsForAnalyzers"
                 >> beam.FlatMap(lambda staged, names: rows_for_analyzers(staged.path, staged.runs, names), names)
             )
-        return statistics, statistics | "BuildTransform" >> build_transform(self._schema, rows)
+        return build_transform(self._schema, rows)
 
-    def settle(self, statistics: TableStatistics) -> TableStatistics:
+    def _checked(self, statistics: TableStatistics) -> TableStatistics:
         counts = gather_counts(statistics.counts, sorted(statistics.parts))
         statistics = replace(statistics, counts=counts, parts=())
         check_counts(statistics, self._schema)
         return statistics
 
     def read(self, work: TableWork, transform: str | None, statistics: TableStatistics) -> Iterator[RecordBlock]:
-        schema, fields = self._schema.with_classes(statistics), self.fields(statistics)
+        schema, fields = self._schema.with_classes(statistics.labels), self.fields(statistics)
         transformer: ValuesOfRows = partial(numbers_passed, schema=schema)
         if transform is not None:
             from beamfeed.transforms.sources.table.write import load_transformer
@@ -203,7 +208,7 @@ class Table(Source[TableFile, TableAsset, TableReport, TableVerdict, TableWork])
         )
 
     def fields(self, statistics: TableStatistics) -> list[Field]:
-        return record_fields(self._schema.with_classes(statistics), self.job.label, statistics)
+        return record_fields(self._schema.with_classes(statistics.labels), self.job.label, statistics)
 
     @property
     def raw_values(self) -> RawValues | None:

@@ -1,8 +1,8 @@
 """Which classes the rows of an asset name: are they in the job's list, or, with classes: auto, in training rows?"""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -10,12 +10,11 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.config.label import MOST_CLASSES
 from beamfeed.contract.errors import JobFailed
-from beamfeed.transforms.rejects import BadInput, Reject
+from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn
 
 if TYPE_CHECKING:
     from beamfeed.transforms.sources.timeseries.read import Chunk
-    from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict
 
 _KEPT = MOST_CLASSES + 1  # of the names that are found: enough to tell that they are too many
 Names = tuple[frozenset[str], ...]  # for each label, the classes found
@@ -106,42 +105,3 @@ def check_most(names: Names, labels: Sequence[LabelColumn]) -> None:
                 f"label.column: {label.column!r} has more than {MOST_CLASSES} values in training rows, "
                 f"classes: auto takes at most {MOST_CLASSES}; for numbers leave 'classes' out"
             )
-
-
-def find_unseen(verdicts: "Iterable[SeriesVerdict]", labels: Sequence[LabelColumn]) -> dict[str, Reject]:
-    """By name, the assets whose eval or test rows have a class that no training row of the others left has.
-
-    Setting an asset aside takes its training rows away, too, so that it is done until nothing changes.
-
-    Raises:
-      JobFailed: if there are more classes than can be told apart.
-    """
-    left = {verdict.asset.name: verdict.seen for verdict in verdicts if verdict.accepted}
-    check_most(sum(left.values(), SeenClasses.zero(labels)).training, labels)
-    found: dict[str, Reject] = {}
-    while True:
-        known = SeenClasses.zero(labels).training
-        for seen in left.values():
-            known = add_names(known, seen.training)
-        more = {name: reject for name, seen in left.items() if (reject := _unseen(name, seen, known, labels))}
-        if not more:
-            return found
-        found |= more
-        left = {name: seen for name, seen in left.items() if name not in more}
-
-
-def _unseen(asset: str, seen: SeenClasses, known: Names, labels: Sequence[LabelColumn]) -> Reject | None:
-    for elsewhere, names, label in zip(seen.elsewhere, known, labels, strict=True):
-        for name in sorted(elsewhere.keys() - names):
-            path, row = elsewhere[name]
-            return Reject(asset, path, f"row {row}", f"{label.column} is {name!r}, which is in no training row")
-    return None
-
-
-def set_aside(
-    verdict: "SeriesVerdict", unseen: Mapping[str, Reject], zero: Any, nothing: SeenClasses
-) -> "SeriesVerdict":
-    """A verdict, where `unseen` has rejects by name; `zero` and `nothing` are the statistics and classes of no rows."""
-    verdict = replace(verdict, seen=nothing)  # has been looked at, and a thousand names are much for a descriptor
-    reject = unseen.get(verdict.asset.name)
-    return verdict if reject is None else replace(verdict, statistics=zero, rejects=(reject,))

@@ -3,7 +3,6 @@
 A file whose row groups hold one asset each is left as it is. One whose columns are times never is.
 """
 
-import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -14,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.contract import storage
-from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import BAD, Group, batch_rows, divides, naming_the_file
-from beamfeed.transforms.sources.timeseries.scan import NO_TIME, FileSlice, Wrong, asset_names, read_ticks
+from beamfeed.transforms.sources.timeseries.row_keys import NO_TIME, Wrong, asset_names, read_ticks
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.wide import iter_rows
 
@@ -35,35 +33,7 @@ class _Seen:
     groups: dict[int, Group] = field(default_factory=dict)
 
 
-def slices_by_column(file: FileStat, schema: SeriesSchema, split_value: str | None, scratch: str) -> list[FileSlice]:
-    """One slice for each value of the asset column.
-
-    Args:
-      file: local or gs://
-      schema: what it must hold.
-      split_value: as the path tells it.
-      scratch: a folder for the copy.
-
-    Raises:
-      BadInput: if the file cannot be used at all.
-    """
-    path, seen, pure = file.path, *_look(file.path, schema)
-    copies: dict[str, list[Group]] = {}
-    copy = None
-    if not pure:
-        copy = storage.join(scratch, hashlib.blake2b(path.encode(), digest_size=16).hexdigest() + ".arrow")
-        copies = _copy_in_order(path, schema, sorted(seen), copy)
-    found = []
-    for name, one in sorted(seen.items()):
-        groups = copies.get(name) or (list(one.groups.values()) if divides(path, schema) else [])
-        found.append(
-            FileSlice(name, path, one.rows, one.first, one.last, tuple(groups), copy=copy, split_value=split_value,
-                      file=None if copy else file)
-        )  # fmt: skip
-    return found
-
-
-def _look(path: str, schema: SeriesSchema) -> tuple[dict[str, _Seen], bool]:
+def look_at_assets(path: str, schema: SeriesSchema) -> tuple[dict[str, _Seen], bool]:
     """What the asset and time columns hold; and whether no group of rows mixes assets."""
     assert schema.asset is not None
     seen: dict[str, _Seen] = {}
@@ -103,7 +73,7 @@ def _check_names(path: str, names: pa.Array, wrong: Wrong) -> None:
             raise BadInput(path, place, f"{reason}; which asset it is of is not known")
 
 
-def _copy_in_order(path: str, schema: SeriesSchema, names: Sequence[str], copy: str) -> dict[str, list[Group]]:
+def copy_in_order(path: str, schema: SeriesSchema, names: Sequence[str], copy: str) -> dict[str, list[Group]]:
     """Writes the rows of a file by asset, each in the file's order; returns where the rows of each are.
 
     The rows of a run are put in order in memory; where there are several runs, they wait in temporary files.

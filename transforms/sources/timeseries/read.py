@@ -15,8 +15,9 @@ from beamfeed.transforms.sources.readers import BAD, Group, batch_rows, iter_bat
 from beamfeed.transforms.sources.timeseries.mixed import iter_copy
 from beamfeed.transforms.sources.timeseries.own_steps import made_by_steps
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
+from beamfeed.transforms.sources.timeseries.row_keys import NO_TIME, Wrong, read_ticks
 from beamfeed.transforms.sources.timeseries.rows import Rows
-from beamfeed.transforms.sources.timeseries.scan import NO_TIME, FileSlice, Wrong, read_ticks
+from beamfeed.transforms.sources.timeseries.scan import FileSlice
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 
 

@@ -27,9 +27,8 @@ from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.readers import Look, TextOptions, find_bad_number
 from beamfeed.transforms.sources.timeseries.assets import path_columns
 from beamfeed.transforms.sources.timeseries.own_steps import try_steps
-from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema, Wide, name_type
 from beamfeed.transforms.sources.timeseries.times import Times, resolve_time
-from beamfeed.transforms.sources.timeseries.wide import Wide, name_type
 
 
 def resolve_schema(job: Job, files: Sequence[FileStat]) -> SeriesSchema:

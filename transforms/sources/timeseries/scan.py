@@ -3,15 +3,14 @@
 Where a column names the assets, that column is read too.
 """
 
-import re
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.sources.timeseries import AssetFrom
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.storage import FileStat
@@ -27,13 +26,12 @@ from beamfeed.transforms.sources.readers import (
     naming_the_file,
     open_parquet,
     place_of_row,
-    read_times,
     row_groups,
-    told,
 )
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, path_columns
+from beamfeed.transforms.sources.timeseries.mixed import copy_in_order, look_at_assets
+from beamfeed.transforms.sources.timeseries.row_keys import NO_TIME, read_ticks
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
-from beamfeed.transforms.sources.timeseries.wide import place_in_file
 
 
 @dataclass(frozen=True)
@@ -76,9 +74,7 @@ def scan_file(
     if split_column and split_value is None:
         raise BadInput(path, "path", f"names no {split_column!r}, which split.column is")
     if schema.asset is not None:
-        from beamfeed.transforms.sources.timeseries.mixed import slices_by_column
-
-        return slices_by_column(file, schema, split_value, scratch)
+        return _slices_by_column(file, schema, split_value, scratch)
     name = asset_of_path(path, asset)
     if name is None:
         what = "source.asset.pattern finds no 'asset' in it" if asset.pattern else f"has no folder {asset.column}=..."
@@ -90,63 +86,32 @@ def scan_file(
     return [FileSlice(name, path, rows, first, last, tuple(kept), split_value=split_value, file=file)]
 
 
-NO_TIME = np.iinfo(np.int64).min  # of a row that does not tell its own
-_MOST_BAD_TIMES = 1000  # of a batch, before its file is given up
-_OTHER_ORDER = {"dmy": "mdy", "mdy": "dmy"}
-Wrong = dict[int, tuple[str, str]]  # by row of a batch: where it is in the file, "" where that is not known, and why
-
-
-def read_ticks(
-    path: str, batch: pa.RecordBatch, schema: SeriesSchema, row: int | np.ndarray
-) -> tuple[np.ndarray, Wrong]:
-    """int64 [n] ticks of a batch, NO_TIME where a row has none, and what is wrong with rows.
+def _slices_by_column(file: FileStat, schema: SeriesSchema, split_value: str | None, scratch: str) -> list[FileSlice]:
+    """One slice for each value of the asset column.
 
     Args:
-      path: of its file.
-      batch: that holds the columns of time, and BAD.
-      schema: what the file must hold. Where rows count, they are numbered as in the file.
-      row: of the file that the batch starts with; or int64 [n], of each.
+      file: local or gs://
+      schema: what it must hold.
+      split_value: as the path tells it.
+      scratch: a folder for the copy.
 
     Raises:
-      BadInput: at a time that makes the others doubtful.
+      BadInput: if the file cannot be used at all.
     """
-    wrong: Wrong = told(batch.column(BAD))
-    if schema.time is None:
-        return schema.time_units.rows(row if isinstance(row, int) else int(row[0]), batch.num_rows), wrong
-    columns = [batch.column(name) for name in schema.time_columns]
-    there = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
-    for at in np.flatnonzero(~there).tolist():
-        wrong.setdefault(at, ("", "the time is missing"))
-    ticks = np.full(batch.num_rows, NO_TIME)
-    count = 0
-    while count < _MOST_BAD_TIMES:
-        rows = np.flatnonzero(there)
-        some = columns if len(rows) == len(ticks) else [column.take(pa.array(rows)) for column in columns]
-        try:
-            if len(rows):
-                ticks[rows] = schema.time_units.ticks(*some)
-            return ticks, wrong
-        except BadTime as first:
-            for bad in (first, *first.others):
-                at = int(rows[bad.row])
-                if _is_doubtful(bad, schema):
-                    place = place_of_row(path, row + at if isinstance(row, int) else int(row[at]), schema)
-                    raise BadInput(path, place, bad.what) from None
-                there[at] = False
-                wrong.setdefault(at, ("", bad.what))
-                count += 1
-    raise BadInput(path, f"column {schema.time}", f"more than {_MOST_BAD_TIMES} values are no times: {wrong[at][1]}")
-
-
-def _is_doubtful(bad: BadTime, schema: SeriesSchema) -> bool:
-    """Whether a bad time says that the others may have been read wrongly: by another zone, or with day for month."""
-    if bad.value is None:
-        return "where clocks are put forward" in bad.reason
-    try:
-        read_times(pa.array([bad.value]), _OTHER_ORDER[schema.time_units.text or ""])
-    except (BadTime, KeyError):
-        return False
-    return True
+    path, seen, pure = file.path, *look_at_assets(file.path, schema)
+    copies: dict[str, list[Group]] = {}
+    copy = None
+    if not pure:
+        copy = storage.join(scratch, hashlib.blake2b(path.encode(), digest_size=16).hexdigest() + ".arrow")
+        copies = copy_in_order(path, schema, sorted(seen), copy)
+    found = []
+    for name, one in sorted(seen.items()):
+        groups = copies.get(name) or (list(one.groups.values()) if divides(path, schema) else [])
+        found.append(
+            FileSlice(name, path, one.rows, one.first, one.last, tuple(groups), copy=copy, split_value=split_value,
+                      file=None if copy else file)
+        )  # fmt: skip
+    return found
 
 
 def _parquet_span(path: str, schema: SeriesSchema) -> tuple[list[Group], tuple[int, int]]:
@@ -209,24 +174,3 @@ def _stored_type(type_: pa.DataType) -> pa.DataType | None:
     if pa.types.is_signed_integer(type_) or pa.types.is_float64(type_):
         return type_
     return None
-
-
-def asset_names(path: str, column: pa.Array, schema: SeriesSchema, row: int) -> pa.StringArray:
-    """The asset column as strings; a missing name, or one that is not UTF-8, becomes BadInput."""
-    name = f"column {schema.asset}"
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if column.null_count:
-        at = row + pc.index(column.is_null(), True).as_py()
-        raise BadInput(path, place_in_file(path, at, schema), "the asset is missing")
-    try:
-        names = column.cast(pa.string())
-    except pa.ArrowException as error:
-        raise BadInput(path, name, f"is {column.type} and cannot be read as text: {error}") from None
-    try:
-        names.validate(full=True)
-    except pa.ArrowInvalid as error:
-        found = re.search(r"at string index (\d+)", str(error))
-        place = place_in_file(path, row + int(found[1]), schema) if found else name
-        raise BadInput(path, place, "the name of the asset is not UTF-8") from None
-    return names

@@ -1,16 +1,17 @@
 """Which columns of the files a job reads, and what every file must hold."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from beamfeed.contract.config.columns import match_features
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.labels import LabelColumn
 from beamfeed.transforms.sources.columns.numbers import is_name, is_number, is_text
-from beamfeed.transforms.sources.columns.time_units import PARTS, TimeUnits
+from beamfeed.transforms.sources.columns.time_units import PARTS, BadTime, TimeUnits
 from beamfeed.transforms.sources.own_steps import OwnSteps
 from beamfeed.transforms.sources.readers import TextOptions, require_columns
-from beamfeed.transforms.sources.timeseries.wide import Wide
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,75 @@ class Inputs:
             nothing = column.null_count == len(column) and not column.type.equals(wanted)
             columns.append(pa.nulls(len(column), wanted) if nothing else column)
         return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+@dataclass(frozen=True)
+class Wide:
+    """Which columns of a file are times, and what becomes of them.
+
+    Attributes:
+      patterns: names and globs of these columns.
+      never: columns that no glob takes.
+      time: the column that their names become; None where they count.
+      value: the column that their values become.
+      type: of the names as times: text, or numbers.
+      units: what the names mean; a file's own may be other times than those of the others.
+    """
+
+    patterns: tuple[str, ...]
+    never: tuple[str, ...]
+    time: str | None
+    value: str
+    type: pa.DataType
+    units: TimeUnits
+
+    def columns_of(self, path: str, names: Sequence[str]) -> list[str]:
+        """Those of a file's columns that are times.
+
+        Raises:
+          BadInput: if none is.
+        """
+        found = match_features(self.patterns, names, self.never)
+        if not found:
+            has = ", ".join(name for name in names if name)[:200]
+            raise BadInput(path, "file", f"no column matches source.reshape.wide; the file has {has}")
+        return found
+
+    def times_of(self, path: str, columns: Sequence[str]) -> pa.Array | None:
+        """The times of some columns, by their names; None where they count.
+
+        Raises:
+          BadInput: if a name is no time.
+        """
+        if self.time is None:
+            return None
+        try:
+            times = names_as(self.type, columns)
+            ticks = self.units.ticks(times)
+        except pa.ArrowInvalid:
+            bad = next(name for name in columns if not _is(self.type, name))
+            raise BadInput(path, f"column {bad}", "its name is no number, those of the other files are") from None
+        except BadTime as wrong:
+            raise BadInput(path, f"column {columns[wrong.row]}", f"its name is no time: {wrong.what}") from None
+        return pa.array(ticks).cast(pa.timestamp("ns")) if self.units.kind == "timestamp" else times
+
+
+def name_type(names: Sequence[str]) -> pa.DataType:
+    """Whether names of columns are whole numbers, numbers or text."""
+    return next((type_ for type_ in (pa.int64(), pa.float64()) if all(_is(type_, name) for name in names)), pa.string())
+
+
+def names_as(type_: pa.DataType, names: Sequence[str]) -> pa.Array:
+    """Names of columns as a column of this type."""
+    return pa.array(list(names), pa.string()).cast(type_)
+
+
+def _is(type_: pa.DataType, name: str) -> bool:
+    try:
+        number = names_as(type_, [name])
+    except pa.ArrowInvalid:
+        return False
+    return not pa.types.is_integer(type_) or str(number[0]) == name  # `007` and `+7` are texts
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +13,14 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.errors import JobFailed
 from beamfeed.contract.storage import FileStat
+from beamfeed.transforms.driver import Collection, Driver
 from beamfeed.transforms.rejects import Reject
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.sources.descriptors import Unit
 from beamfeed.transforms.sources.overview import Overview
 from beamfeed.transforms.sources.record_block import RecordBlock
 from beamfeed.transforms.sources.timeseries.assets import asset_of_path, check_stems, path_columns
-from beamfeed.transforms.sources.timeseries.classes import SeenClasses, check_most, find_unseen, set_aside
+from beamfeed.transforms.sources.timeseries.classes import SeenClasses, check_most
 from beamfeed.transforms.sources.timeseries.overview import look_over
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset, cut_units, gather, split_by_path
 from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork, preprocess_unit
@@ -31,14 +32,20 @@ from beamfeed.transforms.sources.timeseries.small import SmallCopies
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
 from beamfeed.transforms.sources.timeseries.survey import SeriesStatistics
 from beamfeed.transforms.sources.timeseries.validate import SeriesReport, judge, validate_unit, why_empty
-from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, divide
+from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, divide, find_unseen, set_aside
 from beamfeed.transforms.splits import split_of_value
 from beamfeed.transforms.statistics.scaling import SIZES, Scaling
 
-if TYPE_CHECKING:  # Beam and TensorFlow are loaded where they are needed
-    import apache_beam as beam
-
 MANY_FLAT = 0.2  # of the assets; as many are worth a word
+
+
+@dataclass(frozen=True)
+class _AssetScaling:
+    """What an asset's own rows say of its scale."""
+
+    name: str
+    trains: bool
+    scaling: Scaling
 
 
 class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, SeriesWork]):
@@ -134,52 +141,54 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
     def works(self, verdict: SeriesVerdict) -> Iterator[tuple[SeriesWork, int]]:
         return divide(verdict, self._spec)
 
-    def review(self, verdicts: "beam.PCollection") -> "beam.PCollection":
-        from beamfeed.transforms.sources.timeseries.unseen import RejectUnseen
-
-        labels = self._spec.schema.labels
-        return verdicts | RejectUnseen(labels, self.zero) if any(label.auto for label in labels) else verdicts
-
-    def review_all(self, verdicts: Sequence[SeriesVerdict]) -> Sequence[SeriesVerdict]:
+    def review(self, driver: Driver, verdicts: Collection) -> Collection:
         labels = self._spec.schema.labels
         if not any(label.auto for label in labels):
             return verdicts
-        unseen, nothing = find_unseen(verdicts, labels), SeenClasses.zero(labels)
-        return [set_aside(verdict, unseen, self.zero, nothing) for verdict in verdicts]
+        seen = driver.map("DropMoments", verdicts, lambda verdict: replace(verdict, statistics=None))
+        unseen = driver.map(
+            "FindUnseen", driver.once("UnseenOnce"), lambda _, every: find_unseen(every, labels), driver.every(seen)
+        )
+        nothing = SeenClasses.zero(labels)
+        return driver.map("SetAside", verdicts, set_aside, driver.single(unseen), self.zero, nothing)
 
-    def learn(self, verdicts: "beam.PCollection") -> "tuple[beam.PCollection, tuple]":
-        import apache_beam as beam
-
-        from beamfeed.transforms.statistics.scale import build_transform
-        from beamfeed.transforms.statistics.under_floor import AddUsual, CountUnderFloor
-
+    def learn(self, driver: Driver, verdicts: Collection) -> tuple[Collection, Any]:
         scale, features = self.job.prepare.scale, len(self._spec.schema.features)
-        found = self.add_up(verdicts) | "CheckClasses" >> beam.Map(self.settle)
-        fleet = found | "ScaleOfFleet" >> beam.Map(lambda found: scaling_of(found.moments, found.sample, scale.how))
-        statistics = found | "DropSample" >> beam.Map(lambda found: replace(found, sample=None))
+
+        def build(assets: Collection | None = None) -> Any:
+            from beamfeed.transforms.statistics.scale import build_transform
+
+            return build_transform(scale, features, assets)
+
+        sums = driver.map("CheckClasses", self.add_up(driver, verdicts), self._checked)
+        fleet = driver.map("ScaleOfFleet", sums, lambda sums: scaling_of(sums.moments, sums.sample, scale.how))
+        statistics = driver.map("DropSample", sums, lambda sums: replace(sums, sample=None))
         if scale.per == "fleet":
-            return statistics, fleet | "BuildTransform" >> build_transform(scale, features)
-        trained = (
-            verdicts
-            | "Training" >> beam.Filter(lambda verdict: verdict.trains)
-            | "ScaleOfTraining" >> beam.Map(lambda verdict: self._own_scaling(verdict.statistics))
+            return statistics, driver.graph("BuildTransform", fleet, build)
+        accepted = driver.flat_map("Accepted", verdicts, lambda verdict: [verdict] if verdict.accepted else [])
+        own = driver.map("ScaleOfAsset", accepted, self._own_scaling)
+        sizes = driver.flat_map("Sizes", own, lambda asset: [asset.scaling.sizes] if asset.trains else [])
+        sizes = driver.add_up("AddUpSizes", sizes, np.zeros((features, SIZES), np.int64))
+        fleet = driver.map("WithUsual", fleet, Scaling.with_usual, driver.single(sizes))
+        under = driver.map(
+            "UnderFloor", own, lambda asset, fleet: asset.scaling.count_under(fleet, scale.floor), driver.single(fleet)
         )
-        fleet = fleet | "AddUsual" >> AddUsual(trained, features)
-        assets = (
-            verdicts
-            | "Accepted" >> beam.Filter(lambda verdict: verdict.accepted)
-            | "ScaleOfAsset" >> beam.Map(lambda verdict: (verdict.asset.name, self._own_scaling(verdict.statistics)))
+        under = driver.add_up("AddUpUnderFloor", under, np.zeros((3, features), np.int64))
+        statistics = driver.map(
+            "NoteUnderFloor",
+            statistics,
+            lambda sums, under: replace(sums, under_floor=tuple(map(tuple, under.tolist()))),
+            driver.single(under),
         )
-        under = assets | "CountUnderFloor" >> CountUnderFloor(fleet, scale.floor, features)
-        statistics = statistics | "NoteUnderFloor" >> beam.Map(
-            lambda found, under: replace(found, under_floor=_as_tuples(under)), beam.pvalue.AsSingleton(under)
-        )
-        return statistics, fleet | "BuildTransform" >> build_transform(scale, features, assets)
+        named = driver.map("NameScale", own, lambda asset: (asset.name, asset.scaling))
+        return statistics, driver.graph("BuildTransform", fleet, lambda: build(named))
 
-    def _own_scaling(self, statistics: SeriesStatistics) -> Scaling:
-        return scaling_of(statistics.moments, statistics.sample, self.job.prepare.scale.how, settled=True)
+    def _own_scaling(self, verdict: SeriesVerdict) -> _AssetScaling:
+        found, how = verdict.statistics, self.job.prepare.scale.how
+        scaling = scaling_of(found.moments, found.sample, how, settled=True)
+        return _AssetScaling(verdict.asset.name, verdict.trains, scaling)
 
-    def settle(self, statistics: SeriesStatistics) -> SeriesStatistics:
+    def _checked(self, statistics: SeriesStatistics) -> SeriesStatistics:
         check_most(statistics.classes, self._spec.schema.labels)
         return statistics
 
@@ -205,21 +214,6 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
             found[name]["assets_under_floor"] = assets
         return {"rows": moments.rows, "features": found}
 
-    def compare(self, verdicts: Sequence[SeriesVerdict], statistics: SeriesStatistics) -> SeriesStatistics:
-        scale = self.job.prepare.scale
-        if scale.per == "fleet":
-            return statistics
-        own = [(verdict, self._own_scaling(verdict.statistics)) for verdict in verdicts if verdict.accepted]
-        fleet = scaling_of(statistics.moments, statistics.sample, scale.how)
-        features = len(self._spec.schema.features)
-        sizes, counts = np.zeros((features, SIZES), np.int64), np.zeros((3, features), np.int64)
-        for scaling in (scaling for verdict, scaling in own if verdict.trains):
-            sizes += scaling.sizes
-        fleet = fleet.with_usual(sizes)
-        for _, scaling in own:
-            counts += scaling.count_under(fleet, scale.floor)
-        return replace(statistics, under_floor=_as_tuples(counts))
-
     def notes_of(self, statistics: SeriesStatistics) -> list[str]:
         floor = self.job.prepare.scale.floor
         return [
@@ -231,10 +225,6 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
 
     def why_empty(self, asset: SeriesAsset) -> str:
         return why_empty(self._spec)
-
-
-def _as_tuples(counts: np.ndarray) -> tuple[tuple[int, ...], ...]:
-    return tuple(map(tuple, counts.tolist()))
 
 
 SOURCE = Timeseries

@@ -1,13 +1,16 @@
 """What becomes of an asset, and the work that follows from it."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.windows import first_window
+from beamfeed.transforms.rejects import Reject
+from beamfeed.transforms.sources.columns.labels import LabelColumn
 from beamfeed.transforms.sources.descriptors import Unit, Verdict
-from beamfeed.transforms.sources.timeseries.classes import SeenClasses
+from beamfeed.transforms.sources.timeseries.classes import Names, SeenClasses, add_names, check_most
 from beamfeed.transforms.sources.timeseries.plan import GroupIndex, SeriesAsset, Span
 from beamfeed.transforms.sources.timeseries.preprocess import SeriesWork
 from beamfeed.transforms.sources.timeseries.spec import PreprocessSpec
@@ -96,3 +99,40 @@ def _end(number: int, begins: list[int], verdict: SeriesVerdict, spec: Preproces
         if unit.first_time // spec.every > needed:
             return unit.start
     return verdict.asset.end
+
+
+def find_unseen(verdicts: Iterable[SeriesVerdict], labels: Sequence[LabelColumn]) -> dict[str, Reject]:
+    """By name, the assets whose eval or test rows have a class that no training row of the others left has.
+
+    Setting an asset aside takes its training rows away, too, so that it is done until nothing changes.
+
+    Raises:
+      JobFailed: if there are more classes than can be told apart.
+    """
+    left = {verdict.asset.name: verdict.seen for verdict in verdicts if verdict.accepted}
+    check_most(sum(left.values(), SeenClasses.zero(labels)).training, labels)
+    found: dict[str, Reject] = {}
+    while True:
+        known = SeenClasses.zero(labels).training
+        for seen in left.values():
+            known = add_names(known, seen.training)
+        more = {name: reject for name, seen in left.items() if (reject := _unseen(name, seen, known, labels))}
+        if not more:
+            return found
+        found |= more
+        left = {name: seen for name, seen in left.items() if name not in more}
+
+
+def _unseen(asset: str, seen: SeenClasses, known: Names, labels: Sequence[LabelColumn]) -> Reject | None:
+    for elsewhere, names, label in zip(seen.elsewhere, known, labels, strict=True):
+        for name in sorted(elsewhere.keys() - names):
+            path, row = elsewhere[name]
+            return Reject(asset, path, f"row {row}", f"{label.column} is {name!r}, which is in no training row")
+    return None
+
+
+def set_aside(verdict: SeriesVerdict, unseen: Mapping[str, Reject], zero: Any, nothing: SeenClasses) -> SeriesVerdict:
+    """A verdict, where `unseen` has rejects by name; `zero` and `nothing` are the statistics and classes of no rows."""
+    verdict = replace(verdict, seen=nothing)  # has been looked at, and a thousand names are much for a descriptor
+    reject = unseen.get(verdict.asset.name)
+    return verdict if reject is None else replace(verdict, statistics=zero, rejects=(reject,))

@@ -6,15 +6,12 @@ rows and columns a file has.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from beamfeed.contract.config.columns import match_features
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.numbers import is_name, is_number, pack
-from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
 from beamfeed.transforms.sources.readers import (
     BATCH_ROWS,
     Group,
@@ -24,78 +21,7 @@ from beamfeed.transforms.sources.readers import (
     read_schema,
     require_columns,
 )
-
-if TYPE_CHECKING:
-    from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
-
-
-@dataclass(frozen=True)
-class Wide:
-    """Which columns of a file are times, and what becomes of them.
-
-    Attributes:
-      patterns: names and globs of these columns.
-      never: columns that no glob takes.
-      time: the column that their names become; None where they count.
-      value: the column that their values become.
-      type: of the names as times: text, or numbers.
-      units: what the names mean; a file's own may be other times than those of the others.
-    """
-
-    patterns: tuple[str, ...]
-    never: tuple[str, ...]
-    time: str | None
-    value: str
-    type: pa.DataType
-    units: TimeUnits
-
-    def columns_of(self, path: str, names: Sequence[str]) -> list[str]:
-        """Those of a file's columns that are times.
-
-        Raises:
-          BadInput: if none is.
-        """
-        found = match_features(self.patterns, names, self.never)
-        if not found:
-            has = ", ".join(name for name in names if name)[:200]
-            raise BadInput(path, "file", f"no column matches source.reshape.wide; the file has {has}")
-        return found
-
-    def times_of(self, path: str, columns: Sequence[str]) -> pa.Array | None:
-        """The times of some columns, by their names; None where they count.
-
-        Raises:
-          BadInput: if a name is no time.
-        """
-        if self.time is None:
-            return None
-        try:
-            times = names_as(self.type, columns)
-            ticks = self.units.ticks(times)
-        except pa.ArrowInvalid:
-            bad = next(name for name in columns if not _is(self.type, name))
-            raise BadInput(path, f"column {bad}", "its name is no number, those of the other files are") from None
-        except BadTime as wrong:
-            raise BadInput(path, f"column {columns[wrong.row]}", f"its name is no time: {wrong.what}") from None
-        return pa.array(ticks).cast(pa.timestamp("ns")) if self.units.kind == "timestamp" else times
-
-
-def name_type(names: Sequence[str]) -> pa.DataType:
-    """Whether names of columns are whole numbers, numbers or text."""
-    return next((type_ for type_ in (pa.int64(), pa.float64()) if all(_is(type_, name) for name in names)), pa.string())
-
-
-def names_as(type_: pa.DataType, names: Sequence[str]) -> pa.Array:
-    """Names of columns as a column of this type."""
-    return pa.array(list(names), pa.string()).cast(type_)
-
-
-def _is(type_: pa.DataType, name: str) -> bool:
-    try:
-        number = names_as(type_, [name])
-    except pa.ArrowInvalid:
-        return False
-    return not pa.types.is_integer(type_) or str(number[0]) == name  # `007` and `+7` are texts
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema, Wide
 
 
 @dataclass(frozen=True)
@@ -107,7 +33,7 @@ class _AsStored:
       columns: that are times.
     """
 
-    schema: "SeriesSchema"
+    schema: SeriesSchema
     columns: tuple[str, ...]
 
     @property
@@ -141,14 +67,14 @@ class _AsStored:
                 raise BadInput(path, f"column {label.column}", fault)
 
 
-def _made(schema: "SeriesSchema") -> frozenset[str]:
+def _made(schema: SeriesSchema) -> frozenset[str]:
     """The columns that are made of those of the files."""
     assert schema.wide is not None
     return frozenset(name for name in (schema.wide.time, schema.wide.value) if name)
 
 
 def iter_rows(
-    path: str, schema: "SeriesSchema", names: Sequence[str], groups: Sequence[Group] | None = None,
+    path: str, schema: SeriesSchema, names: Sequence[str], groups: Sequence[Group] | None = None,
     last_rows: int | None = None,
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:  # fmt: skip
     """As `iter_batches`; of a file whose columns are times, the rows that it becomes, counted as such."""
@@ -197,7 +123,7 @@ def melt(
     return pa.RecordBatch.from_arrays(found, names=list(dict.fromkeys(names)))
 
 
-def place_in_file(path: str, row: int, schema: "SeriesSchema") -> str:
+def place_in_file(path: str, row: int, schema: SeriesSchema) -> str:
     """Where a row is in its file, for people; of a file whose columns are times, where the row is that it is of."""
     if schema.wide is None:
         return place_of_row(path, row, schema)
@@ -205,7 +131,7 @@ def place_in_file(path: str, row: int, schema: "SeriesSchema") -> str:
     return place_of_row(path, row // len(stored.columns), stored)
 
 
-def _as_stored(path: str, schema: "SeriesSchema") -> _AsStored:
+def _as_stored(path: str, schema: SeriesSchema) -> _AsStored:
     assert schema.wide is not None
     names = read_schema(path, schema.text).names
     return _AsStored(schema, tuple(schema.wide.columns_of(path, names)))

@@ -280,12 +280,15 @@ def test_progress_after_going_back_is_progress(tmp_path, mark, monkeypatch):
 def test_a_start_anew_of_several_launchers_has_a_name(tmp_path, mark, capfd, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", TWO)
     code = "import sys; print(sys.argv[2:])"
-    anew = stage(tmp_path, mark, code, workers=1)
-    anew = replace(anew, command=(*anew.command, "--from-step=7"))
+    anew = stage(tmp_path, mark, code, workers=1, starts_anew=True)
+    anew = replace(anew, command=(*anew.command, "--from-step", "7"))
     with pytest.raises(UserError, match=r"TF_CONFIG says that this is worker 1 of 2, .*name this start, .*--once NAME"):
         run(anew)
-    assert run(replace(anew, command=(*anew.command, "--once=a"))) == 0
-    assert capfd.readouterr().out == "['--from-step=7', '--once=a']\n"
+    assert run(replace(anew, command=(*anew.command, "--once", "a"), once="a")) == 0
+    assert capfd.readouterr().out == "['--from-step', '7', '--once', 'a']\n"
+    monkeypatch.delenv("TF_CONFIG")
+    assert run(anew) == 0  # of one launcher, which names it
+    assert re.fullmatch(r"\['--from-step', '7', '--once', '[0-9a-f]{32}'\]\n", capfd.readouterr().out)
 
 
 def test_preprocessing_asks_for_no_workers(tmp_path, mark, monkeypatch):
@@ -414,7 +417,7 @@ code, grace = sys.argv[3], float(sys.argv[4])
 stage = Stage("train", (sys.executable, "-c", code, sys.argv[1]), "local", 2, sys.argv[2], False, "", grace=grace)
 
 
-commands.run = lambda args: run_stage(stage)
+commands.CALLS["run"] = lambda args: run_stage(stage)
 sys.exit(cli.main(["run", "job.yaml"]))
 """
 

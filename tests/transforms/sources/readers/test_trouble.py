@@ -43,3 +43,18 @@ def test_no_memory_ends_the_job_but_not_where_a_broken_file_asks_for_more_than_t
 def test_what_the_system_says_ends_the_job(tmp_path, error):
     with pytest.raises(JobFailed), naming_the_file(str(tmp_path / "m.parquet")):
         raise error
+
+
+@pytest.mark.parametrize("values", [[1, 2], [{"names": 1}]])
+@pytest.mark.parametrize("suffix", ["arrow", "parquet"])
+def test_a_name_that_is_not_utf_8_is_the_fault_of_the_file(tmp_path, values, suffix):
+    table = pa.table({"names" if values == [1, 2] else "s": values})
+    path = tmp_path / f"m.{suffix}"
+    if suffix == "parquet":
+        pa.parquet.write_table(table, path, store_schema=False)
+    else:
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
+    path.write_bytes(path.read_bytes().replace(b"names", b"n\xcames"))
+    with pytest.raises(BadInput, match=r"m\.\w+: file: (the name of a column is not UTF-8|cannot be read: 'utf-8')"):
+        read_schema(str(path))

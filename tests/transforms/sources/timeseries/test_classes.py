@@ -12,12 +12,9 @@ from beamfeed.contract.errors import JobFailed, UserError
 from beamfeed.transforms.sources.columns.labels import LabelColumn, class_names, in_order, resolve_labels
 from beamfeed.transforms.sources.timeseries.classes import (
     SeenClasses,
-    find_unseen,
-    set_aside,
 )
 from beamfeed.transforms.sources.timeseries.plan import SeriesAsset
-from beamfeed.transforms.sources.timeseries.unseen import RejectUnseen
-from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict
+from beamfeed.transforms.sources.timeseries.verdict import SeriesVerdict, find_unseen, set_aside
 
 AUTO = (LabelColumn("state", pa.string(), (), auto=True),)
 
@@ -97,7 +94,6 @@ def test_what_was_seen_is_dropped_once_it_was_looked_at():
     found = set_aside(verdict("a", training=["x"]), {}, None, SeenClasses.zero(AUTO))
     assert found.seen == SeenClasses.zero(AUTO)
     assert replace(found, seen=None).rejects == ()
-    assert RejectUnseen(AUTO, None)
 
 
 def test_an_empty_text_is_no_class():

@@ -15,7 +15,8 @@ from beamfeed.contract.errors import UserError
 from beamfeed.pipelines.job_check import check_job
 from beamfeed.transforms.sources.columns.time_units import TimeUnits
 from beamfeed.transforms.sources.readers import BAD
-from beamfeed.transforms.sources.timeseries.wide import Wide, iter_rows, melt
+from beamfeed.transforms.sources.timeseries.schema import Wide
+from beamfeed.transforms.sources.timeseries.wide import iter_rows, melt
 
 DAYS = [str(np.datetime64("2024-01-30") + day) for day in range(40)]
 ASSETS = [f"machine {k}" for k in range(6)]

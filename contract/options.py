@@ -1,0 +1,216 @@
+"""What the commands of `beamfeed`, and the programs that they start, are asked: each option once.
+
+A command has the options of its program. Loads nothing that takes time.
+"""
+
+import argparse
+from functools import partial
+
+from beamfeed.contract.arguments import at_least, flag, from_zero, option, positive, repeated, seconds, steps
+from beamfeed.contract.program import Program
+from beamfeed.contract.splits import SPLITS
+
+EXPORT_FORMATS = ("parquet", "webdataset", "array_record", "numpy")
+EXPORTED = ("windows", "rows")
+KINDS = ("timeseries", "table", "image")  # that `beamfeed init` knows
+BATCH, SHUFFLE, SECONDS = 256, 10_000, 2.0  # of `beamfeed profile`
+LEAST_RATES, RATES = 16, 150  # learning rates that --find-lr tries
+BEFORE = "beamfeed: "  # each message on stderr
+
+_JOB = {"metavar": "JOB", "help": "the job file, local or gs://"}
+JOB = option("job", **_JOB)
+DATASET_OR_JOB = option(
+    "dataset", metavar="DATASET|JOB", help="the folder that holds manifest.json, or the job file that writes it"
+)
+SET = repeated("--set", "KEY=VALUE", "replace a value of the job file, such as windows.stride=4; may be repeated")
+MAX_ASSETS = option(
+    "--max-assets", type=positive, metavar="N", help="a smoke test on N assets, in folders of its own: ...-N-assets"
+)
+JSON = flag("--json", "write for programs: one JSON object a line, on stdout")
+QUIET = flag("--quiet", "write only errors")
+
+_JOB_OPTION = option("--job", required=True, **_JOB)
+_DATASET = option("dataset", metavar="DATASET", help="the folder that holds manifest.json, local or gs://")
+_FOR_LAUNCHER = option("--progress-dir", help=argparse.SUPPRESS)
+
+_OVERWRITE = flag("--force", "overwrite an existing job file")
+_GUESSED = {
+    "label": "the column to learn; none for none",
+    "time": "the column of times",
+    "asset": "the column that says which rows belong together, such as a machine",
+}
+INIT = Program(
+    "beamfeed.pipelines.suggest_job",
+    "Looks at files and writes a first job file for them.",
+    "data/fleet --out job.yaml",
+    (QUIET, JSON),
+    (
+        option("folder", metavar="FOLDER", help="the folder of the files, a glob or a file, local or gs://"),
+        option("--out", metavar="JOB", help="the job file to write; printed if left out"),
+        *(option(f"--{name}", metavar="NAME", help=f"{what}; guessed if left out") for name, what in _GUESSED.items()),
+        option("--kind", choices=KINDS, help="what the files hold; guessed if left out"),
+        _OVERWRITE,
+    ),
+    before=BEFORE,
+)
+
+_ROLES = {
+    "target": "a feature for the model to predict",
+    "key": "a feature that the model does not get",
+    "input": "a feature of strings for the model; it gets numbers and images anyway",
+    "weight": "a feature that says how much each row counts",
+}
+_VALUES = {
+    "classes": "the numbers or texts of a target are classes: auto, or their names, label=cat,dog",
+    "default": "the value for records that have none: age=0",
+    "shape": "of a value: image=28,28, or boxes=any,4",
+    "split": "the files of a split: train=*/2023/*, or a fraction of the files, eval=0.1; by default by their names",
+}
+ADOPT = Program(
+    "beamfeed.pipelines.adopt",
+    "Makes a dataset of TFRecords that others wrote. Options of Apache Beam may be given as well.",
+    "flowers --target label --classes label=auto --job job.yaml",
+    (QUIET, JSON),
+    (
+        option("folder", metavar="FOLDER", help="the folder of the TFRecords, local or gs://"),
+        *(repeated(f"--{name}", "NAME", f"{what}; may be repeated") for name, what in _ROLES.items()),
+        *(repeated(f"--{name}", "NAME=VALUE", what) for name, what in _VALUES.items()),
+        option("--name", metavar="NAME", help="of the dataset; that of the folder if left out"),
+        option("--out", metavar="DIR", help="write manifest and index into this folder, not beside the shards"),
+        option("--job", metavar="JOB", help="write a job file that trains on it"),
+        _OVERWRITE,
+    ),
+    before=BEFORE,
+    beam="anywhere",
+)
+
+_BEAM = (
+    "All options of Apache Beam may be given as well, such as {}; its documentation describes them "
+    "(https://beam.apache.org/documentation/)."
+)
+_BEAM_USAGE = "--job JOB [--set KEY=VALUE ...] [options of Beam]"
+_PREPROCESSED = (
+    option("--job", **_JOB),  # Beam parses its options again and again, mostly without it
+    SET,
+    option(  # a template gives a value to every parameter
+        "--replace", nargs="?", const="true", default="false", choices=("true", "false"), metavar="true",
+        help="replace the dataset of another job at output.path",
+    ),
+    _FOR_LAUNCHER,
+)  # fmt: skip
+PREPROCESS = Program(
+    "beamfeed.pipelines.preprocess",
+    f"Writes the dataset of a job. {_BEAM.format('--direct_num_workers=4')}",
+    "--job job.yaml --direct_num_workers=4",
+    _PREPROCESSED,
+    (),
+    usage=_BEAM_USAGE,
+)
+_CLOUD = "--project=my-project --region=europe-west1 --temp_location=gs://bucket/tmp"
+SUBMIT = Program(
+    "beamfeed.pipelines.dataflow_template",
+    f"Submits preprocessing to Dataflow. {_BEAM.format(_CLOUD)}",
+    f"--job job.yaml {_CLOUD}",
+    _PREPROCESSED,
+    (),
+    usage=_BEAM_USAGE,
+)
+
+TRAIN_FROM = (
+    flag("--restart", "train from the start, not from the last checkpoint"),
+    option("--from-step", type=positive, metavar="N", help="train from the checkpoint of this step, not the last"),
+)
+ONCE = option("--once", metavar="NAME", help="with one of these: a start of this name that was done is not done again")
+TRAIN = Program(
+    "beamfeed.trainer.main",
+    "Trains a model on a dataset, as one of the workers that the environment names.",
+    "--job job.yaml --set train.epochs=3",
+    (_JOB_OPTION, SET, _FOR_LAUNCHER),
+    (
+        TRAIN_FROM,
+        ONCE,
+        option(
+            "--profile-steps", type=steps, metavar="A-B", help="record the steps A to B for a profile in TensorBoard"
+        ),
+    ),
+)
+FIND_RATE = Program(
+    "beamfeed.trainer.tools.find_rate",
+    "Tries learning rates, draws the loss at each, and prints what to set. Keeps no weights.",
+    "--job job.yaml",
+    (
+        _JOB_OPTION,
+        SET,
+        option("--steps", type=partial(at_least, lowest=LEAST_RATES), default=RATES, help=f"at most ({RATES})"),
+        JSON,
+    ),
+    (),
+)
+CHECKPOINTS = Program(
+    "beamfeed.trainer.tools.list_checkpoints",
+    "Shows the checkpoints that a training run may go back to (--from-step).",
+    "out/model",
+    (option("workdir", help="train.workdir of a job"), JSON),
+    (),
+)
+CHECK = Program(
+    "beamfeed.pipelines.check",
+    "Says what a job will do.",
+    "--job job.yaml",
+    (_JOB_OPTION, SET, JSON),
+    (flag("--full", "read all files, however large they are"),),
+    before=BEFORE,
+)
+INSPECT = Program(
+    "beamfeed.trainer.tools.inspect_dataset",
+    "Shows what a dataset holds.",
+    "out/data --windows 2",
+    (_DATASET, JSON),
+    (
+        option("--windows", type=from_zero, default=3, metavar="N", help="print the first N windows of each split (3)"),
+        option("--picture", metavar="FILE.png", help="draw a record into this file"),
+        flag("--verify", "read every shard and compare it with the manifest"),
+    ),
+)
+PROFILE = Program(
+    "beamfeed.trainer.tools.profile_dataset",
+    "Measures how fast a dataset feeds a training run.",
+    "out/data --job job.yaml",
+    (_DATASET, JSON),
+    (
+        option("--job", metavar="JOB", help="measure the training steps of this job file's model, too"),
+        SET,
+        option("--batch", type=positive, metavar="N", help=f"windows in a batch (the job's, or {BATCH})"),
+        option("--shuffle", type=from_zero, metavar="N", help=f"windows mixed at a time (the job's, or {SHUFFLE})"),
+        option(
+            "--seconds",
+            type=seconds,
+            default=SECONDS,
+            metavar="S",
+            help=f"of each of about 22 measurements ({SECONDS:g})",
+        ),
+        option("--out", metavar="DIR", help="write profile.png and profile.json into this folder"),
+    ),
+)
+EXPORT = Program(
+    "beamfeed.pipelines.export_dataset",
+    "Writes a dataset in the format of another program. Options of Apache Beam may follow a lone --",
+    "out/data --to parquet --out out/parquet",
+    (_DATASET, JSON),
+    (
+        option("--to", required=True, choices=EXPORT_FORMATS, metavar="FORMAT", help=", ".join(EXPORT_FORMATS)),
+        option("--out", required=True, metavar="DIR", help="the folder to write, local or gs://"),
+        option(
+            "--what",
+            choices=EXPORTED,
+            default="windows",
+            metavar="WHAT",
+            help="windows (the default), or the rows of records",
+        ),
+        repeated("--split", "SPLIT", "only this split: train, eval or test; may be repeated", choices=SPLITS),
+        option("--fields", metavar="NAMES", help="only these fields, such as label,values"),
+        flag("--force", "replace another export"),
+    ),
+    before=BEFORE,
+    beam="after --",
+)

@@ -1,0 +1,128 @@
+"""What functional models are made of: inputs side by side, dense layers, and an output for each head."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from beamfeed.contract.errors import UserError
+from beamfeed.trainer.models.signature import Input, Output, Signature, ascii_name, one_or_all
+
+
+def check_outputs(signature: Signature, model: str) -> None:
+    """Raises UserError if an input is to be given back."""
+    if any(output.units is None for output in signature.outputs.values()):
+        raise UserError(f"train.model.name: {model!r} gives no input back; it is to classify or regress")
+
+
+def named(inputs: Any, signature: Signature) -> dict[str, keras.KerasTensor]:
+    """The inputs of a functional model by name, also where there is one."""
+    return inputs if isinstance(inputs, dict) else {next(iter(signature.inputs)): inputs}
+
+
+def side_by_side(parts: list[keras.KerasTensor]) -> keras.KerasTensor:
+    """`[batch, ...]` each -> one, `[batch, all of them]`."""
+    return keras.layers.Concatenate()(parts) if len(parts) > 1 else parts[0]
+
+
+def embedding_size(size: int) -> int:
+    """Numbers for a column of so many categories: 1.6 size^0.56, at most 50; a rule of thumb of fast.ai."""
+    return min(50, round(1.6 * size**0.56))
+
+
+def categories_of(values: keras.KerasTensor, name: str, field: Input) -> list[tuple[str, int, keras.KerasTensor]]:
+    """Each column of categories, `[batch]`, with its name and how many there are; an input that is one column."""
+    if not field.shape:
+        return [(name, field.sizes[0], values)]
+    columns = enumerate(zip(field.columns, field.sizes, strict=True))
+    return [(f"{name}_{column}", size, values[:, place]) for place, (column, size) in columns]
+
+
+def is_text(field: Input) -> bool:
+    """Whether an input is the words of a text."""
+    return field.dtype == "int64" and len(field.sizes) == 1 and not field.columns and field.shape != ()
+
+
+def are_categories(field: Input) -> bool:
+    """Whether an input is a column of categories, or several."""
+    return field.dtype == "int64" and bool(field.sizes) and (bool(field.columns) or field.shape == ())
+
+
+def inputs_beside(
+    values: keras.KerasTensor, name: str, field: Input, model: str, size: int | None
+) -> list[keras.KerasTensor]:
+    """What an input is to dense layers, `[batch, numbers]` each."""
+    if field.dtype == "float32":
+        return [keras.layers.Flatten()(values) if len(field.shape) > 1 else as_column(values, field)]
+    if not are_categories(field):
+        raise UserError(unfit(name, field, model))
+    return [
+        keras.layers.Embedding(count, size or embedding_size(count), name=f"{ascii_name(column)}_embedding")(part)
+        for column, count, part in categories_of(values, name, field)
+    ]
+
+
+def dense_model(
+    inputs: Any,
+    parts: list[keras.KerasTensor],
+    widths: Sequence[int],
+    dropout: float,
+    signature: Signature,
+    name: str,
+) -> keras.Model:
+    """A functional model of these inputs: their parts side by side, dense layers over them, and a head an output.
+
+    Args:
+      inputs: as `Signature.keras_inputs` makes them.
+      parts: `[batch, numbers]` each, made of the inputs.
+      widths: units of the dense layers.
+      dropout: share that training leaves out, of the parts and of each layer's values.
+      signature: what the model must give.
+      name: of the model.
+    """
+    state = dropped(side_by_side(parts), dropout)
+    for units in widths:
+        state = dropped(keras.layers.Dense(units, activation="relu")(state), dropout)
+    return keras.Model(inputs, heads(state, signature), name=name)
+
+
+def dropped(values: keras.KerasTensor, rate: float) -> keras.KerasTensor:
+    """The values, in training without a share of them."""
+    return keras.layers.Dropout(rate)(values) if rate else values
+
+
+def heads(state: keras.KerasTensor, signature: Signature, added: dict[str, keras.KerasTensor] | None = None) -> Any:
+    """The outputs of a model: one tensor `[batch, units]`, float32, or a dict by name where there are several.
+
+    Args:
+      state: `[batch, ...]`, that they are made from.
+      signature: what the model must give.
+      added: by name, `[batch, units]` to be added before the output is in the units of its target.
+    """
+    outputs = {}
+    for name, output in signature.outputs.items():
+        numbers = keras.layers.Dense(output.units, name=f"{name}_head", dtype="float32")(state)
+        if added:
+            numbers = keras.layers.Add(name=f"{name}_sum", dtype="float32")([numbers, added[name]])
+        outputs[name] = in_units(numbers, name, output)
+    return one_or_all(outputs)
+
+
+def in_units(numbers: keras.KerasTensor, name: str, output: Output) -> keras.KerasTensor:
+    """In the units of the target: what a head learns first need not be their size."""
+    if (output.scale, output.offset) == (1.0, 0.0):
+        return numbers
+    return keras.layers.Rescaling(output.scale, output.offset, name=f"{name}_units", dtype="float32")(numbers)
+
+
+def as_column(values: keras.KerasTensor, field: Input) -> keras.KerasTensor:
+    """Numbers `[batch]` or `[batch, columns]` -> `[batch, columns]`."""
+    return values if field.shape else keras.layers.Reshape((1,))(values)
+
+
+def unfit(name: str, one: Input, model: str) -> str:
+    """What to say of an input that is neither numbers nor categories."""
+    if is_text(one):
+        return f"train.model.name: {model!r} takes no text, and {name!r} is one; there is 'text', or your own class"
+    what = "strings" if one.dtype == "string" else "numbers of which nobody says how many there are"
+    return f"train.model.name: {model!r} takes numbers and categories, and {name!r} holds {what}"

@@ -1,0 +1,92 @@
+"""What rows say of themselves: when they are, and which asset they are of."""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.columns.time_units import BadTime
+from beamfeed.transforms.sources.readers import BAD, place_of_row, read_times, told
+from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
+from beamfeed.transforms.sources.timeseries.wide import place_in_file
+
+NO_TIME = np.iinfo(np.int64).min  # of a row that does not tell its own
+_MOST_BAD_TIMES = 1000  # of a batch, before its file is given up
+_OTHER_ORDER = {"dmy": "mdy", "mdy": "dmy"}
+Wrong = dict[int, tuple[str, str]]  # by row of a batch: where it is in the file, "" where that is not known, and why
+
+
+def read_ticks(
+    path: str, batch: pa.RecordBatch, schema: SeriesSchema, row: int | np.ndarray
+) -> tuple[np.ndarray, Wrong]:
+    """int64 [n] ticks of a batch, NO_TIME where a row has none, and what is wrong with rows.
+
+    Args:
+      path: of its file.
+      batch: that holds the columns of time, and BAD.
+      schema: what the file must hold. Where rows count, they are numbered as in the file.
+      row: of the file that the batch starts with; or int64 [n], of each.
+
+    Raises:
+      BadInput: at a time that makes the others doubtful.
+    """
+    wrong: Wrong = told(batch.column(BAD))
+    if schema.time is None:
+        return schema.time_units.rows(row if isinstance(row, int) else int(row[0]), batch.num_rows), wrong
+    columns = [batch.column(name) for name in schema.time_columns]
+    there = np.logical_and.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in columns])
+    for at in np.flatnonzero(~there).tolist():
+        wrong.setdefault(at, ("", "the time is missing"))
+    ticks = np.full(batch.num_rows, NO_TIME)
+    count = 0
+    while count < _MOST_BAD_TIMES:
+        rows = np.flatnonzero(there)
+        some = columns if len(rows) == len(ticks) else [column.take(pa.array(rows)) for column in columns]
+        try:
+            if len(rows):
+                ticks[rows] = schema.time_units.ticks(*some)
+            return ticks, wrong
+        except BadTime as first:
+            for bad in (first, *first.others):
+                at = int(rows[bad.row])
+                if _is_doubtful(bad, schema):
+                    place = place_of_row(path, row + at if isinstance(row, int) else int(row[at]), schema)
+                    raise BadInput(path, place, bad.what) from None
+                there[at] = False
+                wrong.setdefault(at, ("", bad.what))
+                count += 1
+    raise BadInput(path, f"column {schema.time}", f"more than {_MOST_BAD_TIMES} values are no times: {wrong[at][1]}")
+
+
+def _is_doubtful(bad: BadTime, schema: SeriesSchema) -> bool:
+    """Whether a bad time says that the others may have been read wrongly: by another zone, or with day for month."""
+    if bad.value is None:
+        return "where clocks are put forward" in bad.reason
+    try:
+        read_times(pa.array([bad.value]), _OTHER_ORDER[schema.time_units.text or ""])
+    except (BadTime, KeyError):
+        return False
+    return True
+
+
+def asset_names(path: str, column: pa.Array, schema: SeriesSchema, row: int) -> pa.StringArray:
+    """The asset column as strings; a missing name, or one that is not UTF-8, becomes BadInput."""
+    name = f"column {schema.asset}"
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column.null_count:
+        at = row + pc.index(column.is_null(), True).as_py()
+        raise BadInput(path, place_in_file(path, at, schema), "the asset is missing")
+    try:
+        names = column.cast(pa.string())
+    except pa.ArrowException as error:
+        raise BadInput(path, name, f"is {column.type} and cannot be read as text: {error}") from None
+    try:
+        names.validate(full=True)
+    except pa.ArrowInvalid as error:
+        found = re.search(r"at string index (\d+)", str(error))
+        place = place_in_file(path, row + int(found[1]), schema) if found else name
+        raise BadInput(path, place, "the name of the asset is not UTF-8") from None
+    return names
