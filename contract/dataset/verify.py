@@ -49,7 +49,7 @@ def measure_shard(file: Readable, rows_of_records: Iterable[Any], windows: Windo
     return ShardFacts(records, count, rows, size, crc32c)
 
 
-def differences(found: ShardFacts, expected: Mapping[str, Any]) -> list[str]:
+def differences(facts: ShardFacts, expected: Mapping[str, Any]) -> list[str]:
     """What a shard holds that differs from `expected`, such as `records 3, expected 4`; none if all is the same."""
-    seen = asdict(found)
+    seen = asdict(facts)
     return [f"{name} {seen[name]}, expected {value}" for name, value in expected.items() if seen[name] != value]

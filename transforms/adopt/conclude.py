@@ -60,7 +60,7 @@ def fingerprint_of(request: Request, files: Iterable[FileStat], described: Descr
 
 
 def conclude(
-    request: Request, candidates: Candidates, found: Iterable[Scan | Reject], described: Described, fingerprint: str
+    request: Request, candidates: Candidates, scanned: Iterable[Scan | Reject], described: Described, fingerprint: str
 ) -> Adoption:
     """What a folder holds, from what was seen of each file.
 
@@ -68,7 +68,7 @@ def conclude(
       UserError: if an option does not fit the records, or shards are compressed in several ways.
       JobFailed: if no shard can be used.
     """
-    results = list(found)
+    results = list(scanned)
     rejects = [one for one in results if isinstance(one, Reject)]
     scans = sorted((one for one in results if isinstance(one, Scan)), key=lambda one: one.file.path)
     scans, odd, unreadable = _of_one_type(scans)
@@ -142,8 +142,8 @@ def _of_one_type(scans: Sequence[Scan]) -> tuple[list[Scan], list[Reject], list[
     for scan in scans:
         features = {name: seen for name, seen in scan.features.items() if name not in hopeless}
         wrong = [_odd(name, seen, most[name]) for name, seen in sorted(features.items()) if name in most]
-        if told := next(filter(None, wrong), None):
-            odd.append(Reject(None, scan.file.path, "file", told))
+        if reason := next(filter(None, wrong), None):
+            odd.append(Reject(None, scan.file.path, "file", reason))
         else:
             kept.append(replace(scan, features=features))
     lines = [
@@ -183,13 +183,13 @@ def _dealt(paths: Sequence[str], request: Request, described: Described) -> tupl
     if request.splits or not described.splits:
         dealt, lines = deal(paths, request), []
     else:
-        told = {path: described.split_of(path) for path in paths}
-        unknown = {path: named_split(split) if split else None for path, split in told.items()}
-        found = {path: split for path, split in unknown.items() if split is not None}
-        others = sorted({split for path, split in told.items() if split and path not in found})
+        named = {path: described.split_of(path) for path in paths}
+        unknown = {path: named_split(split) if split else None for path, split in named.items()}
+        by_path = {path: split for path, split in unknown.items() if split is not None}
+        others = sorted({split for path, split in named.items() if split and path not in by_path})
         names = ", ".join(f"{split} is {named_split(split)}" for split in described.splits if split not in others)
         lines = [f"split {split!r} of tensorflow-datasets is none of {', '.join(SPLITS)}: left out" for split in others]
-        dealt = Dealt(found, f"splits: those of tensorflow-datasets ({names})")
+        dealt = Dealt(by_path, f"splits: those of tensorflow-datasets ({names})")
     if "train" not in dealt.splits.values():
         raise UserError("no file is in the split train (" + dealt.how + "); --split train=GLOB says which ones are")
     return dealt, lines
@@ -260,12 +260,12 @@ def _differing(used: Sequence[Scan], described: Described, folder: str) -> list[
 
 def _stats(features: Features, fields: Sequence[Field], rows: int) -> dict[str, Any]:
     """What was seen of the features, by the names of their fields."""
-    found = {}
+    stats = {}
     for field in fields:
         seen = features[Name(field.in_records, field.stored == "steps")]
         lengths = {"shortest": seen.shortest, "longest": seen.longest}
         low, high = (None, None) if field.listed == "bytes" else (seen.low, seen.high)
-        found[field.name] = {
+        stats[field.name] = {
             "feature": field.in_records,
             "records": seen.records,
             "missing": rows - seen.records,
@@ -273,4 +273,4 @@ def _stats(features: Features, fields: Sequence[Field], rows: int) -> dict[str, 
             "min": low,
             "max": high,
         }
-    return {"features": found}
+    return {"features": stats}

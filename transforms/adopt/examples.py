@@ -105,13 +105,13 @@ def add_features(one: Mapping[Name, Seen], other: Mapping[Name, Seen]) -> Featur
     Raises:
       Mixed: if a feature has another type in one than in the other.
     """
-    found = dict(one)
+    features = dict(one)
     for name, seen in other.items():
         try:
-            found[name] = found[name] + seen if name in found else seen
+            features[name] = features[name] + seen if name in features else seen
         except Mixed as error:
             raise Mixed(f"feature {name.name!r} {error}") from None
-    return found
+    return features
 
 
 def look_at(records: Sequence[bytes], watched: frozenset[str] = frozenset()) -> Features:
@@ -126,21 +126,21 @@ def look_at(records: Sequence[bytes], watched: frozenset[str] = frozenset()) -> 
       Mixed: if a feature has several types.
     """
     batch = _decoded(records)
-    found: Features = {}
+    features: Features = {}
     lacks = np.zeros(len(records), bool)  # which records have nothing of some feature
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if name == STEPS:
-            found.update(_feature_lists(column))
+            features.update(_feature_lists(column))
         else:
-            found[Name(name)] = _context(column, name in watched)
+            features[Name(name)] = _context(column, name in watched)
             lacks |= _lengths(column) == 0
     kinds: dict[str, set[Listed]] = defaultdict(set)
     for record in filter(may_have_empty, compress(records, lacks)):
         for feature, kind in empty_lists(record):
             kinds[feature].add(kind)
     for feature, empty in kinds.items():
-        found[Name(feature)] = replace(found[Name(feature)], empty=frozenset(empty))
-    return found
+        features[Name(feature)] = replace(features[Name(feature)], empty=frozenset(empty))
+    return features
 
 
 def strings_of(records: Sequence[bytes], name: str) -> list[bytes]:
@@ -166,8 +166,8 @@ def _decoded(records: Sequence[bytes]) -> Any:
     try:
         return _decoder(any(map(has_steps, records))).DecodeBatch(records)
     except Exception as error:  # pybind gives RuntimeError for all that is wrong
-        told = (str(error).splitlines() or [""])[0]
-        raise (Mixed if "type" in told.lower() else ValueError)(told) from None
+        reason = (str(error).splitlines() or [""])[0]
+        raise (Mixed if "type" in reason.lower() else ValueError)(reason) from None
 
 
 @lru_cache(maxsize=2)
@@ -192,22 +192,22 @@ def _lengths(column: pa.Array) -> np.ndarray:
 
 
 def _feature_lists(column: pa.StructArray) -> Features:
-    found: Features = {}
+    features: Features = {}
     for name, lists in zip((part.name for part in column.type), column.flatten(), strict=True):
         if not _is_list(lists.type):
-            found[Name(name, True)] = Seen()
+            features[Name(name, True)] = Seen()
             continue
         steps = _lengths(lists)
         inner = lists.flatten()
         if not _is_list(inner.type):  # no step has a value
-            found[Name(name, True)] = Seen()
+            features[Name(name, True)] = Seen()
             continue
         widths = _lengths(inner)
         seen = _seen(steps, inner.flatten(), False)
         if seen.records:
             seen = replace(seen, widths=(int(widths.min()), int(widths.max())))
-        found[Name(name, True)] = seen
-    return found
+        features[Name(name, True)] = seen
+    return features
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -215,14 +215,14 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _seen(lengths: np.ndarray, values: pa.Array, is_watched: bool) -> Seen:
-    there = lengths[lengths > 0]
-    if not len(there) or pa.types.is_null(values.type):
+    filled = lengths[lengths > 0]
+    if not len(filled) or pa.types.is_null(values.type):
         return Seen()
     seen = Seen(
-        records=len(there),
-        shortest=int(there.min()),
-        longest=int(there.max()),
-        divisor=int(np.gcd.reduce(there)),
+        records=len(filled),
+        shortest=int(filled.min()),
+        longest=int(filled.max()),
+        divisor=int(np.gcd.reduce(filled)),
     )
     if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
         return _of_numbers(seen, values, is_watched)
@@ -237,8 +237,8 @@ def _seen(lengths: np.ndarray, values: pa.Array, is_watched: bool) -> Seen:
 
 def _texts(values: pa.Array) -> dict[int | str, int] | None:
     """How often each text comes; None where some are no text, or there are too many."""
-    found = pc.value_counts(values)
-    names, times = found.field("values").to_pylist(), found.field("counts").to_pylist()
+    counted = pc.value_counts(values)
+    names, times = counted.field("values").to_pylist(), counted.field("counts").to_pylist()
     try:
         texts = [name.decode() for name in names]
     except UnicodeDecodeError:

@@ -20,28 +20,28 @@ def identifiers(names: Sequence[Name]) -> dict[Name, str]:
       >>> identifiers([Name("image/encoded"), Name("label")])
       {Name(name='image/encoded', in_steps=False): 'image_encoded', Name(name='label', in_steps=False): 'label'}
     """
-    found: dict[Name, str] = {}
+    called: dict[Name, str] = {}
     for name in sorted(names, key=lambda one: (plain(one.name) != one.name, one)):
         base = plain(name.name)
-        number, taken = 2, set(found.values())
+        number, taken = 2, set(called.values())
         chosen = base
         while chosen in taken:
             chosen, number = f"{base}_{number}", number + 1
-        found[name] = chosen
-    return {name: found[name] for name in names}
+        called[name] = chosen
+    return {name: called[name] for name in names}
 
 
 def plain(name: str) -> str:
     """A name with `_` for what the name of a field cannot have."""
-    found = field_name(name)
-    return "feature" if found == "_" else found
+    identifier = field_name(name)
+    return "feature" if identifier == "_" else identifier
 
 
 def check_names(request: Request, names: Sequence[str]) -> None:
     """Raises UserError if an option names a feature that there is not."""
     known = sorted({*names, *map(plain, names)})
-    for option, wanted in request.named().items():
-        for name in wanted:
+    for option, asked in request.named().items():
+        for name in asked:
             if name not in known:
                 some = ", ".join(sorted(names)[:20]) + (", ..." if len(names) > 20 else "")
                 raise UserError(
@@ -79,8 +79,8 @@ def make_fields(
         field = _field(name, names[name], known_as, seen, rows, request, hint)
         fields.append(field)
         if hint.raw and field.dtype == "bytes":
-            wanted = f"{hint.raw} [{_shown(hint.sizes)}]"
-            notes.append(f"feature {name.name!r}: not each record has one string, {wanted}; they are strings")
+            memory = f"{hint.raw} [{_shown(hint.sizes)}]"
+            notes.append(f"feature {name.name!r}: not each record has one string, {memory}; they are strings")
         if field.dtype == "bytes" and field.shape != () and (content := hint.content or seen.content):
             whom = "a model gets them as strings" if field.role == "input" else "it is a key"
             notes.append(f"feature {name.name!r}: not one {content} in each record, which nothing decodes; {whom}")
@@ -105,7 +105,7 @@ def _field(name: Name, called: str, known_as: str, seen: Seen, rows: int, reques
             f"--default {called}={default}: its lists hold from {seen.shortest} to {seen.longest} values, and a "
             "default is for lists of one length; records that lack it have an empty list without"
         )
-    told = {"feature": "" if name.name == called else name.name, "stored": stored}
+    stores = {"feature": "" if name.name == called else name.name, "stored": stored}
     content = (hint.content or seen.content) if seen.listed == "bytes" and role == "input" else ""
     if content and shape != ():  # decoders take one string in each record
         content, role = "", role if _is_named(known_as, called, request) else "key"
@@ -121,7 +121,7 @@ def _field(name: Name, called: str, known_as: str, seen: Seen, rows: int, reques
         spelled=spelled,
         content=content,
         default=given,
-        **told,
+        **stores,
     )
     if role in ("target", "weight"):
         _check_target(field, seen, rows)
@@ -130,8 +130,8 @@ def _field(name: Name, called: str, known_as: str, seen: Seen, rows: int, reques
 
 def _is_memory(name: Name, seen: Seen, rows: int, hint: Hint) -> bool:
     """Whether each record has one string, the memory of numbers of the shape that is known."""
-    one = not name.in_steps and seen.records == rows and seen.shortest == seen.longest == 1
-    return one and seen.low == seen.high == math.prod(hint.sizes) * hint.bytes
+    is_single = not name.in_steps and seen.records == rows and seen.shortest == seen.longest == 1
+    return is_single and seen.low == seen.high == math.prod(hint.sizes) * hint.bytes
 
 
 def _is_named(name: str, called: str, request: Request) -> bool:
@@ -142,13 +142,13 @@ def _is_named(name: str, called: str, request: Request) -> bool:
 
 def _role(name: str, called: str, seen: Seen, request: Request, hint: Hint) -> Role:
     """As the user says. Else strings that are no files name something, and all others are for the model."""
-    for role, wanted in (
+    for role, names in (
         ("target", request.targets),
         ("weight", request.weights),
         ("key", request.keys),
         ("input", request.inputs),
     ):
-        if name in wanted or called in wanted:
+        if name in names or called in names:
             return role  # type: ignore[return-value]
     if hint.role is not None:
         return hint.role if not (hint.role == "target" and request.targets) else "key"
@@ -163,17 +163,17 @@ def _shape(
     if name.in_steps:
         return ((None,) if seen.widths[0] == 1 else (None, seen.widths[0])), "steps"
     fixed = seen.shortest == seen.longest and (seen.records == rows or has_default)
-    wanted = asked if asked is not None else hint.shape
-    if wanted is not None:
-        width = math.prod(size or 1 for size in wanted)
-        ragged = None in wanted
+    shape = asked if asked is not None else hint.shape
+    if shape is not None:
+        width = math.prod(size or 1 for size in shape)
+        ragged = None in shape
         fits = seen.divisor % width == 0 if ragged else fixed and seen.longest == width
-        if fits and None not in wanted[1:]:
-            return wanted, "list" if ragged else "rows"
+        if fits and None not in shape[1:]:
+            return shape, "list" if ragged else "rows"
         if asked is not None:
-            told = f"{seen.shortest}" if fixed else f"from {seen.shortest} to {seen.longest}"
+            lengths = f"{seen.shortest}" if fixed else f"from {seen.shortest} to {seen.longest}"
             some = "" if seen.records == rows else f", and {rows - seen.records:,} records have none"
-            raise UserError(f"--shape {called}={_shown(asked)}: does not fit: its lists hold {told} values{some}")
+            raise UserError(f"--shape {called}={_shown(asked)}: does not fit: its lists hold {lengths} values{some}")
     if fixed:
         return (() if seen.longest == 1 else (seen.longest,)), "rows"
     return (None,), "list"
@@ -185,8 +185,8 @@ def _shown(shape: Shape) -> str:
 
 def _range(seen: Seen, default: Value | None) -> tuple[int, int]:
     """The lowest and the highest of whole numbers, with the one that stands for those that are not there."""
-    there = [number for number in (seen.low, seen.high, default) if number is not None]
-    return int(min(map(float, there), default=0)), int(max(map(float, there), default=0))
+    numbers = [number for number in (seen.low, seen.high, default) if number is not None]
+    return int(min(map(float, numbers), default=0)), int(max(map(float, numbers), default=0))
 
 
 def _sizes(seen: Seen, role: Role, shape: Shape, default: Value | None) -> list[int]:

@@ -44,11 +44,11 @@ def list_shards(folder: str) -> Candidates:
       UserError: if there is no such folder, or no TFRecord file in it.
       OSError: if a file cannot be read.
     """
-    found = storage.match(folder.rstrip("/") or "/", ("",), hidden=False)
-    if not found or (len(found) == 1 and found[0].path == folder):
+    listed = storage.match(folder.rstrip("/") or "/", ("",), hidden=False)
+    if not listed or (len(listed) == 1 and listed[0].path == folder):
         raise UserError(f"{folder}: is no folder with files in it; give the folder of the TFRecord files")
-    found = [stat for stat in found if stat.path not in (below(folder, MANIFEST), below(folder, LOCK))]
-    filled = [stat for stat in found if stat.size]
+    listed = [stat for stat in listed if stat.path not in (below(folder, MANIFEST), below(folder, LOCK))]
+    filled = [stat for stat in listed if stat.size]
     with ThreadPoolExecutor(THREADS) as pool:  # from a bucket each is a request
         is_shard = list(pool.map(lambda stat: find_compression(stat.path) is not None, filled))
     shards = [
@@ -57,9 +57,9 @@ def list_shards(folder: str) -> Candidates:
         if is_one or RECORDS.search(relative(stat.path, folder))
     ]
     if not any(is_shard):
-        told = f"{len(filled):,} files, such as {filled[0].path}" if filled else "no file with anything in it"
-        raise UserError(f"{folder}: holds no TFRecord file (it has {told})")
-    return Candidates(shards, len(found) - len(filled), len(filled) - len(shards))
+        content = f"{len(filled):,} files, such as {filled[0].path}" if filled else "no file with anything in it"
+        raise UserError(f"{folder}: holds no TFRecord file (it has {content})")
+    return Candidates(shards, len(listed) - len(filled), len(filled) - len(shards))
 
 
 def relative(path: str, folder: str) -> str:
@@ -76,9 +76,9 @@ def named_split(path: str, splits: Mapping[str, SplitName] = SPLIT_WORDS) -> Spl
       ('train', 'eval')
     """
     for part in reversed(path.split("/")):
-        found = {splits[word] for word in re.split(r"[^a-zA-Z]+", part.lower()) if word in splits}
-        if len(found) == 1:
-            return found.pop()
+        named = {splits[word] for word in re.split(r"[^a-zA-Z]+", part.lower()) if word in splits}
+        if len(named) == 1:
+            return named.pop()
     return None
 
 
@@ -116,25 +116,25 @@ def deal(paths: Sequence[str], request: Request) -> Dealt:
         return _by_globs(paths, globs)
     if parts:
         return _by_hash(paths, _fractions(parts), required=True)
-    found = {path: split for path in paths if (split := named_split(path)) is not None}
-    if not found:
+    by_path = {path: split for path in paths if (split := named_split(path)) is not None}
+    if not by_path:
         return _by_hash(paths, Split(), required=False)
-    left = len(paths) - len(found)
+    left = len(paths) - len(by_path)
     rest = f"; {left:,} files, of which neither says it, are in none" if left else ""
-    return Dealt(found, f"splits: by the names of folders and files{rest}")
+    return Dealt(by_path, f"splits: by the names of folders and files{rest}")
 
 
 def _by_globs(paths: Sequence[str], globs: Mapping[SplitName, str]) -> Dealt:
-    found: dict[str, SplitName] = {}
+    by_path: dict[str, SplitName] = {}
     for name, pattern in globs.items():
         fits = [path for path in paths if fnmatchcase(path, pattern)]
         if not fits:
             raise UserError(f"--split {name}={pattern}: no file fits (there is {paths[0]})")
-        if twice := [path for path in fits if path in found]:
-            raise UserError(f"--split {name}={pattern}: {twice[0]} is in {found[twice[0]]} as well")
-        found |= dict.fromkeys(fits, name)
-    left = len(paths) - len(found)
-    return Dealt(found, f"splits: as given{f'; {left:,} files are in none' if left else ''}")
+        if twice := [path for path in fits if path in by_path]:
+            raise UserError(f"--split {name}={pattern}: {twice[0]} is in {by_path[twice[0]]} as well")
+        by_path |= dict.fromkeys(fits, name)
+    left = len(paths) - len(by_path)
+    return Dealt(by_path, f"splits: as given{f'; {left:,} files are in none' if left else ''}")
 
 
 def _fractions(parts: Mapping[SplitName, float]) -> Split:
@@ -143,23 +143,23 @@ def _fractions(parts: Mapping[SplitName, float]) -> Split:
     if "train" not in parts:
         rest["train"] = round(1 - sum(rest.values()), 9)
     if abs(sum(rest.values()) - 1) > 1e-6 or rest["train"] <= 0:
-        told = ", ".join(f"{name} {rest[name]:g}" for name in SPLITS)
-        raise UserError(f"--split: the fractions must add up to 1, with something for train; they are {told}")
+        shares = ", ".join(f"{name} {rest[name]:g}" for name in SPLITS)
+        raise UserError(f"--split: the fractions must add up to 1, with something for train; they are {shares}")
     return Split(by="asset", **rest)
 
 
 def _by_hash(paths: Sequence[str], split: Split, *, required: bool) -> Dealt:
     """By a hash of each path, with the first seed that leaves no split empty."""
-    wanted = wanted_splits(split)
+    filled = wanted_splits(split)
     dealt = {path: split_of_asset(path, split) for path in paths}
     seed: int | None = split.seed
-    if set(dealt.values()) != set(wanted):
+    if set(dealt.values()) != set(filled):
         seed = find_seed(paths, split)
     if seed is None:
         if required:
-            raise UserError(f"--split: there are {len(paths)} files for {len(wanted)} splits; a file is in one of them")
+            raise UserError(f"--split: there are {len(paths)} files for {len(filled)} splits; a file is in one of them")
         some = f"{len(paths)} file{'s are' if len(paths) > 1 else ' is'}"
         return Dealt(dict.fromkeys(paths, "train"), f"splits: no name tells one, and {some} too few to deal out: train")
     dealt = {path: split_of_asset(path, split, seed) for path in paths}
-    fractions = ", ".join(f"{name} {getattr(split, name):g}" for name in wanted)
+    fractions = ", ".join(f"{name} {getattr(split, name):g}" for name in filled)
     return Dealt(dealt, f"splits: by a hash of each file's path, seed {seed}: {fractions}")

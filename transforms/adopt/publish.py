@@ -27,14 +27,14 @@ def find_adopted(out: str) -> Manifest | None:
       UserError: if there is a dataset that was preprocessed, or what is no manifest.
     """
     try:
-        found = find_manifest(out)
+        manifest = find_manifest(out)
     except UserError as error:
         raise UserError(f"{error}; or --out DIR puts what is written elsewhere") from None
-    if found is not None and found.kind != KIND:
+    if manifest is not None and manifest.kind != KIND:
         raise UserError(
-            f"{out}: holds a dataset of Beamfeed's own already ({found.name}); train on it as it is: output.path"
+            f"{out}: holds a dataset of Beamfeed's own already ({manifest.name}); train on it as it is: output.path"
         )
-    return found
+    return manifest
 
 
 def publish(adoption: Adoption, out: str) -> Manifest:
@@ -52,9 +52,9 @@ def publish(adoption: Adoption, out: str) -> Manifest:
     if adoption.rejects:
         storage.write_text(layout.rejects, to_jsonl(adoption.rejects))
     write_manifest(out, made)
-    for there in storage.list_folder(out):
-        if there.startswith(DATA_PREFIX) and there not in (made.data, made.previous):
-            storage.remove_tree(storage.join(out, there))
+    for folder in storage.list_folder(out):
+        if folder.startswith(DATA_PREFIX) and folder not in (made.data, made.previous):
+            storage.remove_tree(storage.join(out, folder))
     return made
 
 
@@ -64,6 +64,6 @@ class Publish(beam.DoFn):
     def __init__(self, request: Request, candidates: Candidates, described: Described, fingerprint: str):
         self._what = request, candidates, described, fingerprint
 
-    def process(self, _: Any, found: Iterable[Scan | Reject]) -> Iterator[Manifest]:
+    def process(self, _: Any, scanned: Iterable[Scan | Reject]) -> Iterator[Manifest]:
         request, candidates, described, fingerprint = self._what
-        yield publish(conclude(request, candidates, found, described, fingerprint), request.out)
+        yield publish(conclude(request, candidates, scanned, described, fingerprint), request.out)

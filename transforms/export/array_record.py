@@ -57,7 +57,7 @@ def to_examples(export: Export, items: Items) -> Iterator[bytes]:
     first = np.arange(items.count) * length
     values = {}
     for field in fields:
-        found = items.values[field.name]
-        values[field.name] = found.reshape(-1, *field.shape) if isinstance(found, np.ndarray) else found
+        column = items.values[field.name]
+        values[field.name] = column.reshape(-1, *field.shape) if isinstance(column, np.ndarray) else column
     block = RecordBlock("", first, np.full_like(first, length), values)
     yield from encode_examples(block, fields, Windows(length=length, stride=length))

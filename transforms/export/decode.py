@@ -81,20 +81,20 @@ class Decoder:
         entries = lists[field.name].flatten()
         if field.default is not None:
             entries = _with_default(lists[field.name], field)
-        found: np.ndarray | pa.Array
+        stored: np.ndarray | pa.Array
         if field.is_raw:
-            found = _from_memory(entries, field)
+            stored = _from_memory(entries, field)
         elif field.dtype == "bytes":
-            found = entries
+            stored = entries
         else:
             shape = field.shape[1:] if field.is_ragged else field.shape
-            found = entries.to_numpy(zero_copy_only=False).reshape(-1, *shape)
+            stored = entries.to_numpy(zero_copy_only=False).reshape(-1, *shape)
         if not field.is_ragged:
-            return found
+            return stored
         if _has_lengths(field):
-            return Ragged(found, _numbers(lists[field.name + LENGTHS]))
+            return Ragged(stored, _numbers(lists[field.name + LENGTHS]))
         sizes = pc.fill_null(pc.list_value_length(lists[field.name]), 0).to_numpy(zero_copy_only=False)
-        return Ragged(found, sizes.astype(np.int64) // field.width)
+        return Ragged(stored, sizes.astype(np.int64) // field.width)
 
 
 def _has_lengths(field: Field) -> bool:

@@ -109,10 +109,10 @@ def _take(values: Values, one: ItemField, at: np.ndarray) -> Values:
         lengths = values.lengths[at]
         entries = np.repeat(edges[at] - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
         return Ragged(_take_entries(values.values, entries, field.width), lengths)
-    found = _take_entries(values, at, field.width)
-    if isinstance(found, np.ndarray) and one.time is not None:
-        return found.reshape(-1, one.time, *field.shape)
-    return found
+    taken = _take_entries(values, at, field.width)
+    if isinstance(taken, np.ndarray) and one.time is not None:
+        return taken.reshape(-1, one.time, *field.shape)
+    return taken
 
 
 def _take_entries(values: np.ndarray | pa.Array, at: np.ndarray, width: int) -> np.ndarray | pa.Array:

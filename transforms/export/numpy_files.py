@@ -42,12 +42,12 @@ class NumpyFiles(Format):
             raise UserError(f"--out {export.out}: --to numpy writes in the middle of files, which a bucket cannot")
 
     def measure(self, export: Export, items: Iterator[Items]) -> dict[str, int]:
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for some in items:
             for one in export.fields:
                 for name, rows in rows_of(one, some).items():
-                    found[name] = found.get(name, 0) + len(rows)
-        return found
+                    counts[name] = counts.get(name, 0) + len(rows)
+        return counts
 
     def prepare(
         self, export: Export, shards: Sequence[ShardExport], measured: Mapping[str, Mapping[str, int]]
@@ -81,27 +81,27 @@ class NumpyFiles(Format):
                     at[name] += len(rows)
 
     def finish(self, export: Export, shards: Sequence[ShardExport]) -> list[str]:
-        found = []
+        names = []
         for split in export.splits:
             for name in (name for one in export.fields for name in arrays_of(one)):
                 path = os.path.join(export.out, split, f"{name}.npy")
                 if os.path.exists(path + PART):  # else it was done before
                     os.replace(path + PART, path)
-                found.append(f"{split}/{name}.npy")
-        return found
+                names.append(f"{split}/{name}.npy")
+        return names
 
 
 def arrays_of(one: ItemField) -> dict[str, Array]:
     """The files of a field, by the beginnings of their names."""
     name, shape, is_text = one.field.name, fixed_shape(one), one.field.dtype == "bytes"
-    found = {}
+    arrays = {}
     if one.field.is_ragged:
-        found[name + OFFSETS] = Array((), "<i8", offsets=True)
+        arrays[name + OFFSETS] = Array((), "<i8", offsets=True)
     if is_text:
-        found[name + (STRINGS if one.field.is_ragged else OFFSETS)] = Array((), "<i8", offsets=True)
-        return {**found, name + VALUES: Array((), "|u1")}
+        arrays[name + (STRINGS if one.field.is_ragged else OFFSETS)] = Array((), "<i8", offsets=True)
+        return {**arrays, name + VALUES: Array((), "|u1")}
     dtype = np.dtype(one.field.dtype).newbyteorder("<").str
-    return {**found, name + VALUES if one.field.is_ragged else name: Array(shape, dtype)}
+    return {**arrays, name + VALUES if one.field.is_ragged else name: Array(shape, dtype)}
 
 
 def rows_of(one: ItemField, items: Items, before: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
@@ -113,19 +113,19 @@ def rows_of(one: ItemField, items: Items, before: Mapping[str, int] | None = Non
       before: rows that are in each file already: what begins here begins behind them.
     """
     values, name, before = items.values[one.field.name], one.field.name, before or {}
-    found: dict[str, np.ndarray] = {}
+    rows: dict[str, np.ndarray] = {}
     entries: Any = values
     inner = name + OFFSETS
     if isinstance(values, Ragged):
         entries, inner = values.values, name + STRINGS
         width = math.prod(fixed_shape(one)) if isinstance(entries, pa.Array) else 1
         start = before.get(name + (STRINGS if isinstance(entries, pa.Array) else VALUES), 0) // width
-        found[name + OFFSETS] = start + np.cumsum(values.lengths)
+        rows[name + OFFSETS] = start + np.cumsum(values.lengths)
     if isinstance(entries, pa.Array):
         start = before.get(name + VALUES, 0)
-        found[inner] = start + np.cumsum(pc.binary_length(entries).to_numpy(zero_copy_only=False).astype(np.int64))
-        return {**found, name + VALUES: _bytes_of(entries)}
-    return {**found, name + VALUES if isinstance(values, Ragged) else name: entries}
+        rows[inner] = start + np.cumsum(pc.binary_length(entries).to_numpy(zero_copy_only=False).astype(np.int64))
+        return {**rows, name + VALUES: _bytes_of(entries)}
+    return {**rows, name + VALUES if isinstance(values, Ragged) else name: entries}
 
 
 def _bytes_of(strings: pa.Array) -> np.ndarray:

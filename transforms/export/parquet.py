@@ -52,14 +52,14 @@ def arrow_schema(export: Export, shard: ShardExport) -> pa.Schema:
 def arrow_type(one: ItemField) -> pa.DataType:
     """The type of a field's column. A complex number is a list of two: the real part and the imaginary one."""
     dtype = np.dtype("S" if one.field.dtype == "bytes" else one.field.dtype)
-    found = pa.binary() if one.field.dtype == "bytes" else pa.from_numpy_dtype(_real(dtype))
+    kind = pa.binary() if one.field.dtype == "bytes" else pa.from_numpy_dtype(_real(dtype))
     for size in reversed((*fixed_shape(one), *([2] if dtype.kind == "c" else []))):
-        found = _list_type(found, size)
+        kind = _list_type(kind, size)
     if one.field.is_ragged:
-        found = pa.list_(_item(found))
+        kind = pa.list_(_item(kind))
         if one.time is not None:
-            found = _list_type(found, one.time)
-    return found
+            kind = _list_type(kind, one.time)
+    return kind
 
 
 def to_arrow(one: ItemField, values: Values) -> pa.Array:
@@ -73,17 +73,17 @@ def to_arrow(one: ItemField, values: Values) -> pa.Array:
 
 
 def _nested(values: np.ndarray | pa.Array, shape: Sequence[int]) -> pa.Array:
-    found: Any
+    column: Any
     if isinstance(values, np.ndarray):
         flat = np.ascontiguousarray(values).reshape(-1)
         if flat.dtype.kind == "c":
             flat, shape = flat.view(_real(flat.dtype)), (*shape, 2)
-        found = pa.array(flat)
+        column = pa.array(flat)
     else:
-        found = values.cast(pa.binary())
+        column = values.cast(pa.binary())
     for size in reversed(shape):
-        found = _fixed(found, size)
-    return found
+        column = _fixed(column, size)
+    return column
 
 
 def _fixed(values: pa.Array, size: int) -> pa.Array:

@@ -31,8 +31,8 @@ def cut_blocks(sizes: np.ndarray, rows: np.ndarray, windows: Windows, least: int
     sizes = sizes + FRAMING_BYTES
     ends = np.cumsum(sizes)
     # A block begins with each record that begins in another multiple of this.
-    wanted = max(least, -(-int(ends[-1]) // BLOCKS_PER_SHARD))
-    first = np.flatnonzero(np.diff((ends - sizes) // wanted, prepend=-1))
+    step = max(least, -(-int(ends[-1]) // BLOCKS_PER_SHARD))
+    first = np.flatnonzero(np.diff((ends - sizes) // step, prepend=-1))
     counts = count_windows(rows, windows.length, windows.stride)
     records = np.diff(first, append=len(sizes))
     return np.stack([records, np.add.reduceat(counts, first), np.add.reduceat(sizes, first)], axis=1)

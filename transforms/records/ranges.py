@@ -22,18 +22,18 @@ def field_ranges(block: RecordBlock, fields: Sequence[Field], windows: Windows) 
     counts = count_windows(block.rows, windows.length, windows.stride)
     ends = {"window": np.cumsum(counts), "record": np.arange(len(block)) + 1}
     for field in fields:
-        found = count_values(block, field)
+        count = count_values(block, field)
         if field.per == "row":
-            if found != rows[1]:
+            if count != rows[1]:
                 raise JobFailed(
-                    f"asset {block.asset!r}: field {field.name!r} has {found} rows, {rows[0]!r} has {rows[1]}"
+                    f"asset {block.asset!r}: field {field.name!r} has {count} rows, {rows[0]!r} has {rows[1]}"
                 )
             yield field, np.stack([block.first, block.first + block.rows])
             continue
         end = ends[field.per]
-        if found != end[-1]:
+        if count != end[-1]:
             raise JobFailed(
-                f"asset {block.asset!r}: field {field.name!r} has {found} values, one for each {field.per}, "
+                f"asset {block.asset!r}: field {field.name!r} has {count} values, one for each {field.per}, "
                 f"{rows[0]!r} has {end[-1]} {field.per}s"
             )
         yield field, np.stack([np.concatenate([[0], end[:-1]]), end])

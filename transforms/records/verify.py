@@ -32,32 +32,32 @@ def _counter(features: Features) -> Any:
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def count(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        found = tf.io.parse_example(serialized, spec)
-        counts = {name: values.row_lengths() for name, values in found.items()}
+        parsed = tf.io.parse_example(serialized, spec)
+        counts = {name: values.row_lengths() for name, values in parsed.items()}
         # What the lengths of a field of any length add up to.
-        sums = {f"{name}.sum": tf.reduce_sum(found[name], axis=1) for name in found if name.endswith(LENGTHS)}
+        sums = {f"{name}.sum": tf.reduce_sum(parsed[name], axis=1) for name in parsed if name.endswith(LENGTHS)}
         return {**counts, **sums, "": tf.cast(tf.strings.length(serialized), tf.int64)}
 
     return count
 
 
 def count_rows(
-    found: Mapping[str, np.ndarray], fields: Sequence[Field], windows: Windows
+    lists: Mapping[str, np.ndarray], fields: Sequence[Field], windows: Windows
 ) -> tuple[np.ndarray, str | None]:
     """The rows of each record, int64 `[records]`, by what it holds of each field; and what is wrong, if something is.
 
     Args:
-      found: int64 `[records]` by feature: how long its list is; by `<field>.lengths.sum`, what the lengths add up to.
+      lists: int64 `[records]` by feature: how long its list is; by `<field>.lengths.sum`, what the lengths add up to.
       fields: of a record.
       windows: of the dataset.
     """
     counts, wrong = {}, []
     for field in fields:
-        entries, rest = np.divmod(found[field.name], field.listed_width)
+        entries, rest = np.divmod(lists[field.name], field.listed_width)
         counts[field.name] = entries
         if field.is_ragged:
-            counts[field.name] = found[field.name + LENGTHS]
-            rest = rest + abs(entries - found[f"{field.name}{LENGTHS}.sum"])
+            counts[field.name] = lists[field.name + LENGTHS]
+            rest = rest + abs(entries - lists[f"{field.name}{LENGTHS}.sum"])
         if rest.any():
             wrong.append(f"a record holds no whole values of {field.name!r}")
     by_row = next(field.name for field in fields if field.per == "row")
@@ -94,11 +94,11 @@ def record_lengths(
     count = _counter(features_of(fields))
     dataset = tf.data.TFRecordDataset(path, "GZIP" if compression == "gzip" else "", buffer_size=CHUNK_BYTES)
     for records in dataset.batch(batch):
-        found = {name: counts.numpy() for name, counts in count(records).items()}
-        rows, wrong = count_rows(found, fields, windows)
+        lists = {name: counts.numpy() for name, counts in count(records).items()}
+        rows, wrong = count_rows(lists, fields, windows)
         if wrong:
             raise JobFailed(f"{path}: {wrong}")
-        yield np.stack([found[""], rows])
+        yield np.stack([lists[""], rows])
 
 
 def verify_shard(
@@ -120,11 +120,11 @@ def verify_shard(
     """
     tally = written.tally
     batch = max(1, _BATCH_BYTES * tally.records // max(1, tally.bytes))
-    found = [np.empty([2, 0], np.int64)]
+    measured = [np.empty([2, 0], np.int64)]
 
     def rows_of_records() -> Iterator[np.ndarray]:
         for lengths in record_lengths(written.path, compression, fields, windows, batch):
-            found.append(lengths)
+            measured.append(lengths)
             yield lengths[1]
 
     try:
@@ -135,7 +135,7 @@ def verify_shard(
     counted = {"records": tally.records, "windows": tally.windows, "rows": tally.rows}
     if wrong := differences(facts, counted):
         raise JobFailed(f"{written.path}: what was read back is not what was written: {'; '.join(wrong)}")
-    sizes, rows = np.concatenate(found, axis=1)
+    sizes, rows = np.concatenate(measured, axis=1)
     return Shard(**asdict(facts), folder=written.folder), cut_blocks(sizes, rows, windows)
 
 

@@ -111,12 +111,12 @@ def describe(folder: str) -> Described | None:
 def _read_json(folder: str, name: str) -> dict[str, Any] | None:
     path = storage.join(folder, name)
     try:
-        found = json.loads(storage.read_text(path))
+        content = json.loads(storage.read_text(path))
     except FileNotFoundError:
         return None
     except ValueError:
         raise UserError(f"{path}: is not JSON") from None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def _walk(

@@ -52,7 +52,7 @@ def tfds_files(manifest: Manifest) -> dict[str, str]:
 
 
 def _info(manifest: Manifest) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "name": dataset_name(manifest.name),
         "version": VERSION,
         "fileFormat": "tfrecord",
@@ -71,8 +71,8 @@ def _info(manifest: Manifest) -> dict[str, Any]:
     inputs, targets = ([one.name for one in manifest.fields if one.role == role] for role in ("input", "target"))
     if len(inputs) == 1 and len(targets) == 1:
         pair = [{"featureKey": name} for name in (*inputs, *targets)]
-        found["supervisedKeys"] = {"tuple": {"items": pair}}
-    return found
+        content["supervisedKeys"] = {"tuple": {"items": pair}}
+    return content
 
 
 def dataset_name(name: str) -> str:
@@ -82,8 +82,8 @@ def dataset_name(name: str) -> str:
       >>> dataset_name("Fleet-2.1")
       'fleet_2_1'
     """
-    found = re.sub(r"[^a-z0-9_]", "_", name.lower())
-    return found if re.match(r"[a-z]", found) else f"d_{found}"
+    plain = re.sub(r"[^a-z0-9_]", "_", name.lower())
+    return plain if re.match(r"[a-z]", plain) else f"d_{plain}"
 
 
 def _feature(field: Field, manifest: Manifest) -> dict[str, Any]:
