@@ -21,7 +21,7 @@ import numpy as np
 from turns import write_json
 
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.trainer.tools.table import table
+from beamfeed.contract.table import table
 
 
 @dataclass(frozen=True)

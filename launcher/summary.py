@@ -11,6 +11,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import Measured, Review
 from beamfeed.contract.sizes import size_text
+from beamfeed.contract.table import table
 from beamfeed.launcher.data_facts import REASONS, Facts, drifts
 from beamfeed.launcher.findings import findings
 
@@ -103,17 +104,7 @@ def _splits(manifest: Manifest) -> str:
     for name, split in manifest.splits.items():
         numbers = [f"{n:,}" for n in (split.assets, split.windows, split.records, len(split.shards))]
         rows.append((name, *numbers, size_text(split.bytes)))
-    return "\n".join(_table(rows))
-
-
-def _table(rows: Sequence[Row]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [_aligned(row, widths) for row in rows]
-
-
-def _aligned(row: Row, widths: Sequence[int]) -> str:
-    cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-    return "  ".join([row[0].ljust(widths[0]), *cells[1:]])
+    return "\n".join(table(rows))
 
 
 def _training(layout: RunLayout, result: TrainResult, seconds: float | None, floor: TrainResult | None) -> str:
@@ -162,7 +153,7 @@ def _reviewed(layout: RunLayout, review: Review) -> list[str]:
             (f"on {split}, {found.windows:,}{of} windows", *map(_name, names)),
             *(("  " + name, *(_loss(one.get(key)) for key in names)) for name, one in lines),
         ]
-        parts += ["", *_table(rows), *("  " + line for line in found.skipped)]
+        parts += ["", *table(rows), *("  " + line for line in found.skipped)]
         if found.assets > 1:
             worst = ", ".join(f"{one.asset} {_loss(one.loss)}" for one in found.worst[:SHOWN])
             parts.append(f"  worst of {found.assets:,} assets: {worst}; all: {layout.assets}")

@@ -8,6 +8,7 @@ from beamfeed.contract.cores import available_cores
 from beamfeed.contract.dataset.batches import fit_batch, train_steps
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.sizes import size_text
+from beamfeed.contract.table import table
 from beamfeed.pipelines.job_check import Checked
 from beamfeed.pipelines.sample import RowsTold
 from beamfeed.transforms.sources.overview import Lacking
@@ -163,8 +164,7 @@ def _splits(manifest: Manifest, checked: Checked) -> list[str]:
         numbers = [f"{sign}{number:,}" for number in (split.windows, split.records)]
         shards = f"{len(split.shards):,}" if checked.exact else "-"
         rows.append((name, assets, *numbers, shards, f"~{size_text(split.bytes)}"))  # type: ignore[arg-type]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+    return table(rows)
 
 
 def _targets(manifest: Manifest) -> list[str]:

@@ -21,10 +21,10 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import FIND_RATE, LEAST_RATES
+from beamfeed.contract.table import table
 from beamfeed.trainer import figures
 from beamfeed.trainer.feed.remote import set_reads
 from beamfeed.trainer.loop.start import open_dataset
-from beamfeed.trainer.tools.table import table
 
 LOWEST, HIGHEST = 1e-6, 10.0
 KEEPS = 0.9  # of the smoothed loss, from step to step

@@ -12,8 +12,8 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.options import CHECKPOINTS
+from beamfeed.contract.table import table
 from beamfeed.trainer.loop.state import TrainingState
-from beamfeed.trainer.tools.table import table
 
 
 def read(workdir: str) -> dict[int, TrainingState | None]:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
+from beamfeed.contract.table import table
 from beamfeed.trainer import figures
-from beamfeed.trainer.tools.table import table
 
 STEADY = 0.1  # by so much of their median, at most, may rounds of one figure differ
 LITTLE = 0.02  # of a step: less waiting than this is none to speak of

@@ -1,11 +1,11 @@
 """What an adoption came to, as text."""
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.table import table
 
 MOST = 10  # rejects that are told
 LINES = 40  # fields
@@ -26,13 +26,13 @@ def describe_adoption(manifest: Manifest, out: str) -> list[str]:
         rows.append((field.name, field.dtype, field.shape_text, field.role, _told(field)))
     hidden = [f"... {len(rows) - 1 - LINES} more fields"] if len(rows) - 1 > LINES else []
     lines = [f"{out}: {manifest.name}, {manifest.counts.rows_read:,} rows in {manifest.counts.files:,} files", ""]
-    lines += [*_table(rows[: LINES + 1]), *hidden, ""]
+    lines += [*table(rows[: LINES + 1], left=5), *hidden, ""]
     heads = [("split", "rows", "files", "bytes")]
     heads += [
         (name, f"{info.windows:,}", f"{len(info.shards):,}", f"{info.bytes:,}")
         for name, info in manifest.splits.items()
     ]
-    lines += [*_table(heads), "", *(f"- {note}" for note in manifest.notes)]
+    lines += [*table(heads, left=4), "", *(f"- {note}" for note in manifest.notes)]
     aside = rejected(manifest, out)
     lines += [f"set aside: {one['file']}: {one['place']}: {one['reason']}" for one in aside[:MOST]]
     if len(aside) > MOST:
@@ -47,8 +47,3 @@ def _told(field: Any) -> str:
     parts += [f"numbers below {field.sizes[0]:,}"] if field.sizes else []
     parts += ["a feature list"] if field.stored == "steps" else []
     return ", ".join(part for part in parts if part)
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
