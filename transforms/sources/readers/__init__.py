@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers.arrow_file import arrow_schema, divides_arrow, iter_arrow
-from beamfeed.transforms.sources.readers.avro import avro_schema, iter_avro
 from beamfeed.transforms.sources.readers.cells import Unsure
 from beamfeed.transforms.sources.readers.dialect import NULL_WORDS, Dialect, Numbers
 from beamfeed.transforms.sources.readers.excerpt import choose_parts, stored_groups
@@ -28,7 +26,7 @@ from beamfeed.transforms.sources.readers.formats import format_of, has_types
 from beamfeed.transforms.sources.readers.glimpse import peek, place_of_row
 from beamfeed.transforms.sources.readers.json_documents import divides_json
 from beamfeed.transforms.sources.readers.json_lines import iter_json, look_at_json
-from beamfeed.transforms.sources.readers.parquet import iter_parquet, open_parquet, row_groups
+from beamfeed.transforms.sources.readers.parquet import open_parquet, row_groups
 from beamfeed.transforms.sources.readers.parse import BAD, told
 from beamfeed.transforms.sources.readers.text import divides_text, find_bad_number, iter_text, look_at_text
 from beamfeed.transforms.sources.readers.time_text import (
@@ -43,6 +41,7 @@ from beamfeed.transforms.sources.readers.time_text import (
     read_times,
 )
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
+from beamfeed.transforms.sources.readers.typed import typed_reader
 from beamfeed.transforms.sources.readers.unread import check_format, what_it_is
 
 __all__ = [
@@ -86,8 +85,6 @@ __all__ = [
 ]
 
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-_ITERATORS = {"arrow": iter_arrow, "json": iter_json, "csv": iter_text}
-_LAST_ROWS = {"parquet": iter_parquet, "avro": iter_avro}  # those that may leave rows out
 
 
 def is_parquet(path: str) -> bool:
@@ -103,15 +100,9 @@ def is_csv(path: str) -> bool:
 def divides(path: str, expected: Expected) -> bool:
     """Whether the groups of a file can be read each by itself."""
     with naming_the_file(path):
-        match format_of(path):
-            case "csv":
-                return divides_text(path, expected.text)
-            case "json":
-                return divides_json(path)
-            case "arrow":
-                return divides_arrow(path)
-            case _:
-                return True
+        if (reader := typed_reader(path)) is not None:
+            return reader.divides(path)
+        return divides_json(path) if format_of(path) == "json" else divides_text(path, expected.text)
 
 
 @dataclass(frozen=True)
@@ -136,23 +127,16 @@ def look_at(path: str, text: TextOptions = TextOptions()) -> Look:
     """
     with naming_the_file(path):
         check_format(path)
-        match format_of(path):
-            case "csv":
-                try:
-                    return Look(*look_at_text(path, text))
-                except BadInput:
-                    if advice := what_it_is(path):
-                        raise BadInput(path, "file", advice) from None
-                    raise
-            case "json":
-                return Look(look_at_json(path, text))
-            case "arrow":
-                return Look(arrow_schema(path))
-            case "avro":
-                return Look(avro_schema(path))
-            case _:
-                with open_parquet(path) as file:
-                    return Look(file.schema_arrow)
+        if (reader := typed_reader(path)) is not None:
+            return Look(reader.schema(path))
+        if format_of(path) == "json":
+            return Look(look_at_json(path, text))
+        try:
+            return Look(*look_at_text(path, text))
+        except BadInput:
+            if advice := what_it_is(path):
+                raise BadInput(path, "file", advice) from None
+            raise
 
 
 def read_schema(path: str, text: TextOptions = TextOptions()) -> pa.Schema:
@@ -193,11 +177,11 @@ def iter_batches(
     names = list(dict.fromkeys(names))
     with naming_the_file(path):
         check_format(path)
-        of_file = [name for name in names if name != BAD or not has_types(path)]
-        if (iterator := _LAST_ROWS.get(format_of(path))) is not None:
-            batches = iterator(path, expected, of_file, groups, last_rows)
+        if (reader := typed_reader(path)) is not None:
+            of_file = [name for name in names if name != BAD]
+            batches = reader.batches(path, expected, of_file, groups, last_rows)
         else:
-            batches = _ITERATORS[format_of(path)](path, expected, of_file, groups)
+            batches = (iter_json if format_of(path) == "json" else iter_text)(path, expected, names, groups)
         for group, row, batch in batches:
             yield group, row, _complete(batch, names)
 

@@ -51,9 +51,9 @@ def divides_arrow(path: str) -> bool:
 
 
 def iter_arrow(
-    path: str, expected: Checks, names: Sequence[str], groups: Sequence[Group] | None
+    path: str, expected: Checks, names: Sequence[str], groups: Sequence[Group] | None, last_rows: int | None
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
-    """Streams columns of record batches, see `iter_batches`."""
+    """Streams columns of record batches, see `iter_batches`; the last one whole, whatever `last_rows` says."""
     schema = arrow_schema(path)
     expected.check(path, schema)
     there = frozenset(schema.names)

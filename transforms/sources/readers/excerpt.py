@@ -6,13 +6,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from beamfeed.contract import storage
-from beamfeed.transforms.sources.readers.avro import avro_groups
 from beamfeed.transforms.sources.readers.expected import Checks, Expected, Group
 from beamfeed.transforms.sources.readers.formats import format_of
 from beamfeed.transforms.sources.readers.json_documents import divides_json
-from beamfeed.transforms.sources.readers.parquet import open_parquet, row_groups
 from beamfeed.transforms.sources.readers.text import divides_text, find_dialect
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
+from beamfeed.transforms.sources.readers.typed import typed_reader
 
 PARTS = 8  # of a file
 Item = TypeVar("Item")
@@ -26,14 +25,8 @@ def stored_groups(path: str, expected: Checks) -> list[Group] | None:
       BadInput: if the file cannot be read, or does not hold what is expected.
     """
     with naming_the_file(path):
-        match format_of(path):
-            case "parquet":
-                with open_parquet(path) as file:
-                    expected.check(path, file.schema_arrow)
-                    return row_groups(file)
-            case "avro":
-                return avro_groups(path, expected)
-    return None
+        reader = typed_reader(path)
+        return None if reader is None or reader.groups is None else reader.groups(path, expected)
 
 
 def choose_parts(path: str, size: int, expected: Expected, most: int) -> list[tuple[Group, int]] | None:

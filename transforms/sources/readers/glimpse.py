@@ -6,8 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beamfeed.transforms.sources.readers.arrow_file import arrow_schema, iter_arrow
-from beamfeed.transforms.sources.readers.avro import avro_schema, iter_avro
 from beamfeed.transforms.sources.readers.blocks import pieces_of, whole_lines
 from beamfeed.transforms.sources.readers.clean import clean, to_lines
 from beamfeed.transforms.sources.readers.expected import Expected, TextOptions
@@ -18,6 +16,7 @@ from beamfeed.transforms.sources.readers.parquet import open_parquet
 from beamfeed.transforms.sources.readers.parse import line_of_row, parse_all
 from beamfeed.transforms.sources.readers.text import find_dialect, naming_the_place, peek_at_text
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
+from beamfeed.transforms.sources.readers.typed import typed_reader
 
 
 def peek(path: str, names: Sequence[str], text: TextOptions, most: int = 500) -> list[str]:
@@ -45,25 +44,20 @@ def peek(path: str, names: Sequence[str], text: TextOptions, most: int = 500) ->
 
 
 def _some_rows(path: str, names: list[str], text: TextOptions) -> pa.Table:
-    match format_of(path):
-        case "parquet":
-            with open_parquet(path) as file:
-                groups = sorted({0, file.num_row_groups - 1}) if file.num_row_groups else []
-                return file.read_row_groups(groups, columns=names, use_threads=False)
-        case "arrow" | "avro" as format_:
-            if format_ == "arrow":
-                schema, batches = arrow_schema(path), iter_arrow(path, _Nothing(), names, None)
-            else:
-                schema, batches = avro_schema(path), iter_avro(path, _Nothing(), names, None, None)
-            first = next((batch for _, _, batch in batches), None)
-            return schema.empty_table().select(names) if first is None else pa.Table.from_batches([first])
-        case "json":
-            start, whole = start_of_lines(path)
-            with naming_the_place(path):
-                block = start if whole else start[: start.rfind(b"\n") + 1]
-                return parse_json(block, dict.fromkeys(names, pa.string())).select(names)
-        case _:
-            return peek_at_text(path, names, text)
+    if format_of(path) == "parquet":
+        with open_parquet(path) as file:
+            groups = sorted({0, file.num_row_groups - 1}) if file.num_row_groups else []
+            return file.read_row_groups(groups, columns=names, use_threads=False)
+    if (reader := typed_reader(path)) is not None:
+        batches = reader.batches(path, _Nothing(), names, None, None)
+        first = next((batch for _, _, batch in batches), None)
+        return reader.schema(path).empty_table().select(names) if first is None else pa.table(first).select(names)
+    if format_of(path) == "json":
+        start, whole = start_of_lines(path)
+        with naming_the_place(path):
+            block = start if whole else start[: start.rfind(b"\n") + 1]
+            return parse_json(block, dict.fromkeys(names, pa.string())).select(names)
+    return peek_at_text(path, names, text)
 
 
 class _Nothing:

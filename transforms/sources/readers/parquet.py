@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from beamfeed.contract import storage
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.readers.expected import Expected, Group, batch_rows
+from beamfeed.transforms.sources.readers.expected import Checks, Group, batch_rows
 from beamfeed.transforms.sources.readers.trouble import naming_the_file
 
 DECODE_BYTES = 256 << 20  # that the pages of a row group's columns may take while they are decoded
@@ -33,6 +33,19 @@ def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
             yield file
 
 
+def parquet_schema(path: str) -> pa.Schema:
+    """The names and types of the columns."""
+    with open_parquet(path) as file:
+        return file.schema_arrow
+
+
+def parquet_groups(path: str, expected: Checks) -> list[Group]:
+    """The row groups that hold rows, by the footer."""
+    with open_parquet(path) as file:
+        expected.check(path, file.schema_arrow)
+        return row_groups(file)
+
+
 def row_groups(file: pq.ParquetFile) -> list[Group]:
     """The row groups that hold rows."""
     found, row = [], 0
@@ -45,7 +58,7 @@ def row_groups(file: pq.ParquetFile) -> list[Group]:
 
 
 def iter_parquet(
-    path: str, expected: Expected, names: Sequence[str], groups: Sequence[Group] | None, last_rows: int | None
+    path: str, expected: Checks, names: Sequence[str], groups: Sequence[Group] | None, last_rows: int | None
 ) -> Iterator[tuple[Group, int, pa.RecordBatch]]:
     """Streams columns of row groups, see `iter_batches`."""
     with open_parquet(path) as file:

@@ -1,0 +1,53 @@
+"""Another format is a file with a reader, and a line in the look-up."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+from series import read_file
+
+from beamfeed.contract.config.sources.formats import FORMATS, Format
+from beamfeed.transforms.sources.readers import divides, look_at, peek, stored_groups
+from beamfeed.transforms.sources.readers.expected import Group, TextOptions
+from beamfeed.transforms.sources.readers.typed import TYPED, Reader
+
+
+def table_of(path):
+    with open(path) as file:
+        return pa.table(json.load(file))
+
+
+def schema_of(path):
+    return table_of(path).schema
+
+
+def batches_of(path, expected, names, groups, last_rows):
+    table = table_of(path)
+    expected.check(path, table.schema)
+    for group in groups_of(path, expected) if groups is None else groups:
+        rows = table.slice(group.row, group.rows).select([name for name in names if name in table.column_names])
+        yield group, group.row, rows.combine_chunks().to_batches()[0]
+
+
+def groups_of(path, expected):
+    rows = table_of(path).num_rows
+    return [Group(row, min(2, rows - row), row) for row in range(0, rows, 2)]
+
+
+def test_a_format_by_one_file_and_one_line(tmp_path, monkeypatch):
+    monkeypatch.setitem(FORMATS, "columns", Format((".columns",)))
+    monkeypatch.setitem(TYPED, "columns", Reader(schema_of, batches_of, groups_of))
+    path = tmp_path / "a.columns"
+    path.write_text(json.dumps({"t": [1, 2, 3, 4, 5], "x": [0.5, None, 2.5, 3.5, 4.5]}))
+    assert look_at(str(path)).schema.names == ["t", "x"]
+    found = read_file(path, "t", features=["x"])
+    assert found.ticks.tolist() == [1, 2, 3, 4, 5]
+    np.testing.assert_array_equal(found.values[:, 0], np.array([0.5, np.nan, 2.5, 3.5, 4.5], "f4"))
+
+    class Anything:
+        def check(self, path, schema):
+            pass
+
+    assert [group.rows for group in stored_groups(str(path), Anything())] == [2, 2, 1]
+    assert divides(str(path), Anything())
+    assert peek(str(path), ["x", "t"], TextOptions()) == ["0.5 1"]
