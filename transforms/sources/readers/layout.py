@@ -10,6 +10,7 @@ from beamfeed.transforms.sources.readers.encoding import BadText
 
 _AFTER_NAMES = 3  # lines of units and the like, at most
 _CELLS = 3000  # that tell what columns hold
+MOST_COLUMNS = 65_536  # Arrow takes some 10 KB for each column of a text, whatever is in it
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,11 @@ def lay_out(table: Table, keys: Csv, wanted: Collection[str]) -> Layout:
       wanted: names of columns that the job needs: where a line has some of them, it names the columns.
 
     Raises:
-      BadText: if there are not as many names as values.
+      BadText: if there are not as many names as values, or too many.
     """
     rows, width = table.rows, table.width
+    if width > MOST_COLUMNS:
+        raise BadText(f"has {width:,} columns; of a text at most {MOST_COLUMNS:,} are read, keep such as Parquet", 1)
     kinds = column_kinds(table, keys.null_words)
     at = _header(table, keys, wanted, kinds)
     first = _first_row(table, keys, kinds, at)

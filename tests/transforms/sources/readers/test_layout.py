@@ -1,7 +1,13 @@
 """Lines of units are told from rows without a number: no row is lost, and no unit becomes a row."""
 
+import bz2
+import resource
+
 import pytest
 from table_rows import read_rows
+
+from beamfeed.transforms.rejects import BadInput
+from beamfeed.transforms.sources.readers import read_schema
 
 ROWS = [(0.5 + i, "Bob", "Rome") for i in range(20)]
 TEXT = "".join(f"{name},{city},{amount}\n" for amount, name, city in ROWS)
@@ -49,3 +55,12 @@ def test_what_a_spreadsheet_writes_before_the_rows_is_none_of_them(tmp_path):
     (tmp_path / "a.csv").write_text("Report,of Rome,\nname,city,amount\n" + TEXT)
     found, wrong = read_rows(tmp_path / "a.csv", FEATURES)
     assert (found, wrong) == (ROWS, {})
+
+
+def test_a_text_of_so_many_columns_that_they_would_take_all_memory_is_not_read(tmp_path):
+    line = b"1," * 168_749 + b"1\n"
+    (tmp_path / "a.csv.bz2").write_bytes(bz2.compress(line * 5))  # some hundred bytes
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(BadInput, match="has 168,750 columns; of a text at most 65,536 are read"):
+        read_schema(str(tmp_path / "a.csv.bz2"))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10  # it took 2 GB
