@@ -45,18 +45,23 @@ def open_text(path: str) -> Iterator[pa.NativeFile]:
 def read_start(path: str, lines: int = 2) -> tuple[bytes, bool]:
     """The first bytes of a text, some lines at least, and whether they are all of it."""
     with open_text(path) as text:
-        start = text.read(START_BYTES)
+        start = _read(text, START_BYTES)
         size = START_BYTES
         while len(start) == size and max(start.count(b"\n"), start.count(b"\r")) <= lines and size < LINE_BYTES:
-            start += text.read(size)
+            start += _read(text, size)
             size *= 2
-        return start, len(start) < size or not text.read(1)
+        return start, len(start) < size or not _read(text, 1)
+
+
+def _read(text: pa.NativeFile, size: int) -> bytes:
+    """So many bytes at most. Where unpacking fails, `read` of pyarrow 25 never frees what it was to fill."""
+    return text.read_buffer(size).to_pybytes() if isinstance(text, pa.CompressedInputStream) else text.read(size)
 
 
 def pieces_of(path: str) -> Iterator[bytes]:
     """All bytes of a text, unpacked, cut anywhere."""
     with open_text(path) as text:
-        while piece := text.read(BLOCK_BYTES):
+        while piece := _read(text, BLOCK_BYTES):
             yield piece
 
 

@@ -1,9 +1,11 @@
 """Trouble of the machine is no fault of a file."""
 
+import gzip
 import os
 import resource
 from contextlib import suppress
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -12,6 +14,7 @@ from fleets import make_table
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.readers import naming_the_file, read_schema
+from beamfeed.transforms.sources.readers.blocks import pieces_of
 
 
 def test_too_many_open_files_end_the_job(tmp_path):
@@ -58,3 +61,17 @@ def test_a_name_that_is_not_utf_8_is_the_fault_of_the_file(tmp_path, values, suf
     path.write_bytes(path.read_bytes().replace(b"names", b"n\xcames"))
     with pytest.raises(BadInput, match=r"m\.\w+: file: (the name of a column is not UTF-8|cannot be read: 'utf-8')"):
         read_schema(str(path))
+
+
+def test_packed_texts_that_are_broken_leave_no_memory_behind(tmp_path):
+    path = tmp_path / "m.csv.gz"
+    content = bytearray(gzip.compress(os.urandom(5 << 20).hex().encode(), 1))
+    content[-3000] ^= 4
+    path.write_bytes(content)
+    process = psutil.Process()
+    for turn in range(14):
+        with pytest.raises(OSError, match="zlib inflate failed"):
+            list(pieces_of(str(path)))
+        if turn == 3:
+            before = process.memory_info().rss
+    assert process.memory_info().rss - before < 40 << 20  # 8 MB for each file were kept
