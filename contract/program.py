@@ -97,4 +97,6 @@ class Program:
         try:
             return work(arguments) or 0
         except Exception as error:
-            return complain(error, log or FailureLog(), self.before, as_json=vars(arguments).get("json", False))
+            return complain(
+                error, FailureLog() if log is None else log, self.before, as_json=vars(arguments).get("json", False)
+            )
