@@ -73,8 +73,8 @@ class Reading:
         Args:
           rounds: that are cut.
           count: (components of a round) -> its rows, an int64 scalar.
-          cut: (first, *components of a round) -> some of its rows, in batches' structure: `chunk` of them from the row
-            `first` on, an int64 scalar; with `one_by_one` a single one, without an axis for it.
+          cut: (first, the components of a round) -> some of its rows, in batches' structure: `chunk` of them from the
+            row `first` on, an int64 scalar; with `one_by_one` a single one, without an axis for it.
           chunk: rows that are cut off at a time.
           row_bytes: of a row, about.
           one_by_one: whether `chunk` is 1, and all replicas have as many rows. To put rows together that come one by
