@@ -84,8 +84,8 @@ class Option:
         if value is True:
             return [self.name]
         texts = [str(item) for item in value] if isinstance(value, list) else [str(value)]
-        if not self.name.startswith("-"):
-            return texts
+        if not self.name.startswith("-"):  # a path; one that begins like an option would be taken for one
+            return [f"./{text}" if text.startswith("-") else text for text in texts]
         return [part for text in texts for part in self._pair(text)]
 
     def _pair(self, text: str) -> list[str]:

@@ -45,3 +45,7 @@ def test_a_program_reads_the_command_line_that_is_written_for_it(values, beam_op
     default = {"set": [], "restart": False, "from_step": None, "steps": None, "windows": 3}
     arguments = PROGRAM.arguments({**values, "of_another_program": 1}, beam_options)
     assert vars(PROGRAM.parse(arguments)) == {**default, **values, "beam_options": beam_options}
+
+
+def test_a_path_that_begins_like_an_option_stays_a_path():
+    assert PROGRAM.parse(PROGRAM.arguments({"job": "-odd.yaml"})).job == "./-odd.yaml"

@@ -30,7 +30,7 @@ def has_types(path: str) -> bool:
 def check_suffix(path: str) -> None:
     """Raises BadInput for a file whose suffix no format has; one without any, or with a number for one, may be text."""
     name = _unpacked(path).rpartition("/")[2]
-    suffix = re.search(r"[^.](\.[a-z]*[a-z])$", name)
+    suffix = re.search(r"[^.](\.[a-z]+)$", name)
     if suffix is None or any(suffix[1] in (*one.suffixes, *one.named, *one.aliases) for one in FORMATS.values()):
         return
     known = " ".join(suffix for one in FORMATS.values() for suffix in (*one.suffixes, *one.named, *one.aliases))

@@ -70,7 +70,7 @@ def what_it_is(path: str) -> str | None:
     if suffix == ".zip":
         return "is a zip file, or one of Excel, by its first bytes; give it its suffix: .zip, .xlsx"
     if suffix in _SUFFIXED:
-        return f"is a {suffix[1:]} file by its first bytes; give it a name that ends in {suffix}"
+        return f"is a file of {suffix[1:]} by its first bytes; give it a name that ends in {suffix}"
     return _told(path, suffix)
 
 
