@@ -284,7 +284,10 @@ def test_what_would_take_all_memory_or_is_no_table(path, case):
 def test_what_a_file_is_that_has_another_suffix(tmp_path):
     file = io.BytesIO()
     fastavro.writer(file, SERIES, series_rows(3))
-    for name, reason in (("a.csv", "is a file of avro by its first bytes"), ("a.rows", "ends in .rows, which no format")):
+    for name, reason in (
+        ("a.csv", "is a file of avro by its first bytes"),
+        ("a.rows", "ends in .rows, which no format"),
+    ):
         (tmp_path / name).write_bytes(file.getvalue())
         with pytest.raises(BadInput, match=reason):
             look_at(str(tmp_path / name))
