@@ -479,7 +479,7 @@ def _unpack_snappy(data: bytes, most: int) -> bytes:
 
 def _unpack_zstd(data: bytes, most: int) -> bytes:
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        return stream.read(most + 1)
+        return stream.read_buffer(most + 1).to_pybytes()  # `read` never frees what it was to fill of a broken one
 
 
 _UNPACK: dict[str, Callable[[bytes, int], bytes]] = {
