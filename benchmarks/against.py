@@ -3,8 +3,9 @@
     python benchmarks/against.py --base 19f8c36 [--repeats 5] [--rows 2000000] [--out results.json]
 
 Prints the median of the ratios base / this tree of the pairs: above 1, this tree is faster. A change should not
-fall below 0.95. Of preprocessing also that of the processor's seconds, which other programs disturb less. Both trees
-run on the same interpreter and libraries, one right after the other, and the order changes from pair to pair.
+fall below 0.95. Of preprocessing also those of the processor's seconds, which other programs disturb less, and of
+peak memory. Both trees run on the same interpreter and libraries, one right after the other, and the order changes
+from pair to pair.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from alternatives import job
 from fleet import make_fleet
+from measure import Measured
 from trees import checkout, preprocess
 from turns import ROOT, figure_of, write_json
 
@@ -45,11 +47,11 @@ print(256 * steps / (time.perf_counter() - began))
 """
 
 
-def feed(tree: Path, output: Path, seconds: float) -> tuple[float, None]:
+def feed(tree: Path, output: Path, seconds: float) -> float:
     """Seconds for a million windows."""
     program = output.with_suffix(".py")  # a file, as AutoGraph reads its source
     program.write_text(FEED)
-    return 1e6 / figure_of([program, output, seconds], tree), None
+    return 1e6 / figure_of([program, output, seconds], tree)
 
 
 def main() -> None:
@@ -76,11 +78,9 @@ def compare(base: Path, scratch: Path, args: argparse.Namespace) -> dict[str, di
     make_fleet(str(many), *MANY)
     trees = {"base": base, "this": ROOT}
 
-    def preprocessed(files: Path, name: str) -> tuple[float, float]:
-        """Seconds on the clock, and of the processor."""
+    def preprocessed(files: Path, name: str) -> Measured:
         output = scratch / f"{name}-{files.name}"
-        done = preprocess(trees[name], job(files, output, scratch / "model", os.cpu_count() or 1), scratch)
-        return done.seconds, done.cpu_seconds
+        return preprocess(trees[name], job(files, output, scratch / "model", os.cpu_count() or 1), scratch)
 
     measures = {
         f"preprocess 8 x {args.rows:,} rows": partial(preprocessed, large),
@@ -89,19 +89,21 @@ def compare(base: Path, scratch: Path, args: argparse.Namespace) -> dict[str, di
     }
     results = {}
     for what, measure in measures.items():
-        pairs: dict[str, list[tuple[float, float | None]]] = {name: [] for name in trees}
+        runs: dict[str, list[Measured | float]] = {name: [] for name in trees}
         for pair in range(args.repeats):
             for name in sorted(trees, reverse=bool(pair % 2)):
-                pairs[name].append(measure(name))
-        seconds = {name: [clock for clock, _ in runs] for name, runs in pairs.items()}
-        used = {name: [cpu for _, cpu in runs if cpu is not None] for name, runs in pairs.items()}
+                runs[name].append(measure(name))
+        seconds = {name: [run if isinstance(run, float) else run.seconds for run in runs[name]] for name in trees}
         ratios = [old / new for old, new in zip(seconds["base"], seconds["this"], strict=True)]
-        results[what] = {**seconds, "cpu": used, "ratios": ratios, "ratio": statistics.median(ratios)}
-        told = ", ".join(f"{name} {statistics.median(runs):.2f} s" for name, runs in seconds.items())
+        results[what] = {**seconds, "ratios": ratios, "ratio": statistics.median(ratios)}
+        told = ", ".join(f"{name} {statistics.median(seconds[name]):.2f} s" for name in trees)
         line = f"{what}: {told}, ratio {statistics.median(ratios):.3f} ({min(ratios):.2f} to {max(ratios):.2f})"
-        if used["this"]:
-            results[what]["cpu_ratio"] = statistics.median(used["base"]) / statistics.median(used["this"])
-            line += f"; of the processor's seconds {results[what]['cpu_ratio']:.3f}"
+        for column, words in (("cpu_seconds", "the processor's seconds"), ("peak_rss_mb", "peak memory")):
+            of = {name: [getattr(run, column) for run in runs[name] if isinstance(run, Measured)] for name in trees}
+            if of["this"]:
+                ratio = statistics.median(of["base"]) / statistics.median(of["this"])
+                results[what] |= {column: of, f"{column}_ratio": ratio}
+                line += f"; of {words} {ratio:.3f}"
         print(line, flush=True)
     return results
 
