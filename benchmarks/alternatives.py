@@ -67,28 +67,26 @@ def script(name: str, *options: str, workers: bool = True) -> Callable[[Path, Pa
 ALTERNATIVES = (
     Alternative(
         "floor",
-        "one process and no framework: pyarrow reads everything into memory, NumPy standardizes, and bare floats are "
-        "written in TFRecord framing. Nothing is checked, described or read back. The least that preprocessing "
-        "must do.",
+        "the least that preprocessing must do, in one process: pyarrow reads everything into memory, NumPy "
+        "standardizes, bare floats are written in TFRecord framing. Nothing is checked or read back.",
         script("preprocess_floor.py", workers=False),
         repeats=3,
     ),
     Alternative(
         OURS,
-        "`python -m beamfeed.pipelines.preprocess`, end to end: every row is checked, then preprocessed; "
-        "segments are written, every shard is read back, the manifest is published.",
+        "`python -m beamfeed.pipelines.preprocess`, end to end: every row is checked, every shard read back.",
         ours(),
         repeats=3,
     ),
     Alternative(
         f"{OURS}, records: windows",
-        "the same with one Example per window, for readers that expect that.",
+        "the same with one Example per window.",
         ours("windows"),
     ),
     Alternative(
         "Beam, threads",
-        "plain Beam on the local runner: `pandas.read_parquet`, windows, one `tf.train.Example` each, Beam's "
-        "`WriteToTFRecord` without `num_shards` (no shuffle), one thread per core.",
+        "`pandas.read_parquet`, windows, one `tf.train.Example` each, Beam's `WriteToTFRecord` without a shuffle, one "
+        "thread per core.",
         script("preprocess_beam.py", "--mode", "multi_threading"),
     ),
     Alternative(
@@ -98,14 +96,13 @@ ALTERNATIVES = (
     ),
     Alternative(
         "Dask, gathered",
-        "Dask maps files to lists of serialized Examples, one per window; the caller gathers and writes them. It uses "
-        "threads: with processes, gathering costs more than it gains.",
+        "threads map files to serialized Examples; the caller gathers and writes them.",
         script("preprocess_dask.py", "--write", "gathered", "--scheduler", "threads"),
         needs="dask",
     ),
     Alternative(
         "Dask, tasks write",
-        "the same, but each task writes its own file and nothing is gathered; one process per core.",
+        "each task writes its own file; one process per core.",
         script("preprocess_dask.py", "--write", "tasks", "--scheduler", "processes"),
         needs="dask",
     ),

@@ -86,9 +86,9 @@ def preprocess_lines(results: dict) -> Iterator[str]:
     yield from [
         "## Preprocessing",
         "",
-        "The input is Parquet with a timestamp and 8 float32 sensors per row. It is standardized and cut into windows "
-        f"of {windows['length']} rows, one every {windows['stride']}. All alternatives write the same windows; a test "
-        "(`tests/benchmarks/test_preprocess.py`) compares them one by one.",
+        "Input: Parquet with a timestamp and 8 float32 sensors per row. Output: standardized windows of "
+        f"{windows['length']} rows, one every {windows['stride']}. All alternatives write the same windows "
+        "(`tests/benchmarks/test_preprocess.py`).",
         "",
         "![Seconds and peak memory of each](images/bench-preprocess.png)",
         "",
@@ -99,15 +99,13 @@ def preprocess_lines(results: dict) -> Iterator[str]:
         yield from [f"### {title(case)}", ""]
         yield from [f"{case['windows']:,} windows, {number(case['raw_bytes'] / 2**20)} MB of raw float32.", ""]
         entries = {
-            name: entry | {"net": net_seconds(name, entry, results["start_up"]),
-                           "windows_per_second": case["windows"] / entry["seconds"]}
+            name: entry | {"net": net_seconds(name, entry, results["start_up"])}
             for name, entry in ran(case["results"]).items()
-        }  # fmt: skip
+        }
         base = entries.get(OURS, {})
         yield from table(
             entries, SECONDS, ratio("vs Beamfeed", "seconds", base), figure("without start-up", "net"),
-            ratio("vs Beamfeed", "net", base), CPU, MEMORY, WINDOWS,
-            ratio("disk vs raw", "bytes", {"bytes": case["raw_bytes"]}), count("files", "files"),
+            ratio("vs Beamfeed", "net", base), CPU, MEMORY, ratio("disk vs raw", "bytes", {"bytes": case["raw_bytes"]}),
         )  # fmt: skip
         yield from left_out(case["results"])
         yield ""
@@ -116,8 +114,8 @@ def preprocess_lines(results: dict) -> Iterator[str]:
     yield from [
         "### Start-up",
         "",
-        "One asset of 1,000 rows: the time to import, to start workers and to end. The column *without start-up* above "
-        "subtracts these seconds; it shows `-` where what remains is within 5 % of the whole.",
+        "One asset of 1,000 rows. The column *without start-up* above subtracts these seconds; `-` means that less "
+        "than 5 % remains.",
         "",
         *table(results["start_up"], SECONDS, MEMORY),
     ]
@@ -150,21 +148,18 @@ def growth_lines(results: dict) -> Iterator[str]:
     yield from [
         "## Growth",
         "",
-        "Peak memory depends on the unit of work and the number of workers. So the smallest fleet here already keeps "
-        f"all {results['workers']} workers busy.",
-        "",
         "![Seconds and peak memory over rows](images/bench-growth.png)",
         "",
     ]
     for axis, growth in results["growth"].items():
         points = {f"{point['factor']}x": point for point in growth["points"]}
         yield from [f"### {'One asset, more rows' if axis == 'rows' else 'More assets'}", ""]
-        yield from table(points, count("assets", "assets"), count("rows of each", "rows"), SECONDS, CPU, MEMORY)
+        yield from table(points, count("assets", "assets"), count("rows of each", "rows"), SECONDS, MEMORY)
         yield from left_out(points)
         yield ""
         if fitted := growth["fit"]:
             yield (
-                f"A straight line through 1x to 8x: {fitted['seconds_per_million_rows']:.3f} s per million rows and "
+                f"Linear fit of 1x to 8x: {fitted['seconds_per_million_rows']:.3f} s per million rows, "
                 f"{number(fitted['seconds_at_zero'])} s to start (R² {fitted['r2']:.3f})."
             )
         yield from memory_lines(axis, list(ran(points).values()))
@@ -175,9 +170,9 @@ def growth_lines(results: dict) -> Iterator[str]:
     elif files:
         yield from [f"### Many small files of {files['rows']} rows each", ""]
         points = {f"{point['files']:,}": point for point in files["points"]}
-        yield from [*table(points, SECONDS, CPU, MEMORY, first="files"), ""]
+        yield from [*table(points, SECONDS, MEMORY, first="files"), ""]
         if files["seconds_per_thousand_files"]:
-            yield f"A straight line through them: {number(files['seconds_per_thousand_files'])} s per thousand files."
+            yield f"Linear fit: {number(files['seconds_per_thousand_files'])} s per thousand files."
             yield ""
 
 
@@ -195,34 +190,26 @@ def memory_lines(axis: str, points: list[dict]) -> Iterator[str]:
 
 
 def shapes_lines(shapes: list[dict]) -> Iterator[str]:
-    """What `shapes.py` measured: each shape against the first of its family, and against the tree before."""
+    """What `shapes.py` measured: each shape against the first of its family."""
     yield from [
         "## The shape of the files",
         "",
-        "The same number of values in other files; *first* is the ratio to the first line of a block. *before* is the "
-        "code before preprocessing was rebuilt for such files (`benchmarks/shapes.py`), on the same files in the same "
-        "run.",
+        "The same number of values in other files; *vs first* compares with the first line of the group.",
         "",
     ]
     entries, failed = {}, {}
     for shape in shapes:
         first = next(other for other in shapes if other["family"] == shape["family"])
         name = f"{shape['family']}: {shape['shape']}"
-        entries[name] = {f"{key} {tree}": shape[key].get(tree) for key in ("seconds", "peak_rss_mb")
-                         for tree in ("now", "before")}  # fmt: skip
-        entries[name] |= {f"{key} first": first[key].get("now") for key in ("seconds", "peak_rss_mb")}
-        failed |= {f"{name}, {tree}": {"failed": why} for tree, why in shape["failed"].items()}
+        entries[name] = {key: shape[key].get("now") for key in ("seconds", "peak_rss_mb")}
+        entries[name] |= {f"first {key}": first[key].get("now") for key in ("seconds", "peak_rss_mb")}
+        if why := shape["failed"].get("now"):
+            failed[name] = {"failed": why}
 
-    def beside(heading: str, key: str, base: str) -> Column:
-        return heading, lambda entry: times(entry[key], entry[base])
+    def beside_first(key: str) -> Column:
+        return "vs first", lambda entry: times(entry[key], entry[f"first {key}"])
 
-    yield from table(
-        entries,
-        figure("seconds", "seconds now"), beside("vs first", "seconds now", "seconds first"),
-        figure("peak RSS, MB", "peak_rss_mb now"), beside("vs first", "peak_rss_mb now", "peak_rss_mb first"),
-        figure("before: seconds", "seconds before"), beside("vs now", "seconds before", "seconds now"),
-        figure("MB", "peak_rss_mb before"), beside("vs now", "peak_rss_mb before", "peak_rss_mb now"),
-    )  # fmt: skip
+    yield from table(entries, SECONDS, beside_first("seconds"), MEMORY, beside_first("peak_rss_mb"))
     yield from left_out(failed)
 
 
@@ -233,9 +220,9 @@ def tables_lines(measured: dict) -> Iterator[str]:
         "## Tables",
         "",
         f"{measured['columns']} columns: numbers, categories of up to 50,000 values, a label. The plain way is Beam "
-        "with tensorflow-transform on dicts, an Example a row and `WriteToTFRecord` (`benchmarks/table_beam.py`), and "
-        "for feeding tf.data with `parse_single_example`. It is given "
-        f"{measured['plain_rows']:,} rows, Beamfeed {measured['rows']:,}; rows a second are without start-up.",
+        "with tensorflow-transform on dicts, one Example per row and `WriteToTFRecord` (`benchmarks/table_beam.py`); "
+        f"for feeding, tf.data with `parse_single_example`. It gets {measured['plain_rows']:,} rows, Beamfeed "
+        f"{measured['rows']:,}. Rows per second are without start-up.",
         "",
     )
     entries = {
@@ -247,7 +234,7 @@ def tables_lines(measured: dict) -> Iterator[str]:
     yield f"| ratio | {measured['preprocess_ratio']:.1f}x |  |  | {measured['feed_ratio']:.0f}x |"
     yield ""
     yield from table({f"{point['rows']:,}": point for point in measured["growth"]}, SECONDS, MEMORY, first="rows")
-    yield from ["", "Rows of a record (`output.rows_per_record`), on the smallest of these tables:", ""]
+    yield from ["", "Rows per record (`output.rows_per_record`), on the smallest of these tables:", ""]
     default = next(point for point in measured["records"] if point["rows"] is None)
     records = {f"{point['rows']:,}" if point["rows"] else "**default**, about 64 KB": point
                for point in measured["records"]}  # fmt: skip
@@ -261,9 +248,9 @@ def arrays_lines(measured: dict) -> Iterator[str]:
     yield from (
         "## Arrays",
         "",
-        f"{measured['rows']:,} rows of {measured['row_bytes']:,} bytes in the page cache, in shuffled batches of "
-        f"{measured['batch']}. `memcpy` is `np.copyto` of as many bytes, by one thread, in the same run. The ways of "
-        "`beamfeed.load_arrays` are by how the array lies in its files; `records` is the same array preprocessed.",
+        f"`beamfeed.load_arrays` on {measured['rows']:,} rows of {measured['row_bytes']:,} bytes in the page cache, in "
+        f"shuffled batches of {measured['batch']}. `memcpy` is `np.copyto` of as many bytes by one thread; `records` "
+        "is the same array preprocessed.",
         "",
     )
     speed = ("GB/s", lambda entry: f"{entry['bytes_per_second'] / 1e9:.2f}")
@@ -278,11 +265,9 @@ def images_lines(measured: dict) -> Iterator[str]:
         yield f"Preprocessing was not measured: {prepared['failed']}"
     else:
         yield from (
-            "Preprocessing JPEGs in ten folders. Plain Beam maps each file to an Example (`benchmarks/image_beam.py`) "
-            "and decodes it to see whether it is whole; Beamfeed decodes those that may be broken in a way that their "
-            "bytes do not tell ([Images](images.md#speed-and-memory)). All have the same tables of codes, as many "
-            "cameras and programs write them; those with tables of their own take longer. Images a second are without "
-            "start-up.",
+            "Preprocessing JPEGs in ten folders, without start-up. Plain Beam decodes every file and maps it to an "
+            "Example (`benchmarks/image_beam.py`); Beamfeed decodes [those that may be broken]"
+            "(images.md#speed-and-memory). JPEGs with Huffman tables of their own take longer.",
             "",
         )
         yield from table(
@@ -299,9 +284,8 @@ def images_lines(measured: dict) -> Iterator[str]:
         yield f"Feeding was not measured: {fed['failed']}"
         return
     yield from (
-        f"Feeding a training run: JPEGs of {fed['side']} x {fed['side']} pixels to batches of {fed['batch']}, float32 "
-        f"of {fed['size']} x {fed['size']}; flipped, cropped and relit by chance. Grain and PyTorch decode with "
-        "Pillow.",
+        f"Feeding: JPEGs of {fed['side']} x {fed['side']} pixels to batches of {fed['batch']}, float32 of "
+        f"{fed['size']} x {fed['size']}, with random flip, crop and brightness. Grain and PyTorch decode with Pillow.",
         "",
     )
     yield from feed_table(fed["results"], "images/s")
@@ -336,8 +320,8 @@ def torch_lines(measured: dict) -> Iterator[str]:
         yield f"Not measured: {measured['failed']}"
         return
     yield from (
-        "`beamfeed.torch_dataset` beside a reader of TFRecords in Python, record by record: the same windows, "
-        "shuffled, as batches of tensors. With loader workers, each of these is a process that sends batches on.",
+        "`beamfeed.torch_dataset` and a reader of TFRecords in Python, record by record: the same windows, shuffled, "
+        "as batches of tensors. Workers are processes of the DataLoader.",
         "",
     )
     compared = ("vs record by record", lambda entry: times(entry.get("times_record_by_record"), 1))
@@ -353,9 +337,8 @@ def train_lines(train: dict) -> Iterator[str]:
     yield from [
         "![Windows per second of each](images/bench-train.png)",
         "",
-        f"Global batches of {train['batch']}. All read the same dataset with the same feed. The two workers are two "
-        "processes that share the cores of this machine and exchange gradients after every step. So they show what "
-        "sharing and the exchange gain or cost, not the gain from a second machine.",
+        f"Global batches of {train['batch']}, the same dataset and feed. The two workers share the cores of this "
+        "machine, so they do not show the gain from a second machine.",
     ]
     for model in train["models"]:
         base = model["results"][FIT]["windows_per_second"]
@@ -373,7 +356,7 @@ def profile_lines(profile: dict) -> Iterator[str]:
         yield f"Not measured: {' '.join(profile['failed'].split())}"
         return
     yield from [f"    {profile['command']}", "", "![Rates of the stages and options](images/bench-profile.png)", ""]
-    yield from ["```text", *profile["text"].splitlines(), "```"]
+    yield profile["text"].splitlines()[-1]
 
 
 PARTS = {"shapes": shapes_lines, "tables": tables_lines, "arrays": arrays_lines, "images": images_lines,
@@ -409,16 +392,13 @@ def _lines(results: dict) -> Iterator[str]:
         "## On a GPU",
         "",
         "<!-- gpu: begin. Written by `make test-gpu`. -->",
-        "`make test-gpu` was never run: no machine with a GPU was at hand. It compares what a GPU computes with the "
-        "processor, and writes here how fast one is fed.",
+        "`make test-gpu`, which compares a GPU's results with the CPU's and measures how fast it is fed, has not been "
+        "run yet.",
         "<!-- gpu: end -->",
         "",
         "## How it is measured",
         "",
-        "Each run is a separate process, one after the other. The load average above shows whether the machine was "
-        "busy. The input is in the page cache for all of them, and pages that an earlier run wrote are flushed first. "
-        "Seconds are wall time from start to exit, imports included. Of several runs (the floor and Beamfeed run three "
-        "times) the median is shown. Peak RSS is the highest sum over the process tree, sampled every 50 ms; pages "
-        "that two processes share count twice. Bytes on disk are everything that was written, including what describes "
-        "the records.",
+        "Runs are separate processes, one after the other, with the input in the page cache. Seconds are wall time "
+        "from start to exit, imports included; the floor and Beamfeed are the median of three runs, the others ran "
+        "once. Peak RSS is the highest sum over the process tree, sampled every 50 ms; shared pages count twice.",
     ]
