@@ -1,4 +1,4 @@
-"""The tests that docs/reliability.md names are there."""
+"""The tests that docs/reliability.md and tests/faults.md name are there."""
 
 import re
 
@@ -13,7 +13,7 @@ def test_each_promise_names_tests_that_there_are(root):
 
 
 def test_each_fault_names_tests_that_there_are(root):
-    page = (root / "docs" / "reliability.md").read_text()
+    page = (root / "tests" / "faults.md").read_text()
     rows = re.findall(r"^\| (\d+) \| .* \| (.*) \|$", page, re.MULTILINE)
     numbers = [int(number) for number, _ in rows]
     assert numbers == [*range(1, 26), *range(101, 138), 139]  # 138 is of speed: docs/benchmarks.md
