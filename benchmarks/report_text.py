@@ -50,7 +50,7 @@ def count(heading: str, key: str) -> Column:
     return heading, lambda entry: f"{entry[key]:,}"
 
 
-SECONDS, CPU = figure("seconds", "seconds"), figure("CPU seconds", "cpu_seconds")
+SECONDS = figure("seconds", "seconds")
 MEMORY = figure("peak RSS, MB", "peak_rss_mb")
 WINDOWS = figure("windows/s", "windows_per_second")
 
@@ -105,7 +105,7 @@ def preprocess_lines(results: dict) -> Iterator[str]:
         base = entries.get(OURS, {})
         yield from table(
             entries, SECONDS, ratio("vs Beamfeed", "seconds", base), figure("without start-up", "net"),
-            ratio("vs Beamfeed", "net", base), CPU, MEMORY, ratio("disk vs raw", "bytes", {"bytes": case["raw_bytes"]}),
+            ratio("vs Beamfeed", "net", base), MEMORY, ratio("disk vs raw", "bytes", {"bytes": case["raw_bytes"]}),
         )  # fmt: skip
         yield from left_out(case["results"])
         yield ""
@@ -153,8 +153,8 @@ def growth_lines(results: dict) -> Iterator[str]:
     ]
     for axis, growth in results["growth"].items():
         points = {f"{point['factor']}x": point for point in growth["points"]}
-        yield from [f"### {'One asset, more rows' if axis == 'rows' else 'More assets'}", ""]
-        yield from table(points, count("assets", "assets"), count("rows of each", "rows"), SECONDS, MEMORY)
+        heading = "One asset, more rows" if axis == "rows" else f"More assets of {growth['points'][0]['rows']:,} rows"
+        yield from [f"### {heading}", "", *table(points, count(axis, axis), SECONDS, MEMORY)]
         yield from left_out(points)
         yield ""
         if fitted := growth["fit"]:
