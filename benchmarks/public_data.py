@@ -1,6 +1,6 @@
 """Public files that Beamfeed was not made with: does the first job file understand them, and run as it is?
 
-    python benchmarks/public_data.py FOLDER [--only NAME ...] [--docs benchmarks/public_data.md]
+    python benchmarks/public_data.py FOLDER [--only NAME ...] [--docs docs/init.md]
 
 FOLDER holds clones of the repositories that `DATASETS` names, as FOLDER/owner/repository. For each data set this
 runs `beamfeed init` and then `beamfeed run` on the file that init wrote, untouched, and compares kind, time, asset and
