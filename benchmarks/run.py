@@ -213,7 +213,7 @@ def parts(bench: Bench, size: Size, name: str, out: Path, scratch: Path) -> dict
             "assets": bench.grow(size.many_assets, "assets", size.repeats),
         },
         "files": lambda: bench.files(size.files),
-        "shapes": lambda: shapes.compare(shapes.SIZES[name], size.repeats, shapes.BEFORE, say),
+        "shapes": lambda: shapes.compare(shapes.SIZES[name], size.repeats, None, say),
         "tables": lambda: tables.compare(name, scratch),
         "arrays": lambda: arrays.compare(name, scratch),
         "images": lambda: bench.images(name),

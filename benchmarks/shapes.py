@@ -26,7 +26,6 @@ from measure import CommandFailed, Measured, median
 from trees import checkout, preprocess
 from turns import ROOT, write_json
 
-BEFORE = "498a9b1"  # before preprocessing was rebuilt for such files
 # Values in all files together. A unit of work holds 16 million: with less, no row group is cut.
 SIZES = {"tiny": 200_000, "small": 64_000_000, "large": 256_000_000}
 GROUPED_FEATURES = 100
