@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 
@@ -22,7 +22,7 @@ from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, read_complete
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import BeamfeedError, UserError
 from beamfeed.contract.sizes import size_text
 from beamfeed.contract.storage import FileStat
 from beamfeed.pipelines.preprocess import check_output, list_source
@@ -46,7 +46,7 @@ class Checked:
       manifest: of all files, scaled up where only some were read; None where a problem is in the way.
       rows: what becomes of them.
       complete: whether the dataset is there already.
-      problems: what cannot work, a line each.
+      problems: what cannot work, by the lines that tell of it.
       warnings: what works, but may not be meant.
     """
 
@@ -58,7 +58,7 @@ class Checked:
     manifest: Manifest | None
     rows: RowsTold
     complete: bool
-    problems: Sequence[str]
+    problems: Mapping[str, BeamfeedError]
     warnings: Sequence[str]
 
     @property
@@ -99,12 +99,12 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
         with problems.told():
             check_filled(Counter(split_of_asset(name, job.split) for name in names), names, job.split)
 
-    def tell(lines: Sequence[str]) -> None:
+    def tell(errors: Mapping[str, BeamfeedError]) -> None:
         # Of a sample too little may be known: what it lacks, other files may have.
         if exact:
-            problems.lines.extend(lines)
+            problems.errors.update(errors)
         else:
-            warnings.extend(f"of what was read: {line}" for line in lines)
+            warnings.extend(f"of what was read: {line}" for line in errors)
 
     tell(found.problems)
     with problems.told():
@@ -123,8 +123,8 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
     if manifest is not None and job.train is not None and not (exact and found.problems):
         of_training = Problems()
         warnings += _training(job, manifest, of_training)
-        tell(of_training.lines)
-    return Checked(job, files, look, source.remarks, found, manifest, rows, complete, problems.lines, warnings)
+        tell(of_training.errors)
+    return Checked(job, files, look, source.remarks, found, manifest, rows, complete, problems.errors, warnings)
 
 
 class _WithoutPandas(MetaPathFinder):

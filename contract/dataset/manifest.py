@@ -233,8 +233,8 @@ class OldFormat(UserError):
       data: its data folder.
     """
 
-    def __init__(self, message: str, data: str | None):
-        super().__init__(message)
+    def __init__(self, message: str, reason: str | None = None, *, data: str | None = None):
+        super().__init__(message, reason)
         self.data = data
 
 
@@ -263,7 +263,7 @@ def find_manifest(output: str) -> Manifest | None:
     if isinstance(found, dict) and isinstance(told := found.get("format"), int) and told != FORMAT:
         raise OldFormat(
             f"{path}: the dataset is of format {told}, this version reads format {FORMAT}; preprocess it again",
-            data if isinstance(data := found.get("data"), str) and data.startswith(layout.DATA_PREFIX) else None,
+            data=data if isinstance(data := found.get("data"), str) and data.startswith(layout.DATA_PREFIX) else None,
         )
     try:
         return Manifest.model_validate(found)
