@@ -14,17 +14,17 @@ class BeamfeedError(Exception):
 
     Args:
       message: to tell.
-      reason: of a copy with more words in its message, as Beam makes one, the message before.
+      reason: of a copy with more words in its message, as a worker of Beam makes one, the message before. The
+        traceback of a copy ends with a note for `find_failure`, as another process reads it.
     """
 
     CODE: ClassVar[int]
     MARK: ClassVar[str] = ""  # what the line begins with
-    noted: ClassVar[bool] = False  # whether a traceback ends with a note for `find_failure`
 
     def __init__(self, message: str, reason: str | None = None):
         message = _printable(message.removeprefix(self.MARK))
         super().__init__(message, message if reason is None else reason)
-        if self.noted:
+        if message != self.reason:
             self.add_note(f"[beamfeed {self.CODE}: {quote(self.MARK + self.reason, _PLAIN)}]")
 
     def __str__(self) -> str:
@@ -92,8 +92,13 @@ def failure_of(error: BaseException) -> Failure:
 
 def find_failure(text: str) -> Failure | None:
     """The last UserError or JobFailed of which a text with tracebacks of workers tells, or None."""
-    notes = _NOTE.findall(text)
-    return Failure(_one_line(unquote(notes[-1][1])), int(notes[-1][0])) if notes else None
+    if notes := _NOTE.findall(text):
+        return Failure(_one_line(unquote(notes[-1][1])), int(notes[-1][0]))
+    raised = last_raised(text) or ""  # outside of a step, where nobody adds to it
+    for kind in (UserError, JobFailed):
+        if raised.startswith(name := f"{kind.__module__}.{kind.__name__}: "):
+            return Failure(raised.removeprefix(name), kind.CODE)
+    return None
 
 
 def last_raised(text: str) -> str | None:

@@ -25,7 +25,6 @@ from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, read_complete
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.storage import FileStat
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.job import load_job
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
@@ -81,12 +80,9 @@ def make_plan(
     if from_step is not None and once is None and job.train is not None:  # of a start with a name, it may be done
         check_step(RunLayout(job.train.workdir).checkpoints, from_step)
     check_backends(job, names)
-    files, empty = find_files(job)
     published, old = _find_replaceable(job)
-    if empty and (PREPROCESS in names or published is None):
-        key = job.source.key_of(empty[0])
-        raise UserError(f"{key}: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
     # Training needs only the dataset: its input may have gone, or be on another machine.
+    files = job.source.list_files(needed=PREPROCESS in names or published is None)
     gone = not files or (PREPROCESS not in names and not all(map(storage.exists, job.source.beside.values())))
     data = published.fingerprint if gone and published is not None else data_fingerprint(job, files)
     complete = read_complete(job.output.path, data)
@@ -155,20 +151,6 @@ def floor_overrides(train: Train) -> list[str]:
         "train.callbacks=[]",
         "train.init=null",
     ]
-
-
-def find_files(job: Job) -> tuple[list[FileStat], list[str]]:
-    """Lists the input files once; also says which of `source.files` name none.
-
-    Raises:
-      UserError: if the place cannot be listed.
-    """
-    try:
-        return storage.match_inputs(job.source.patterns, job.source.suffixes, job.source.other_suffixes)
-    except OSError as error:
-        raise UserError(
-            f"source.files: {', '.join(job.source.patterns)} cannot be listed: {_first_line(error)}"
-        ) from None
 
 
 def preprocess_stage(
@@ -319,7 +301,3 @@ def _as_yaml(text: str) -> str:
     except yaml.YAMLError:
         plain = False
     return text if plain else json.dumps(text)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -15,17 +15,15 @@ import pyarrow as pa
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.train import Train
-from beamfeed.contract.dataset.batches import check_split, fit_batch, tell_batch
+from beamfeed.contract.dataset.batches import fit_training, tell_batch
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
-from beamfeed.contract.dataset.goals import check_task
-from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, read_complete
 from beamfeed.contract.errors import BeamfeedError, UserError
-from beamfeed.contract.sizes import size_text
 from beamfeed.contract.storage import FileStat
-from beamfeed.pipelines.preprocess import check_output, list_source
+from beamfeed.contract.text import size_text
+from beamfeed.pipelines.preprocess import check_output
 from beamfeed.pipelines.sample import SAMPLE_BYTES, Look, RowsTold, choose, scaled, tell_rows
 from beamfeed.transforms.outcome import empty_splits
 from beamfeed.transforms.predict import Prediction, Problems, predict
@@ -81,7 +79,7 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
     if not job.prepare.steps:  # which may ask Arrow for pandas
         spare_pandas()
     problems, warnings = Problems(), list[str]()
-    listed = list_source(job)
+    listed = job.source.list_files()
     fingerprint = data_fingerprint(job, listed)
     layout = DataLayout.of(job.output.path, fingerprint)
     complete = False
@@ -153,11 +151,8 @@ def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
     assert job.train is not None
     with problems.told():
         manifest = manifest.select(job.train.feed.where)
-        check_task(job.train.task, manifest)
-        check_inputs(job.train.inputs, manifest)
-        fitted = fit_batch(job, manifest)
+        fitted = fit_training(job, manifest)
         assert fitted.train is not None
-        check_split(manifest, "train", fitted.train.feed.batch_size, whole=True)
         batch, workers = fitted.train.feed.batch_size, job.launch.train.workers
         if batch < workers:
             raise UserError(
