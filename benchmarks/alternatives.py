@@ -66,11 +66,11 @@ def script(name: str, *options: str, workers: bool = True) -> Callable[[Path, Pa
 
 ALTERNATIVES = (
     Alternative(
-        "floor",
+        "bound",
         "one process and no framework: pyarrow reads everything into memory, NumPy standardizes, and bare floats are "
         "written in TFRecord framing. Nothing is checked, described or read back. The least that preprocessing "
         "must do.",
-        script("preprocess_floor.py", workers=False),
+        script("preprocess_bound.py", workers=False),
         repeats=3,
     ),
     Alternative(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from alternatives import OURS
 
-FLOOR = "floor"
+BOUND = "bound"
 FIT = "keras.Model.fit"
 MEMORY_AIM = 0.10  # growth of peak memory at ten times the data
 Column = tuple[str, Callable[[dict], str]]  # its heading, and what it shows of an entry
@@ -129,8 +129,8 @@ def shortfalls(entries: dict[str, dict]) -> Iterator[str]:
     if base is None:
         return
     for name, entry in entries.items():
-        if name == FLOOR:
-            line = f"- It takes {times(base['seconds'], entry['seconds'])} the time of the floor"
+        if name == BOUND:
+            line = f"- It takes {times(base['seconds'], entry['seconds'])} the time of the bound"
             if base["net"] is not None and entry["net"] is not None:
                 line += f", {times(base['net'], entry['net'])} without the start-up of both"
             yield f"{line}."
@@ -417,7 +417,7 @@ def _lines(results: dict) -> Iterator[str]:
         "",
         "Each run is a separate process, one after the other. The load average above shows whether the machine was "
         "busy. The input is in the page cache for all of them, and pages that an earlier run wrote are flushed first. "
-        "Seconds are wall time from start to exit, imports included. Of several runs (the floor and Beamfeed run three "
+        "Seconds are wall time from start to exit, imports included. Of several runs (the bound and Beamfeed run three "
         "times) the median is shown. Peak RSS is the highest sum over the process tree, sampled every 50 ms; pages "
         "that two processes share count twice. Bytes on disk are everything that was written, including what describes "
         "the records.",

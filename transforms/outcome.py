@@ -18,7 +18,7 @@ Counted = tuple[Shard, Mapping[str, TargetTally]]  # a shard, and the values of 
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckedFleet:
     """What was checked and written, but for the shards.
 
     Attributes:
@@ -100,7 +100,12 @@ def empty_splits(job: Job, splits: Mapping[SplitName, SplitInfo]) -> list[str]:
 
 
 def make_manifest(
-    job: Job, fields: Sequence[Field], fingerprint: str, data: str, outcome: Outcome, splits: dict[SplitName, SplitInfo]
+    job: Job,
+    fields: Sequence[Field],
+    fingerprint: str,
+    data: str,
+    checked: CheckedFleet,
+    splits: dict[SplitName, SplitInfo],
 ) -> Manifest:
     """The manifest of a run whose numbers are checked; `data` is the folder of the shards below the output."""
     return Manifest(
@@ -113,8 +118,8 @@ def make_manifest(
         windows=job.windows,
         records=job.output.records,
         compression=job.output.compression,
-        counts=outcome.final.counts,
-        notes=most_notes([*empty_splits(job, splits), *outcome.notes]),
+        counts=checked.final.counts,
+        notes=most_notes([*empty_splits(job, splits), *checked.notes]),
         splits=splits,
     )
 

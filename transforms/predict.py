@@ -19,7 +19,7 @@ from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Driver
 from beamfeed.transforms.fleet import Fleet, Names, check_fleet, check_limits, count_rows
 from beamfeed.transforms.notes import Note, sum_up
-from beamfeed.transforms.outcome import Counted, Outcome, check_splits, describe_splits, make_manifest
+from beamfeed.transforms.outcome import CheckedFleet, Counted, check_splits, describe_splits, make_manifest
 from beamfeed.transforms.records.shard_plan import ShardPlan, plan_shards
 from beamfeed.transforms.records.targets import Tally
 from beamfeed.transforms.rejects import BadInput, Reject
@@ -237,13 +237,13 @@ def _count(
             )
         without = [Reject(asset.name, asset.files, "file", source.why_empty(asset)) for asset in empty]
         every = sorted({*rejects, *without}, key=str)
-        outcome = Outcome(fleet, every, sum(asset.rows for asset in empty), notes)
+        checked = CheckedFleet(fleet, every, sum(asset.rows for asset in empty), notes)
         assets = Counter(name for names in of_asset.values() for name in names)
         splits = describe_splits(fields, assets, shards)
         with problems.told():
-            check_limits(outcome.final, every, job.limits, None)
+            check_limits(checked.final, every, job.limits, None)
             check_splits(job, fields, splits)
-        return make_manifest(job, fields, fingerprint, data, outcome, splits), every
+        return make_manifest(job, fields, fingerprint, data, checked, splits), every
     return None, rejects
 
 

@@ -92,7 +92,7 @@ def test_robust_without_quantiles_and_other_ways_are_refused():
 def test_no_divisor_of_an_asset_is_under_the_floor():
     fleet = Scaling(np.zeros(5, "f4"), np.array([100, 100, 100, 100, 0], "f4"))
     asset = Scaling(np.arange(5, dtype="f4"), np.array([50, 0.5, 0, 1, 0.001], "f4"))
-    assert asset.under_floor(fleet, 0.01).tolist() == [False, True, True, False, False]
+    assert asset.under_min(fleet, 0.01).tolist() == [False, True, True, False, False]
     found = asset.at_least(fleet, 0.01)
     assert found.offset.tolist() == asset.offset.tolist()
     np.testing.assert_allclose(found.divisor, [50, 1, 100, 1, 0.001])  # a constant one gets the fleet's
