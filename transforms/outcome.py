@@ -100,13 +100,9 @@ def empty_splits(job: Job, splits: Mapping[SplitName, SplitInfo]) -> list[str]:
 
 
 def make_manifest(
-    job: Job,
-    fields: Sequence[Field],
-    fingerprint: str,
-    data: str,
-    checked: CheckedFleet,
+    job: Job, fields: Sequence[Field], fingerprint: str, data: str, checked: CheckedFleet,
     splits: dict[SplitName, SplitInfo],
-) -> Manifest:
+) -> Manifest:  # fmt: skip
     """The manifest of a run whose numbers are checked; `data` is the folder of the shards below the output."""
     return Manifest(
         name=job.name,

@@ -104,7 +104,7 @@ def test_no_asset_at_all(tmp_path):
     assert scaler(np.array([[1, 2]], "f4"), "a").tolist() == [[3, 2]]
 
 
-def test_the_floor_is_in_the_file(tmp_path):
+def test_the_least_divisor_is_in_the_file(tmp_path):
     fleet = Scaling(np.zeros(3, "f4"), np.array([100, 100, 0], "f4"))
     assets = {"still": Scaling(np.ones(3, "f4"), np.array([1e-5, 0, 1e-5], "f4"))}
     scaler = Scaler(build(tmp_path, Scale(per="asset", min_divisor=0.05), fleet, assets), per_asset=True)

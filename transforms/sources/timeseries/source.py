@@ -171,10 +171,7 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         sizes = driver.add_up("AddUpSizes", sizes, np.zeros((features, SIZES), np.int64))
         fleet = driver.map("WithUsual", fleet, Scaling.with_usual, driver.single(sizes))
         under = driver.map(
-            "UnderMin",
-            own,
-            lambda asset, fleet: asset.scaling.count_under(fleet, scale.min_divisor),
-            driver.single(fleet),
+            "UnderMin", own, lambda one, fleet: one.scaling.count_under(fleet, scale.min_divisor), driver.single(fleet)
         )
         under = driver.add_up("AddUpUnderMin", under, np.zeros((3, features), np.int64))
         statistics = driver.map(
@@ -220,8 +217,8 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
     def notes_of(self, statistics: SeriesStatistics) -> list[str]:
         least = self.job.prepare.scale.min_divisor
         return [
-            f"{name}: the own scale of {lifted:,} of {assets:,} assets is under prepare.scale.min_divisor ({least:g} times "
-            "the usual one), so they become flat; min_divisor: 0 takes each as it is"
+            f"{name}: the own scale of {lifted:,} of {assets:,} assets is under prepare.scale.min_divisor ({least:g} "
+            "times the usual one), so they become flat; min_divisor: 0 takes each as it is"
             for name, lifted, assets in zip(self._spec.schema.features, *statistics.under_min[1:], strict=False)
             if lifted > MANY_FLAT * assets
         ]

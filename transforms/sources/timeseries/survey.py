@@ -43,8 +43,8 @@ class SeriesStatistics:
       moments: of the features of training rows; of an asset with a scale of its own, of its rows.
       classes: for each label, the classes that training rows name.
       sample: of the same rows as `moments`, with scale.how: robust.
-      under_min: with scale.per: asset, for each feature how many assets have a divisor under scale.min_divisor; how many
-        of these are not constant; and how many assets there are.
+      under_min: with scale.per: asset, for each feature how many assets have a divisor under min_divisor; how many of
+        these are not constant; and how many assets there are.
     """
 
     moments: Moments
