@@ -66,10 +66,10 @@ def script(name: str, *options: str, workers: bool = True) -> Callable[[Path, Pa
 
 ALTERNATIVES = (
     Alternative(
-        "floor",
+        "bound",
         "the least that preprocessing must do, in one process: pyarrow reads everything into memory, NumPy "
         "standardizes, bare floats are written in TFRecord framing. Nothing is checked or read back.",
-        script("preprocess_floor.py", workers=False),
+        script("preprocess_bound.py", workers=False),
         repeats=3,
     ),
     Alternative(

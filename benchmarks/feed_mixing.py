@@ -21,7 +21,7 @@ import numpy as np
 from turns import write_json
 
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.contract.table import table
+from beamfeed.contract.text import table
 
 
 @dataclass(frozen=True)

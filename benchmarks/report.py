@@ -11,9 +11,9 @@ from pathlib import Path
 from alternatives import OURS
 from marks import section, with_section
 from matplotlib.figure import Figure
-from report_text import FLOOR, number, ran, render, title
+from report_text import BOUND, number, ran, render, title
 
-COLOURS = {OURS: "#1f6fb4", FLOOR: "#999999"}
+COLOURS = {OURS: "#1f6fb4", BOUND: "#999999"}
 OTHER = "#d9a441"
 
 

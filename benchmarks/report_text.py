@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from alternatives import OURS
 
-FLOOR = "floor"
+BOUND = "bound"
 FIT = "keras.Model.fit"
 MEMORY_AIM = 0.10  # growth of peak memory at ten times the data
 Column = tuple[str, Callable[[dict], str]]  # its heading, and what it shows of an entry
@@ -127,8 +127,8 @@ def shortfalls(entries: dict[str, dict]) -> Iterator[str]:
     if base is None:
         return
     for name, entry in entries.items():
-        if name == FLOOR:
-            line = f"- It takes {times(base['seconds'], entry['seconds'])} the time of the floor"
+        if name == BOUND:
+            line = f"- It takes {times(base['seconds'], entry['seconds'])} the time of the bound"
             if base["net"] is not None and entry["net"] is not None:
                 line += f", {times(base['net'], entry['net'])} without the start-up of both"
             yield f"{line}."
@@ -399,6 +399,6 @@ def _lines(results: dict) -> Iterator[str]:
         "## How it is measured",
         "",
         "Runs are separate processes, one after the other, with the input in the page cache. Seconds are wall time "
-        "from start to exit, imports included; the floor and Beamfeed are the median of three runs, the others ran "
+        "from start to exit, imports included; the bound and Beamfeed are the median of three runs, the others ran "
         "once. Peak RSS is the highest sum over the process tree, sampled every 50 ms; shared pages count twice.",
     ]

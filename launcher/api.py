@@ -12,12 +12,10 @@ from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.variables import escaped
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.dataset.result import TrainResult, read_result
-from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.errors import USER_MISTAKE, JobFailed, UserError
 from beamfeed.launcher.plan import make_plan
 from beamfeed.launcher.run import run_plan
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
-
-USER_MISTAKE = 2  # exit code
 
 
 @dataclass(frozen=True)
@@ -120,12 +118,11 @@ def _run(
 ) -> RunResult:
     with _job_file(job) as path:
         try:
-            plan = make_plan(path, overrides, stages, max_assets, restart, replace=replace)
+            plan = make_plan(path, overrides, stages, max_assets, restart, replace=replace, in_python=True)
         except UserError as error:
-            # The advice of the command line, in Python; a temporary file is not the caller's.
-            told = str(error).replace(f"'beamfeed preprocess {path}'", "beamfeed.preprocess(job)")
-            told = told.replace("with --replace", "with replace=True")
-            raise UserError(told.replace(path, job.name) if isinstance(job, Job) else told) from None
+            if isinstance(job, Job):  # a temporary file is not the caller's
+                raise UserError(error.reason.replace(path, job.name)) from None
+            raise
         code, _ = run_plan(plan)
     if code:
         text = f"job {plan.job.name} ended with exit code {code}; what went wrong was printed above"

@@ -23,14 +23,13 @@ from beamfeed.contract.verbosity import note
 from beamfeed.launcher.completion import completion_script
 from beamfeed.launcher.data_facts import read_facts
 from beamfeed.launcher.display import Display, choose
-from beamfeed.launcher.outcome import outcome
 from beamfeed.launcher.parser import COMMANDS, build_parser
 from beamfeed.launcher.plan import Plan, check_backends, load_for_plan, make_plan
 from beamfeed.launcher.processes import Held, Process, run_together
 from beamfeed.launcher.run import cancel_job, describe_plan, plan_values, run_plan
 from beamfeed.launcher.schema import job_schema
 from beamfeed.launcher.stage import PREPROCESS, TRAIN
-from beamfeed.launcher.summary import summary
+from beamfeed.launcher.summary import summary, to_json
 
 HOW = ("replace", "restart", "from_step", "once", "profile_steps")  # options that say how stages are run
 
@@ -85,7 +84,7 @@ def _summarize(args: argparse.Namespace, plan: Plan, seconds: dict[str, float], 
     review = read_review(train.workdir, result.fingerprint) if train and result else None
     facts = read_facts(job.output.path, manifest) if manifest else None
     table = summary(job, manifest, result, seconds, floor, review, facts, named_again(args))
-    display.summary(table, outcome(job, manifest, result, seconds))
+    display.summary(table, to_json(job, manifest, result, seconds))
 
 
 def check(args: argparse.Namespace) -> int:

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from beamfeed.contract import storage
-from beamfeed.contract.dataset.manifest import Manifest, Target
+from beamfeed.contract.dataset.manifest import Manifest
 
 MOST_BYTES = 32 << 20  # of the rejects that are read
 REASONS = 3  # that are told
 EXACT = re.compile(r"'[^']*'|\d[\d.,:]*")  # in a reason, what differs from file to file
-FAR = 0.5  # standard deviations that a mean may be away from train's
-SHARE = 0.1  # that a class may have more or less than in train
 
 
 @dataclass(frozen=True)
@@ -68,34 +66,3 @@ def count_missing(stats: Mapping[str, Any]) -> tuple[dict[str, int], int]:
     missing = {name: one["missing"] for name, one in found.items() if isinstance(one, dict) and one.get("missing")}
     cells = sum(one.get("count", 0) + one.get("missing", 0) for one in found.values() if isinstance(one, dict))
     return dict(sorted(missing.items(), key=lambda one: -one[1])), cells
-
-
-def drifts(manifest: Manifest) -> list[str]:
-    """Targets and weights whose values differ much between train and another split, a line each."""
-    train = manifest.splits.get("train")
-    told = []
-    for split, info in manifest.splits.items():
-        for name, target in info.targets.items() if split != "train" and train else ():
-            line = (
-                _drift(manifest.field(name).classes, train.targets.get(name), target, manifest.noun) if train else None
-            )
-            told += [f"{name} differs between train and {split}: {line}"] if line else []
-    return told
-
-
-def _drift(classes: list[str], train: Target | None, other: Target, noun: str) -> str | None:
-    if train is None:
-        return None
-    if sum(train.counts) and sum(other.counts):
-        shares = [
-            (one / sum(other.counts) - before / sum(train.counts), before / sum(train.counts), one / sum(other.counts))
-            for before, one in zip(train.counts, other.counts, strict=True)
-        ]
-        place = max(range(len(shares)), key=lambda place: abs(shares[place][0]))
-        far, before, now = shares[place]
-        return f"{classes[place]!r} are {before:.0%} and {now:.0%} of the {noun}s" if abs(far) > SHARE else None
-    if train.mean is None or other.mean is None or not train.std:
-        return None
-    far = (other.mean - train.mean) / train.std
-    return f"the means are {train.mean:.4g} and {other.mean:.4g}, {abs(far):.1f} deviations apart" if (
-        abs(far) > FAR) else None  # fmt: skip

@@ -1,15 +1,17 @@
-"""What the numbers of a finished training run mean, in words: for those who do not know yet what to look for."""
+"""What the numbers of a dataset and a training run mean, in words: for those who do not know yet what to look for."""
 
 from collections.abc import Mapping
 
 from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.manifest import Manifest, Target
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import Review, SplitReview
 
 LEAST_FALL = 0.01  # of the first train loss; less is no fall
 FAR_APART = 2.0  # times the loss of eval that a loss of test is worth a word
 MUCH = 0.5  # of the whole error, made by few assets
-FAR_MEAN = 0.5  # standard deviations that the mean of a column may be away from train's
+FAR_MEAN = 0.5  # standard deviations that a mean may be away from train's
+SHARE = 0.1  # that a class may have more or less than in train
 TENTH = 10  # one asset of so many is a few
 
 
@@ -86,3 +88,34 @@ def _apart(splits: Mapping[SplitName, SplitReview]) -> list[str]:
         f" (its worst asset is {worst[0].asset}, {worst[0].loss:.5g})" if worst and worst[0].loss is not None else ""
     )
     return [f"the loss on test is {far / near:.1f} times that on eval{where}: are the splits alike?"]
+
+
+def drifts(manifest: Manifest) -> list[str]:
+    """Targets and weights whose values differ much between train and another split, a line each."""
+    train = manifest.splits.get("train")
+    told = []
+    for split, info in manifest.splits.items():
+        for name, target in info.targets.items() if split != "train" and train else ():
+            line = (
+                _drift(manifest.field(name).classes, train.targets.get(name), target, manifest.noun) if train else None
+            )
+            told += [f"{name} differs between train and {split}: {line}"] if line else []
+    return told
+
+
+def _drift(classes: list[str], train: Target | None, other: Target, noun: str) -> str | None:
+    if train is None:
+        return None
+    if sum(train.counts) and sum(other.counts):
+        shares = [
+            (one / sum(other.counts) - before / sum(train.counts), before / sum(train.counts), one / sum(other.counts))
+            for before, one in zip(train.counts, other.counts, strict=True)
+        ]
+        place = max(range(len(shares)), key=lambda place: abs(shares[place][0]))
+        far, before, now = shares[place]
+        return f"{classes[place]!r} are {before:.0%} and {now:.0%} of the {noun}s" if abs(far) > SHARE else None
+    if train.mean is None or other.mean is None or not train.std:
+        return None
+    far = (other.mean - train.mean) / train.std
+    return f"the means are {train.mean:.4g} and {other.mean:.4g}, {abs(far):.1f} deviations apart" if (
+        abs(far) > FAR_MEAN) else None  # fmt: skip

@@ -25,7 +25,6 @@ from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, read_complete
 from beamfeed.contract.dataset.result import read_result
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.storage import FileStat
 from beamfeed.launcher.backends import backends
 from beamfeed.launcher.job import load_job
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN, Stage
@@ -53,6 +52,7 @@ def make_plan(
     profile_steps: Steps | None = None,
     once: str | None = None,
     replace: bool = False,
+    in_python: bool = False,
 ) -> Plan:
     """Reads the job file, looks at what is there already, and returns what is to be done.
 
@@ -67,23 +67,22 @@ def make_plan(
       profile_steps: that training records for a profile
       once: names this start; one of this name that was done is not done again
       replace: preprocess also where another job's dataset is
+      in_python: messages name functions as what helps, not commands
 
     Raises:
       UserError: if the job file is wrong or nothing matches its input.
       JobFailed: if the dataset is complete, but not within the job's limits.
     """
     job, overrides = load_for_plan(job_path, overrides, max_assets, sourced=PREPROCESS in names)
+    preprocess = "beamfeed.preprocess(job)" if in_python else f"'beamfeed preprocess {job_path}'"
     if TRAIN in names and job.train is None:
-        raise UserError(f"{job_path}: train: is missing; 'beamfeed preprocess {job_path}' needs none")
+        raise UserError(f"{job_path}: train: is missing; {preprocess} needs none")
     if from_step is not None and once is None and job.train is not None:  # of a start with a name, it may be done
         check_step(RunLayout(job.train.workdir).checkpoints, from_step)
     check_backends(job, names)
-    files, empty = find_files(job)
     published, old = _find_replaceable(job)
-    if empty and (PREPROCESS in names or published is None):
-        key = job.source.key_of(empty[0])
-        raise UserError(f"{key}: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
     # Training needs only the dataset: its input may have gone, or be on another machine.
+    files = job.source.list_files(needed=PREPROCESS in names or published is None)
     gone = not files or (PREPROCESS not in names and not all(map(storage.exists, job.source.beside.values())))
     data = published.fingerprint if gone and published is not None else data_fingerprint(job, files)
     complete = read_complete(job.output.path, data)
@@ -91,13 +90,13 @@ def make_plan(
         check_complete(job, complete)
     why = _why_preprocess(job, published, old, data)
     if PREPROCESS not in names and complete is None:
-        raise UserError(f"output.path: {_why_no_training(job, job_path, published, why)}")
+        raise UserError(f"output.path: {_why_no_training(job, job_path, published, why, preprocess)}")
 
     named = {"job": job_path, "set": list(overrides)}
     stages = []
     if PREPROCESS in names:
         if complete is None and not replace:
-            check_owner(job, published)
+            check_owner(job, published, "replace=True" if in_python else "--replace")
         arguments = options.PREPROCESS.arguments({**named, "replace": replace})
         stages.append(preprocess_stage(job, arguments, complete, why, data, beam_options))
     if TRAIN in names and job.train is not None:
@@ -152,20 +151,6 @@ def floor_overrides(train: Train) -> list[str]:
         "train.callbacks=[]",
         "train.init=null",
     ]
-
-
-def find_files(job: Job) -> tuple[list[FileStat], list[str]]:
-    """Lists the input files once; also says which of `source.files` name none.
-
-    Raises:
-      UserError: if the place cannot be listed.
-    """
-    try:
-        return storage.match_inputs(job.source.patterns, job.source.suffixes, job.source.other_suffixes)
-    except OSError as error:
-        raise UserError(
-            f"source.files: {', '.join(job.source.patterns)} cannot be listed: {_first_line(error)}"
-        ) from None
 
 
 def preprocess_stage(
@@ -287,8 +272,8 @@ def _why_preprocess(job: Job, published: Manifest | None, old: str | None, finge
     return f"shards of {job.output.path} are missing or damaged"
 
 
-def _why_no_training(job: Job, job_path: str, published: Manifest | None, why: str) -> str:
-    """Why a job cannot train on its dataset, and what helps."""
+def _why_no_training(job: Job, job_path: str, published: Manifest | None, why: str, preprocess: str) -> str:
+    """Why a job cannot train on its dataset, and what helps, such as to `preprocess`."""
     if published is not None and published.adopted is not None:
         output = job.output.path
         changed = _changed_shard(published, output)
@@ -296,7 +281,7 @@ def _why_no_training(job: Job, job_path: str, published: Manifest | None, why: s
         return f"{told}; adopt it again: beamfeed adopt {published.adopted or output}"
     if isinstance(job.source, NoSource):
         return f"{why}, and {job_path} has no source to preprocess; 'beamfeed adopt' makes one of TFRecords"
-    return f"{why}; run 'beamfeed preprocess {job_path}' first"
+    return f"{why}; run {preprocess} first"
 
 
 def _changed_shard(manifest: Manifest, output: str) -> str | None:
@@ -316,7 +301,3 @@ def _as_yaml(text: str) -> str:
     except yaml.YAMLError:
         plain = False
     return text if plain else json.dumps(text)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

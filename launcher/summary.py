@@ -1,19 +1,19 @@
-"""What a run has made, as a table for the terminal."""
+"""What a run has made: as a table for the terminal, and as values for programs."""
 
 import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import Measured, Review
-from beamfeed.contract.sizes import size_text
-from beamfeed.contract.table import table
-from beamfeed.launcher.data_facts import REASONS, Facts, drifts
-from beamfeed.launcher.findings import findings
+from beamfeed.contract.text import size_text, table
+from beamfeed.launcher.data_facts import REASONS, Facts
+from beamfeed.launcher.findings import drifts, findings
 
 Row = tuple[str, ...]
 SHOWN = 5  # assets, or notes
@@ -201,3 +201,44 @@ def _name(metric: str) -> str:
 
 def _loss(loss: float | None) -> str:
     return "-" if loss is None else f"{loss:.5g}"
+
+
+def to_json(
+    job: Job, manifest: Manifest | None, result: TrainResult | None, seconds: Mapping[str, float]
+) -> dict[str, Any]:
+    """The event `summary`: the dataset and the training run; either is None where it was not asked for.
+
+    Args:
+      job: the job that ran.
+      manifest: of its dataset.
+      result: of the training run.
+      seconds: that each stage took in this run; without those that were complete before.
+    """
+    return {
+        "job": job.name,
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "dataset": None if manifest is None else _dataset_values(job, manifest),
+        "training": None if result is None or job.train is None else _training_values(job.train.workdir, result),
+    }
+
+
+def _dataset_values(job: Job, manifest: Manifest) -> dict[str, Any]:
+    splits = {
+        name: {"assets": split.assets, "windows": split.windows, "shards": len(split.shards), "bytes": split.bytes}
+        for name, split in manifest.splits.items()
+    }
+    counts = manifest.counts
+    return {
+        "path": job.output.path,
+        "assets": counts.assets,
+        "rejected_assets": counts.rejected_assets,
+        "rows": counts.rows_read,
+        "splits": splits,
+    }
+
+
+def _training_values(workdir: str, result: TrainResult) -> dict[str, Any]:
+    layout = RunLayout(workdir)
+    told = result.model_dump(include={"epochs", "steps", "stopped_early", "best_loss", "metrics", "test_loss"})
+    files = {"model": layout.model, "saved_model": layout.saved_model, "report": layout.report}
+    return {"path": layout.workdir, **told, "test_metrics": result.test_metrics, **files}

@@ -39,9 +39,9 @@ from beamfeed.transforms.sources.checking import (
     REJECTS,
     VALUES,
     Judge,
-    Outcome,
     PlanAsset,
     ScanFile,
+    TakeApart,
     ValidateUnit,
 )
 from beamfeed.transforms.sources.descriptors import Asset, Unit, Verdict
@@ -74,7 +74,7 @@ class PreprocessPipeline:
         else:
             graph, _ = transform_fn
             transform_written = transform_fn | "WriteTransformFn" >> WriteTransformFn(self.layout.root)
-        judged = verdicts | "Outcome" >> beam.ParDo(Outcome()).with_outputs(REJECTS, NOTES, VALUES, main="accepted")
+        judged = verdicts | "TakeApart" >> beam.ParDo(TakeApart()).with_outputs(REJECTS, NOTES, VALUES, main="accepted")
         accepted = judged["accepted"]
         rejects = (planned[REJECTS], planned[LOST], judged[REJECTS]) | "Rejects" >> beam.Flatten()
         counted = driver.add_up("CountAssets", driver.map("CountRows", verdicts, count_rows), Counter())

@@ -29,7 +29,7 @@ def check(arguments: argparse.Namespace) -> int:
         print(to_text(checked))
     if checked.problems and not arguments.json:
         sys.stdout.flush()
-        return _complain(checked.problems, as_json=False)
+        return _complain([*checked.problems], as_json=False)
     return USER_MISTAKE if checked.problems else 0
 
 

@@ -7,8 +7,7 @@ from beamfeed.contract.config.split import SPLITS
 from beamfeed.contract.cores import available_cores
 from beamfeed.contract.dataset.batches import fit_batch, train_steps
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.contract.sizes import size_text
-from beamfeed.contract.table import table
+from beamfeed.contract.text import size_text, table
 from beamfeed.pipelines.job_check import Checked
 from beamfeed.pipelines.sample import RowsTold
 from beamfeed.transforms.sources.overview import Lacking

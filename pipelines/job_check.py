@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 
@@ -15,17 +15,15 @@ import pyarrow as pa
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.train import Train
-from beamfeed.contract.dataset.batches import check_split, fit_batch, tell_batch
+from beamfeed.contract.dataset.batches import fit_training, tell_batch
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
-from beamfeed.contract.dataset.goals import check_task
-from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.manifest import Manifest, find_replaceable
 from beamfeed.contract.dataset.published import check_owner, read_complete
-from beamfeed.contract.errors import UserError
-from beamfeed.contract.sizes import size_text
+from beamfeed.contract.errors import BeamfeedError, UserError
 from beamfeed.contract.storage import FileStat
-from beamfeed.pipelines.preprocess import check_output, list_source
+from beamfeed.contract.text import size_text
+from beamfeed.pipelines.preprocess import check_output
 from beamfeed.pipelines.sample import SAMPLE_BYTES, Look, RowsTold, choose, scaled, tell_rows
 from beamfeed.transforms.outcome import empty_splits
 from beamfeed.transforms.predict import Prediction, Problems, predict
@@ -46,7 +44,7 @@ class Checked:
       manifest: of all files, scaled up where only some were read; None where a problem is in the way.
       rows: what becomes of them.
       complete: whether the dataset is there already.
-      problems: what cannot work, a line each.
+      problems: what cannot work, by the lines that tell of it.
       warnings: what works, but may not be meant.
     """
 
@@ -58,7 +56,7 @@ class Checked:
     manifest: Manifest | None
     rows: RowsTold
     complete: bool
-    problems: Sequence[str]
+    problems: Mapping[str, BeamfeedError]
     warnings: Sequence[str]
 
     @property
@@ -81,7 +79,7 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
     if not job.prepare.steps:  # which may ask Arrow for pandas
         spare_pandas()
     problems, warnings = Problems(), list[str]()
-    listed = list_source(job)
+    listed = job.source.list_files()
     fingerprint = data_fingerprint(job, listed)
     layout = DataLayout.of(job.output.path, fingerprint)
     complete = False
@@ -99,12 +97,12 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
         with problems.told():
             check_filled(Counter(split_of_asset(name, job.split) for name in names), names, job.split)
 
-    def tell(lines: Sequence[str]) -> None:
+    def tell(errors: Mapping[str, BeamfeedError]) -> None:
         # Of a sample too little may be known: what it lacks, other files may have.
         if exact:
-            problems.lines.extend(lines)
+            problems.errors.update(errors)
         else:
-            warnings.extend(f"of what was read: {line}" for line in lines)
+            warnings.extend(f"of what was read: {line}" for line in errors)
 
     tell(found.problems)
     with problems.told():
@@ -123,8 +121,8 @@ def check_job(job: Job, *, full: bool = False, most: int | None = None) -> Check
     if manifest is not None and job.train is not None and not (exact and found.problems):
         of_training = Problems()
         warnings += _training(job, manifest, of_training)
-        tell(of_training.lines)
-    return Checked(job, files, look, source.remarks, found, manifest, rows, complete, problems.lines, warnings)
+        tell(of_training.errors)
+    return Checked(job, files, look, source.remarks, found, manifest, rows, complete, problems.errors, warnings)
 
 
 class _WithoutPandas(MetaPathFinder):
@@ -153,11 +151,8 @@ def _training(job: Job, manifest: Manifest, problems: Problems) -> list[str]:
     assert job.train is not None
     with problems.told():
         manifest = manifest.select(job.train.feed.where)
-        check_task(job.train.task, manifest)
-        check_inputs(job.train.inputs, manifest)
-        fitted = fit_batch(job, manifest)
+        fitted = fit_training(job, manifest)
         assert fitted.train is not None
-        check_split(manifest, "train", fitted.train.feed.batch_size, whole=True)
         batch, workers = fitted.train.feed.batch_size, job.launch.train.workers
         if batch < workers:
             raise UserError(

@@ -41,22 +41,6 @@ os.environ.setdefault("GCS_READ_CACHE_BLOCK_SIZE_MB", "16")
 TEMPLATE = "FLEX_TEMPLATE_PYTHON_PY_FILE"  # set in the template's image
 
 
-def list_source(job: Job) -> list[FileStat]:
-    """The one listing of the input.
-
-    Raises:
-      UserError: if no file matches.
-    """
-    try:
-        files, empty = storage.match_inputs(job.source.patterns, job.source.suffixes, job.source.other_suffixes)
-    except OSError as error:
-        raise UserError(f"source.files: {', '.join(job.source.patterns)}: {str(error).splitlines()[0]}") from None
-    if empty:
-        key = job.source.key_of(empty[0])
-        raise UserError(f"{key}: no file matches {empty[0]} (suffixes: {job.source.tell_suffixes()})")
-    return files
-
-
 def check_folder(output: str) -> None:
     """Raises UserError if there is a file in the folder's place."""
     if not storage.is_remote(output) and os.path.exists(output) and not os.path.isdir(output):
@@ -112,7 +96,7 @@ def run(argv: Sequence[str], ending: Ending, log: FailureLog) -> None:
     if not own.job:
         raise UserError("--job: is missing; give a job file, such as --job job.yaml")
     job = load_job(own.job, own.set)
-    files = list_source(job)
+    files = job.source.list_files()
     fingerprint = data_fingerprint(job, files)
     check_folder(job.output.path)
     if is_done(job, fingerprint):

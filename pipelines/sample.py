@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from beamfeed.contract.config.split import SPLITS, Split, SplitName
 from beamfeed.contract.dataset.manifest import Manifest, Target
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.sizes import size_text
 from beamfeed.contract.storage import FileStat
+from beamfeed.contract.text import size_text
 from beamfeed.transforms.predict import AssetRows
 from beamfeed.transforms.sources.base import Source
 from beamfeed.transforms.splits import seeded_hash

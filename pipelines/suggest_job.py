@@ -8,7 +8,6 @@ It needs neither Beam nor TensorFlow, and so begins in a moment. Exit codes: 0 d
 
 import argparse
 import math
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ from beamfeed.contract.options import INIT
 from beamfeed.transforms.suggest.asked import Asked
 
 if TYPE_CHECKING:
+    from beamfeed.transforms.fleet import TooManyRejected
     from beamfeed.transforms.suggest.job_file import Suggestion
 
 NAME = "job.yaml"  # what a job file is called that is printed
@@ -66,51 +66,52 @@ def _tried(folder: str, name: str, asked: Asked) -> "Suggestion":
     spare_pandas()  # before anything asks Arrow for an array
     from beamfeed.transforms.suggest.job_file import suggest
 
-    job = suggest(folder, name, asked)
-    tried = [replace(job, problems=_problems(job))]
-    while tried[-1].problems and job.length is not None and job.length > _SHORTEST and len(tried) <= _TRIES:
-        job = suggest(folder, name, asked, longest=job.length // 2)
-        tried.append(replace(job, problems=_problems(job)))
-    if not tried[-1].problems:
-        return tried[-1]
-    for most, only in ((_SPARED, ""), (_SPARED_SHORT, "windows.length")):
-        for job in tried:
-            share = _rejected(job)
-            if 0 < share <= most and only in " ".join(job.problems or ()):
-                spared = _sparing(job, _SPARED * math.ceil((share + 0.0005) / _SPARED))  # what is told is rounded
-                if not (left := _problems(spared)):
-                    return replace(spared, problems=left)
-    return tried[0]
+    job, over = _try(suggest(folder, name, asked))
+    tried = [(job, over)]
+    while job.problems and job.length is not None and job.length > _SHORTEST and len(tried) <= _TRIES:
+        job, over = _try(suggest(folder, name, asked, longest=job.length // 2))
+        tried.append((job, over))
+    if not job.problems:
+        return job
+    for most, short in ((_SPARED, False), (_SPARED_SHORT, True)):
+        for job, over in tried:
+            if over is not None and over.share <= most and (over.short or not short):
+                spared, _ = _try(_sparing(job, over))
+                if not spared.problems:
+                    return spared
+    return tried[0][0]
 
 
-def _rejected(job: "Suggestion") -> float:
-    """The fraction of assets or rows that is all that keeps a job from running, as they are set aside; else 0."""
-    found = re.match(r"([\d.]+)%.* limits\.max_rejected_fraction", job.problems[0]) if job.problems else None
-    return 0.0 if found is None or len(job.problems or ()) > 1 else float(found[1]) / 100
-
-
-def _sparing(job: "Suggestion", most: float) -> "Suggestion":
-    """The job with a limit that lets so many assets or rows be set aside."""
+def _sparing(job: "Suggestion", over: "TooManyRejected") -> "Suggestion":
+    """The job with a limit that lets as much be set aside as was."""
     from beamfeed.transforms.suggest.draft import comment
 
-    told, _, example = ("" if not job.problems else job.problems[0]).partition(",")
-    short = "Too short for a window: " if "windows.length" in example else ""
-    said = f"{short}{told}; they are set aside, with their reasons. More than this ends the job:"
+    short = "Too short for a window: " if over.short else ""
+    told = f"{short}{over.share:.1%} of the {over.what} were rejected"
+    said = f"{told}; they are set aside, with their reasons. More than this ends the job:"
+    most = _SPARED * math.ceil(over.share / _SPARED)
     limits = "\n".join([*comment(said), f"limits: {{max_rejected_fraction: {most:.3g}}}"])
     return replace(job, body=f"{job.body}\n{limits}\n")
 
 
-def _problems(job: "Suggestion") -> list[str] | None:
-    """Why a job cannot run as it is, by the kernels of a run on its files or some; None where they are too large."""
+def _try(job: "Suggestion") -> tuple["Suggestion", "TooManyRejected | None"]:
+    """A job with why it cannot run as it is; and the error, where too much is set aside and nothing else is wrong.
+
+    That is told by the kernels of a run on its files, or some: None where they are too large.
+    """
     from beamfeed.pipelines.job_check import check_job
     from beamfeed.pipelines.sample import TooLarge
+    from beamfeed.transforms.fleet import TooManyRejected
 
     try:
-        return list(check_job(job.to_try, most=_READ).problems)
+        problems = check_job(job.to_try, most=_READ).problems
     except TooLarge:
-        return None
+        return job, None
     except (UserError, OSError) as error:
-        return failure_of(error).message.splitlines()
+        return replace(job, problems=failure_of(error).message.splitlines()), None
+    errors = [*problems.values()]
+    over = errors[0] if len(errors) == 1 and isinstance(errors[0], TooManyRejected) else None
+    return replace(job, problems=[*problems]), over
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -98,18 +98,18 @@ def train(
             check_run(cluster, job, manifest, start.profile)
             watchdog.long("getting ready")
             watchdog.save_on_sigterm()
-            outcome = train_and_evaluate(job, manifest, cluster, watchdog, start)
+            trained = train_and_evaluate(job, manifest, cluster, watchdog, start)
             if worker.is_chief:
                 watchdog.alone("export")
                 start.progress.phase("exporting")
                 with explained(manifest, job.output.path):
-                    export_run(job, manifest, outcome)
+                    export_run(job, manifest, trained)
             else:
                 watchdog.wait_for_chief()
                 written = read_result(job.train.workdir)
-                if written is None or written.fingerprint != outcome.result.fingerprint:
+                if written is None or written.fingerprint != trained.result.fingerprint:
                     raise Lost("worker 0 ended before it had exported the model")
-            return outcome.result
+            return trained.result
         except (
             tf.errors.UnavailableError,
             tf.errors.AbortedError,

@@ -8,7 +8,8 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.output import Limits
 from beamfeed.contract.config.split import SPLITS
-from beamfeed.contract.dataset.limits import over_limits
+from beamfeed.contract.dataset.limits import largest_share, over_limits
+from beamfeed.contract.dataset.manifest import Counts
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.rejects import Reject, to_jsonl
 from beamfeed.transforms.sources.descriptors import Verdict
@@ -105,17 +106,37 @@ class Fleet:
             rejected_rows=rejected_rows,
         )
 
-    def over(self, limits: Limits) -> str | None:
-        """Which limit the rejects are over, if one."""
-        return over_limits(
-            limits,
+    @property
+    def counts(self) -> Counts:
+        """As the manifest has them."""
+        return Counts(
+            files=self.files,
             assets=self.assets,
             rejected_assets=self.rejected_assets,
-            files=self.files,
-            nameless_files=self.nameless_files,
-            rows=self.rows,
+            rejected_files=self.rejected_files,
+            rows_read=self.rows,
             rejected_rows=self.rejected_rows,
         )
+
+    def over(self, limits: Limits) -> str | None:
+        """Which limit the rejects are over, if one."""
+        return over_limits(limits, self.counts, self.nameless_files)
+
+
+class TooManyRejected(JobFailed):
+    """More was set aside than the job allows.
+
+    Attributes:
+      share: the largest fraction that was set aside.
+      what: of which, such as assets.
+      short: whether the first of it is too short for a window.
+    """
+
+    def __init__(
+        self, message: str, reason: str | None = None, *, share: float = 1, what: str = "", short: bool = False
+    ):
+        super().__init__(message, reason)
+        self.share, self.what, self.short = share, what, short
 
 
 def count_rows(verdict: Verdict) -> Counter[str]:
@@ -135,17 +156,24 @@ def check_limits(fleet: Fleet, rejects: Sequence[Reject], limits: Limits, path: 
       path: of the file for rejects; None writes none.
 
     Raises:
-      JobFailed
+      TooManyRejected
+      JobFailed: if nothing is left.
     """
-    if rejects and path is not None:
-        storage.write_text(path, to_jsonl(rejects))
+    ending = ""
+    if path is not None:
+        ending = "; nothing was published" + (f", see {path}" if rejects else "")
+        if rejects:
+            storage.write_text(path, to_jsonl(rejects))
     over = fleet.over(limits)
     if over is None and fleet.accepted:
         return
     first = min(rejects, key=lambda r: (r.asset or "", r.file), default=None)
-    such_as = f"; such as {first.file}: {first.place}: {first.reason}" if first else ""
-    see = f", see {path}" if rejects and path is not None else ""
-    raise JobFailed(f"{over or 'no asset can be used'}; {fleet.accepted} are left; nothing was published{see}{such_as}")
+    ending += f"; such as {first.file}: {first.place}: {first.reason}" if first else ""
+    message = f"{over or 'no asset can be used'}; {fleet.accepted} are left{ending}"
+    if over is None:
+        raise JobFailed(message)
+    share, what = largest_share(fleet.counts, fleet.nameless_files)
+    raise TooManyRejected(message, share=share, what=what, short=first is not None and first.short)
 
 
 def check_fleet(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
-from beamfeed.contract.dataset.manifest import Counts, Manifest, Shard, SplitInfo, Target
+from beamfeed.contract.dataset.manifest import Manifest, Shard, SplitInfo, Target
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.fleet import Fleet
 from beamfeed.transforms.notes import most_notes
@@ -18,7 +18,7 @@ Counted = tuple[Shard, Mapping[str, TargetTally]]  # a shard, and the values of 
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckedFleet:
     """What was checked and written, but for the shards.
 
     Attributes:
@@ -74,9 +74,7 @@ def check_splits(job: Job, fields: Sequence[Field], splits: Mapping[SplitName, S
     """
     if not splits["train"].windows:
         smaller = "a smaller windows.length, or " if "windows" in job.source.sections else ""
-        raise JobFailed(
-            f"the train split has no {job.source.noun}; nothing was published; try {smaller}more split.train"
-        )
+        raise JobFailed(f"the train split has no {job.source.noun}; try {smaller}more split.train")
     check_targets(fields, {name: info.targets for name, info in splits.items()}, job.source.noun)
 
 
@@ -102,10 +100,10 @@ def empty_splits(job: Job, splits: Mapping[SplitName, SplitInfo]) -> list[str]:
 
 
 def make_manifest(
-    job: Job, fields: Sequence[Field], fingerprint: str, data: str, outcome: Outcome, splits: dict[SplitName, SplitInfo]
-) -> Manifest:
+    job: Job, fields: Sequence[Field], fingerprint: str, data: str, checked: CheckedFleet,
+    splits: dict[SplitName, SplitInfo],
+) -> Manifest:  # fmt: skip
     """The manifest of a run whose numbers are checked; `data` is the folder of the shards below the output."""
-    final = outcome.final
     return Manifest(
         name=job.name,
         kind=job.source.kind,
@@ -116,15 +114,8 @@ def make_manifest(
         windows=job.windows,
         records=job.output.records,
         compression=job.output.compression,
-        counts=Counts(
-            files=final.files,
-            assets=final.assets,
-            rejected_assets=final.rejected_assets,
-            rejected_files=final.rejected_files,
-            rows_read=final.rows,
-            rejected_rows=final.rejected_rows,
-        ),
-        notes=most_notes([*empty_splits(job, splits), *outcome.notes]),
+        counts=checked.final.counts,
+        notes=most_notes([*empty_splits(job, splits), *checked.notes]),
         splits=splits,
     )
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 from beamfeed.contract.config.split import SPLITS, SplitName
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.dataset.manifest import Manifest, Shard
-from beamfeed.contract.errors import JobFailed, UserError
+from beamfeed.contract.errors import BeamfeedError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.driver import Driver
 from beamfeed.transforms.fleet import Fleet, Names, check_fleet, check_limits, count_rows
 from beamfeed.transforms.notes import Note, sum_up
-from beamfeed.transforms.outcome import Counted, Outcome, check_splits, describe_splits, make_manifest
+from beamfeed.transforms.outcome import CheckedFleet, Counted, check_splits, describe_splits, make_manifest
 from beamfeed.transforms.records.shard_plan import ShardPlan, plan_shards
 from beamfeed.transforms.records.targets import Tally
 from beamfeed.transforms.rejects import BadInput, Reject
@@ -33,19 +33,21 @@ RECORD_OVERHEAD = 150  # bytes of a record that are no values: framing, names of
 
 @dataclass
 class Problems:
-    """What a run would end with, a line each."""
+    """What a run would end with.
 
-    lines: list[str] = field(default_factory=list)
+    Attributes:
+      errors: by the lines that tell of them.
+    """
+
+    errors: dict[str, BeamfeedError] = field(default_factory=dict)
 
     @contextmanager
     def told(self) -> Iterator[None]:
         """Keeps what is raised inside."""
         try:
             yield
-        except (UserError, JobFailed) as error:
-            line = str(error).removeprefix(f"{JobFailed.MARK} ").replace("; nothing was published", "")
-            if line not in self.lines:
-                self.lines.append(line)
+        except BeamfeedError as error:
+            self.errors.setdefault(error.reason, error)
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Prediction:
       overview: what the files hold.
       assets: by name, what becomes of their rows.
       notes: what is left out or changed, a line each.
-      problems: what the run will end with, a line each.
+      problems: what the run will end with, by the lines that tell of it.
     """
 
     manifest: Manifest | None
@@ -90,7 +92,7 @@ class Prediction:
     overview: Overview
     assets: Mapping[str, AssetRows]
     notes: tuple[str, ...]
-    problems: tuple[str, ...]
+    problems: Mapping[str, BeamfeedError]
 
 
 @dataclass
@@ -132,9 +134,9 @@ def predict(
     )
     notes = (*(() if statistics is None else source.notes_of(statistics)), *sorted(sum_up(Driver(), found.notes)))
     if statistics is None or not accepted:
-        return Prediction(None, tuple(rejects), overview, found.assets, notes, tuple(problems.lines))
+        return Prediction(None, tuple(rejects), overview, found.assets, notes, problems.errors)
     manifest, every = _count(source, accepted, statistics, fleet, rejects, notes, problems, fingerprint, data, found)
-    return Prediction(manifest, tuple(every), overview, found.assets, notes, tuple(problems.lines))
+    return Prediction(manifest, tuple(every), overview, found.assets, notes, problems.errors)
 
 
 def _scan(
@@ -235,13 +237,13 @@ def _count(
             )
         without = [Reject(asset.name, asset.files, "file", source.why_empty(asset)) for asset in empty]
         every = sorted({*rejects, *without}, key=str)
-        outcome = Outcome(fleet, every, sum(asset.rows for asset in empty), notes)
+        checked = CheckedFleet(fleet, every, sum(asset.rows for asset in empty), notes)
         assets = Counter(name for names in of_asset.values() for name in names)
         splits = describe_splits(fields, assets, shards)
         with problems.told():
-            check_limits(outcome.final, every, job.limits, None)
+            check_limits(checked.final, every, job.limits, None)
             check_splits(job, fields, splits)
-        return make_manifest(job, fields, fingerprint, data, outcome, splits), every
+        return make_manifest(job, fields, fingerprint, data, checked, splits), every
     return None, rejects
 
 

@@ -17,7 +17,7 @@ from beamfeed.contract.dataset.raw_rows import RawRows, write_raw_rows
 from beamfeed.contract.dataset.raw_values import RawValues
 from beamfeed.contract.errors import JobFailed
 from beamfeed.transforms.fleet import Fleet, check_limits
-from beamfeed.transforms.outcome import Outcome, check_splits, describe_splits, make_manifest
+from beamfeed.transforms.outcome import CheckedFleet, check_splits, describe_splits, make_manifest
 from beamfeed.transforms.records.blocks import index_table
 from beamfeed.transforms.records.example_encoder import schema_text
 from beamfeed.transforms.records.tfrecord import Written
@@ -89,14 +89,14 @@ class Publish(beam.DoFn):
             shards[one[0].split].append(one)
         fields = self._source.fields(statistics)
         every = sorted({*rejects, *(reject for reject, _ in empty)}, key=str)
-        outcome = Outcome(
+        checked = CheckedFleet(
             fleet, every, sum(rows for _, rows in empty), [*self._source.notes_of(statistics), *sorted(notes)]
         )
         told = {name: [(info, written.tally.targets) for written, info, _ in found] for name, found in shards.items()}
         splits = describe_splits(fields, assets, told)
-        check_limits(outcome.final, outcome.rejects, self._source.job.limits, self._layout.rejects)
+        check_limits(checked.final, checked.rejects, self._source.job.limits, self._layout.rejects)
         check_splits(self._source.job, fields, splits)
-        manifest = make_manifest(self._source.job, fields, self._fingerprint, self._layout.folder, outcome, splits)
+        manifest = make_manifest(self._source.job, fields, self._fingerprint, self._layout.folder, checked, splits)
         raw_rows = self._source.raw_rows(transform) if transform else None
         publish(
             self._layout, manifest, every, self._source.stats(statistics), shards, self._source.raw_values, raw_rows

@@ -11,6 +11,7 @@ class Reject:
 
     Attributes:
       of_row: whether it is a row of a file that goes on without it; else the whole asset is set aside.
+      short: whether it has too few rows for a window.
     """
 
     asset: str | None  # None where a file could not even tell its assets
@@ -18,6 +19,7 @@ class Reject:
     place: str  # such as "row 17", "column sensor_3", "file"
     reason: str
     of_row: bool = field(default=False, kw_only=True)
+    short: bool = field(default=False, kw_only=True)
 
 
 class BadInput(Exception):

@@ -57,7 +57,7 @@ class Scale(Section):
     clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None, description="Scaled values are kept from -clip to clip."
     )
-    floor: Annotated[float, Field(ge=0, le=1)] = Field(
+    min_divisor: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.01,
         description="With per: asset, no feature of an asset is divided by less than this times what assets usually "
         "are, the median. 0: whatever its own rows say.",

@@ -1,10 +1,12 @@
-"""How many batches a split gives, and whether it gives one at all. Pure; no TensorFlow."""
+"""Whether a job can train on a dataset, and how many batches a split gives. Pure; no TensorFlow."""
 
 import math
 from typing import TypeVar
 
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.split import SplitName
+from beamfeed.contract.dataset.goals import check_task
+from beamfeed.contract.dataset.inputs import check_inputs
 from beamfeed.contract.dataset.manifest import Manifest, SplitInfo
 from beamfeed.contract.errors import UserError
 
@@ -61,6 +63,21 @@ def fit_batch(job: AnyJob, manifest: Manifest) -> AnyJob:
         return job
     feed = train.feed.model_copy(update={"batch_size": windows})
     return job.model_copy(update={"train": train.model_copy(update={"feed": feed})})
+
+
+def fit_training(job: AnyJob, manifest: Manifest) -> AnyJob:
+    """The job as it trains on the dataset, see `fit_batch`, once it is sure that it can.
+
+    Raises:
+      UserError: for the first thing that the job asks for and the dataset does not have.
+    """
+    assert job.train is not None
+    check_task(job.train.task, manifest)
+    check_inputs(job.train.inputs, manifest)
+    fitted = fit_batch(job, manifest)
+    assert fitted.train is not None
+    check_split(manifest, "train", fitted.train.feed.batch_size, whole=True)
+    return fitted
 
 
 def tell_batch(job: Job, asked: Job) -> str:

@@ -5,33 +5,31 @@ import json
 from beamfeed.contract import storage
 from beamfeed.contract.config.job import Job
 from beamfeed.contract.config.output import Limits
-from beamfeed.contract.dataset.manifest import Manifest
+from beamfeed.contract.dataset.manifest import Counts, Manifest
 from beamfeed.contract.errors import JobFailed
 
 
-def over_limits(
-    limits: Limits, *, assets: int, rejected_assets: int, files: int, nameless_files: int, rows: int = 0,
-    rejected_rows: int = 0,
-) -> str | None:  # fmt: skip
+def largest_share(counts: Counts, nameless_files: int) -> tuple[float, str]:
+    """The largest fraction that was rejected, and of what; arguments as of `over_limits`."""
+    of_rows = counts.rejected_rows / max(1, counts.rows_read), "rows"
+    of_files = nameless_files / max(1, counts.files), "files"
+    return max((counts.rejected_assets / max(1, counts.assets), "assets"), of_files, of_rows, key=lambda one: one[0])
+
+
+def over_limits(limits: Limits, counts: Counts, nameless_files: int) -> str | None:
     """Which limit the rejects are over, if one.
 
     Args:
       limits: of the job.
-      assets: found, rejected ones included.
-      rejected_assets: of these.
-      files: listed.
+      counts: of the input.
       nameless_files: set aside before they could tell their assets.
-      rows: of accepted assets and of those of which no row is left, and
-      rejected_rows: of these, that were set aside by themselves.
     """
-    most = limits.max_rejected_assets
-    if most is not None and rejected_assets + nameless_files > most:
-        return f"{rejected_assets + nameless_files} assets or files were rejected, limits.max_rejected_assets is {most}"
+    most, rejected = limits.max_rejected_assets, counts.rejected_assets + nameless_files
+    if most is not None and rejected > most:
+        return f"{rejected} assets or files were rejected, limits.max_rejected_assets is {most}"
     if most is not None and "max_rejected_fraction" not in limits.model_fields_set:
         return None
-    of_assets, of_files = rejected_assets / max(1, assets), nameless_files / max(1, files)
-    of_rows = rejected_rows / max(1, rows)
-    fraction, what = max([(of_assets, "assets"), (of_files, "files"), (of_rows, "rows")], key=lambda one: one[0])
+    fraction, what = largest_share(counts, nameless_files)
     if fraction > limits.max_rejected_fraction:
         return (
             f"{fraction:.1%} of the {what} were rejected, "
@@ -47,15 +45,7 @@ def check_complete(job: Job, manifest: Manifest) -> None:
       JobFailed: if more was rejected than the job allows.
     """
     counts, output = manifest.counts, job.output.path
-    over = over_limits(
-        job.limits,
-        assets=counts.assets,
-        rejected_assets=counts.rejected_assets,
-        files=counts.files,
-        rows=counts.rows_read,
-        rejected_rows=counts.rejected_rows,
-        nameless_files=_nameless_files(manifest, output) if counts.rejected_files else 0,
-    )
+    over = over_limits(job.limits, counts, _nameless_files(manifest, output) if counts.rejected_files else 0)
     if over is not None:
         raise JobFailed(
             f"{output}: the dataset is complete with {counts.assets - counts.rejected_assets:,} of {counts.assets:,} "

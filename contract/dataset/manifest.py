@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal
+from urllib.parse import unquote
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
 
@@ -15,7 +16,6 @@ from beamfeed.contract.config.sources import SOURCES
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset import layout
 from beamfeed.contract.dataset.fields import Field as DataField
-from beamfeed.contract.dataset.partitions import check_where, partition_values
 from beamfeed.contract.errors import UserError, near_miss
 
 FORMAT: Literal[3] = 3
@@ -199,7 +199,7 @@ class Manifest(_Strict):
             return self
         folders = {shard.folder for info in self.splits.values() for shard in info.shards}
         by_folder = {folder: partition_values(folder) for folder in folders}
-        check_where(where, by_folder.values(), f"dataset {self.name}")
+        _check_where(where, by_folder.values(), f"dataset {self.name}")
         keep = {
             folder
             for folder, values in by_folder.items()
@@ -233,8 +233,8 @@ class OldFormat(UserError):
       data: its data folder.
     """
 
-    def __init__(self, message: str, data: str | None):
-        super().__init__(message)
+    def __init__(self, message: str, reason: str | None = None, *, data: str | None = None):
+        super().__init__(message, reason)
         self.data = data
 
 
@@ -263,7 +263,7 @@ def find_manifest(output: str) -> Manifest | None:
     if isinstance(found, dict) and isinstance(told := found.get("format"), int) and told != FORMAT:
         raise OldFormat(
             f"{path}: the dataset is of format {told}, this version reads format {FORMAT}; preprocess it again",
-            data if isinstance(data := found.get("data"), str) and data.startswith(layout.DATA_PREFIX) else None,
+            data=data if isinstance(data := found.get("data"), str) and data.startswith(layout.DATA_PREFIX) else None,
         )
     try:
         return Manifest.model_validate(found)
@@ -322,3 +322,24 @@ def write_manifest(output: str, manifest: Manifest) -> None:
     text = manifest.model_dump_json(indent=1)
     one_line = _PLAIN.sub(lambda found: re.sub(r"\n\s*", "", found[0]), text)
     storage.write_text(layout.manifest_path(output), one_line + "\n")
+
+
+def partition_values(folder: str) -> dict[str, str]:
+    """The columns of a partition and their values: `country=DE/kind=a%2Fb` -> country DE, kind a/b."""
+    parts = (part.partition("=") for part in folder.split("/") if part)
+    return {unquote(column): unquote(value) for column, _, value in parts}
+
+
+def _check_where(where: Mapping[str, Sequence[str]], partitions: Collection[Mapping[str, str]], dataset: str) -> None:
+    """Raises UserError if there is no such column of partitions, or a value never occurs."""
+    key, columns = "train.feed.where", sorted({column for values in partitions for column in values})
+    for column, wanted in where.items():
+        known = sorted({values[column] for values in partitions if column in values})
+        if not known:
+            has = f"it has {', '.join(columns)}" if columns else "it has none, see output.partition_by"
+            hint = near_miss(column, columns)
+            raise UserError(f"{key}: {dataset} has no partitions by {column!r}{hint} ({has})")
+        for value in wanted:
+            if value not in known:
+                some = ", ".join(known[:10]) + (" ..." if len(known) > 10 else "")
+                raise UserError(f"{key}: {column} is never {value!r}{near_miss(value, known)} (it is {some})")

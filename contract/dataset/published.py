@@ -41,7 +41,7 @@ def read_complete(output: str, fingerprint: str) -> Manifest | None:
     return manifest
 
 
-def check_owner(job: Job, published: Manifest | None) -> None:
+def check_owner(job: Job, published: Manifest | None, option: str = "--replace") -> None:
     """Refuses to replace a dataset that another job made: one of another name, or on other files.
 
     Of a dataset from before manifests told their files, the name alone says whose it is.
@@ -49,6 +49,7 @@ def check_owner(job: Job, published: Manifest | None) -> None:
     Args:
       job: that is to write to its output.path.
       published: what is there.
+      option: that replaces it, for the message.
 
     Raises:
       UserError
@@ -61,7 +62,7 @@ def check_owner(job: Job, published: Manifest | None) -> None:
     raise UserError(
         f"output.path: {output} holds the dataset of another job: {_told(published.name, published.source)}, written "
         f"{written:%Y-%m-%d %H:%M} UTC; this job is {_told(job.name, source)}; give another output.path, or replace "
-        "what is there with --replace"
+        f"what is there with {option}"
     )
 
 

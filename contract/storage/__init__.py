@@ -16,11 +16,11 @@ from beamfeed.contract.storage.files import (
     read_text,
     remove_tree,
     stat,
+    stat_all,
     write_bytes,
     write_chunks,
     write_text,
 )
-from beamfeed.contract.storage.many import stat_all
 from beamfeed.contract.storage.patterns import below, escaped_glob, fits, has_glob
 
 __all__ = [

@@ -9,6 +9,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +20,8 @@ from beamfeed.contract.storage.credentials import require_credentials
 from beamfeed.contract.storage.patterns import Reading, escaped_glob, is_hidden, readings
 
 GS = "gs://"
+ASKED_TOGETHER = 32  # files of a bucket, asked for at the same time
+MOST_ASKED = 1000  # of them; a listing tells as many at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,3 +334,23 @@ def _gcs_listing(folder: str, recursive: bool) -> list[Any]:
             return list(_gcs().get_file_info(fs.FileSelector(_bare(folder), recursive=recursive)))
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def stat_all(paths: Sequence[str]) -> dict[str, FileStat]:
+    """What the files are that are there, by path.
+
+    Those of a bucket are asked for at the same time, as each waits for an answer; very many are listed instead.
+    """
+
+    def ask(path: str) -> FileStat | None:
+        try:
+            return stat(path)
+        except FileNotFoundError:
+            return None
+
+    remote = bool(paths) and is_remote(paths[0])
+    if remote and len(paths) > MOST_ASKED:
+        return {one.path: one for one in match(os.path.commonpath(paths).replace(":/", "://", 1), ("",))}
+    with ThreadPoolExecutor(ASKED_TOGETHER) as pool:
+        found = list(pool.map(ask, paths) if remote else map(ask, paths))
+    return {one.path: one for one in found if one is not None}

@@ -55,7 +55,7 @@ def read_examples(output):
     return np.array(found, np.float32)
 
 
-def read_floor(output):
+def read_bound(output):
     """The windows of runs of bare floats."""
     import tensorflow as tf
 
@@ -89,7 +89,7 @@ def test_an_alternative_writes_the_same_windows(name, files, expected, tmp_path)
     if BY_NAME[name].needs:
         pytest.importorskip(BY_NAME[name].needs, reason="only for benchmarks: make bench installs it")
     output = run(name, files, tmp_path)
-    assert_same_windows(read_floor(output) if name == "floor" else read_examples(output), expected)
+    assert_same_windows(read_bound(output) if name == "bound" else read_examples(output), expected)
 
 
 def test_a_fleet_is_the_same_for_a_seed_and_its_assets_differ(tmp_path):

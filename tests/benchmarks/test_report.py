@@ -50,9 +50,9 @@ def results(tmp_path):
             "versions": {"apache-beam": "2.77.0", "dask": None},
             "load_before": 0.1,
         },
-        "alternatives": {"floor": "bare floats.", "beamfeed": "ours.", "Beam": "plain.", "Dask": "gathered."},
+        "alternatives": {"bound": "bare floats.", "beamfeed": "ours.", "Beam": "plain.", "Dask": "gathered."},
         "start_up": {
-            "floor": entry(0.5, 100),
+            "bound": entry(0.5, 100),
             "beamfeed": entry(4.0, 800),
             "Beam": entry(4.0, 700),
             "Dask": {"skipped": "dask is not installed"},
@@ -64,7 +64,7 @@ def results(tmp_path):
                 "windows": 1_000_000,
                 "raw_bytes": 1000,
                 "results": {
-                    "floor": entry(2.5, 500),
+                    "bound": entry(2.5, 500),
                     "beamfeed": entry(10.0, 900, 1100),
                     "Beam": entry(82.0, 800, 4000),
                     "Dask": {"failed": "exit code -9: out\nof memory"},
@@ -159,7 +159,7 @@ def results(tmp_path):
 
 def test_tables_hold_figures_and_ratios_to_ours(results):
     text = report.render(results)
-    assert "| floor | 2.5 | 0.25x | 2.0 | 0.33x | 500 | 1.0x |" in text
+    assert "| bound | 2.5 | 0.25x | 2.0 | 0.33x | 500 | 1.0x |" in text
     assert "| **beamfeed** | 10 | 1.0x | 6.0 | 1.0x | 900 | 1.1x |" in text
     assert "| Beam | 82 | 8.2x | 78 | 13x | 800 | 4.0x |" in text
     assert "| grain | 25,000 | 0.05x | 1,200 |" in text
@@ -182,7 +182,7 @@ def test_it_names_machine_versions_and_command(results):
 
 def test_it_says_where_ours_falls_short(results):
     text = report.render(results)
-    assert "- It takes 4.0x the time of the floor, 3.0x without the start-up of both." in text
+    assert "- It takes 4.0x the time of the bound, 3.0x without the start-up of both." in text
     assert "- Beam uses less memory (800 MB against 900 MB) and uses less disk" not in text
     assert "- Beam uses less memory (800 MB against 900 MB)." in text
     results["preprocess"][0]["results"]["Beam"]["seconds"] = 9.0

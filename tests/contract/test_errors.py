@@ -1,9 +1,11 @@
 """What a runner says of an error in a worker becomes a line and an exit code again."""
 
+import traceback
+
 import pytest
 
 from beamfeed.contract.dataset.manifest import OldFormat
-from beamfeed.contract.errors import Failure, JobFailed, UserError, failure_of, find_failure
+from beamfeed.contract.errors import BeamfeedError, Failure, JobFailed, UserError, failure_of, find_failure
 
 FRAMES = 'Traceback (most recent call last):\n  File "steps.py", line 7, in process\n    raise it\n'
 FLINK = """java.lang.RuntimeException: Error received from SDK harness for instruction 3: {text}
@@ -13,37 +15,63 @@ Caused by: java.lang.RuntimeException: beamfeed has ended
 \t... 12 more
 """
 HERE = "beamfeed.contract.errors"
-
-
 STEP = " [while running 'Add']"
-AGAIN = "\n\nDuring handling of the above exception, another exception occurred:\n\n"
-CAUSED = "\n\nThe above exception was the direct cause of the following exception:\n\n"
 
 
-def raised(name: str, message: str) -> str:
-    return f"{FRAMES}{HERE}.{name}: {message}"
+def in_step(error: BeamfeedError) -> BeamfeedError:
+    """As Beam raises it again, with the step in its message."""
+    return type(error)(error.args[0] + STEP, *error.args[1:])
+
+
+def raised(error: Exception, before: Exception | None = None, *, handled: bool = False) -> str:
+    """The text of a worker: an error, after another one of which it comes."""
+    try:
+        try:
+            raise before or error
+        except Exception as first:
+            if handled:
+                raise error  # noqa: B904
+            raise error from (None if first is error else first)
+    except Exception:
+        return traceback.format_exc()
 
 
 @pytest.mark.parametrize(
-    ("text", "message", "code"),
+    ("tell", "message", "code"),
     [
-        (raised("JobFailed", f"job failed: 3 of 4{STEP}\n\nmore"), "job failed: 3 of 4", 1),
-        (raised("UserError", f"steps: 'a' is no column{STEP}"), "steps: 'a' is no column", 2),
-        (raised("UserError", f"it's \"odd\" '){STEP}"), "it's \"odd\" ')", 2),
-        (raised("UserError", f"one\n  two\n\nthree{STEP}\nnotes"), "one two three", 2),
-        (raised("UserError", f"a [while running 'b']{STEP}"), "a [while running 'b']", 2),
-        (raised("UserError", f"no step{AGAIN}{FRAMES}OSError: closed{STEP}"), "no step", 2),
-        (raised("UserError", "first") + CAUSED + raised("JobFailed", f"job failed: last{STEP}"), "job failed: last", 1),
-        (f"{FRAMES}RuntimeError: {OldFormat.__module__}.OldFormat: of format 2{STEP}", "of format 2", 2),
-        (FLINK.format(text=raised("JobFailed", f"job failed: x{STEP}")), "job failed: x", 1),
-        (FLINK.format(text=raised("JobFailed", "job failed: outside of a step")), "job failed: outside of a step", 1),
-        (raised("UserError", f"yours: {FRAMES}ValueError: x{STEP}"),
+        (lambda: raised(in_step(JobFailed("3 of 4"))) + "\n\nmore", "job failed: 3 of 4", 1),
+        (lambda: raised(in_step(UserError("steps: 'a' is no column"))), "steps: 'a' is no column", 2),
+        (lambda: raised(in_step(UserError("it's \"odd\" ')"))), "it's \"odd\" ')", 2),
+        (lambda: raised(in_step(UserError("one\n  two\n\nthree"))) + "notes", "one two three", 2),
+        (lambda: raised(in_step(UserError("a [while running 'b']"))), "a [while running 'b']", 2),
+        (lambda: raised(OSError("closed"), in_step(UserError("no step")), handled=True), "no step", 2),
+        (lambda: raised(in_step(JobFailed("last")), UserError("first")), "job failed: last", 1),
+        (lambda: raised(in_step(OldFormat("of format 2", data="data-0"))), "of format 2", 2),
+        (lambda: FLINK.format(text=raised(in_step(JobFailed("x")))), "job failed: x", 1),
+        (lambda: FLINK.format(text=raised(JobFailed("outside of a step"))), "job failed: outside of a step", 1),
+        (lambda: raised(in_step(UserError(f"yours: {FRAMES}ValueError: x"))),
          'yours: Traceback (most recent call last): File "steps.py", line 7, in process raise it ValueError: x', 2),
-        ("RuntimeError('" + raised("UserError", f"x{STEP}").replace("\n", "\\n") + "')", "x", 2),
+        (lambda: raised(in_step(UserError(f"why: {raised(in_step(UserError('x%]'))).split(chr(10))[-2]}"))),
+         "why: [beamfeed 2: x%25%5D]", 2),
+        (lambda: repr(RuntimeError(repr(raised(in_step(UserError("it's ☃\\n")))))), "it's ☃\\n", 2),
     ],
 )  # fmt: skip
-def test_an_error_of_ours_is_found_in_a_runners_text(text, message, code):
-    assert find_failure(text) == Failure(message, code)
+def test_an_error_of_ours_is_found_in_a_runners_text(tell, message, code):
+    assert find_failure(tell()) == Failure(message, code)
+
+
+def test_no_word_of_the_text_around_it_matters():
+    text = raised(in_step(UserError("x: is wrong")))
+    for word in ("Traceback", "most recent call last", HERE, "UserError: ", "while running", "File "):
+        text = text.replace(word, "?")
+    assert find_failure(text) == Failure("x: is wrong", 2)
+
+
+def test_an_error_that_a_worker_in_this_process_raises_is_one_line():
+    assert failure_of(in_step(UserError("one\n two"))) == Failure("one two", 2)
+    assert failure_of(in_step(in_step(JobFailed("one")))) == Failure("job failed: one", 1)
+    assert failure_of(in_step(OldFormat("of format 2", data="data-0"))) == Failure("of format 2", 2)
+    assert raised(UserError("x")).endswith("UserError: x\n")  # nobody but a person reads it
 
 
 @pytest.mark.parametrize(
@@ -60,10 +88,10 @@ def test_what_is_none_of_ours_is_not_found(text):
     [
         (UserError("a: is wrong\nb: is too"), ("a: is wrong\nb: is too", 2)),
         (JobFailed("too many"), ("job failed: too many", 1)),
-        (OldFormat("of format 2", None), ("of format 2", 2)),
-        (RuntimeError(f"{FRAMES}{HERE}.UserError: x [while running 'A']"), ("x", 2)),
+        (OldFormat("of format 2"), ("of format 2", 2)),
+        (RuntimeError(f"{FRAMES}{HERE}.UserError: x\n[beamfeed 2: x]\n"), ("x", 2)),
         (RuntimeError(f"{FRAMES}OSError: [Errno 28] No space left on device: '/x' [while running 'A']\n\nNote: this"),
-         ("job failed: OSError: [Errno 28] No space left on device: '/x'", 1)),
+         ("job failed: OSError: [Errno 28] No space left on device: '/x' [while running 'A']", 1)),
         (OSError(28, "No space left on device", "/x"),
          ("job failed: OSError: [Errno 28] No space left on device: '/x'", 1)),
         (MemoryError(), ("job failed: MemoryError", 1)),

@@ -15,7 +15,7 @@ from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerpr
 from beamfeed.contract.dataset.layout import DataLayout, RunLayout
 from beamfeed.contract.dataset.result import TrainResult, write_result
 from beamfeed.contract.errors import UserError
-from beamfeed.launcher.plan import find_files, make_plan, smoke_test_overrides
+from beamfeed.launcher.plan import make_plan, smoke_test_overrides
 from beamfeed.launcher.stage import FLOOR, PREPROCESS, TRAIN
 
 JOB = """
@@ -361,4 +361,4 @@ def test_a_place_that_cannot_be_listed_is_told_in_one_line(job_path, monkeypatch
 
     monkeypatch.setattr(storage, "match_inputs", refuse)
     with pytest.raises(UserError, match=r"cannot be listed: no access$"):
-        find_files(load_job(job_path))
+        make_plan(job_path)

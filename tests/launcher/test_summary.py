@@ -13,8 +13,8 @@ from beamfeed.contract.dataset.result import TrainResult
 from beamfeed.contract.dataset.review import AssetError, Review, SplitReview
 from beamfeed.contract.storage import write_text
 from beamfeed.launcher.commands import named_again
-from beamfeed.launcher.data_facts import drifts, read_facts
-from beamfeed.launcher.findings import findings
+from beamfeed.launcher.data_facts import read_facts
+from beamfeed.launcher.findings import drifts, findings
 from beamfeed.launcher.summary import size_text, summary
 
 JOB = parse_job(

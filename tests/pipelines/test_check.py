@@ -373,7 +373,7 @@ def test_the_training_run_of_another_job_in_the_working_folder_is_a_warning(flee
     fleet.job["train"]["feed"] = {"batch_size": 4}
     path = str(fleet.write_job())
     job = load_job(path)
-    data = data_fingerprint(job, preprocess.list_source(job))
+    data = data_fingerprint(job, job.source.list_files())
     (fleet.folder / "model").mkdir()
     for fingerprint, warned in ((run_fingerprint(job.train, data), False), ("another", True)):
         storage.write_text(RunLayout(job.train.workdir).run, json.dumps({"fingerprint": fingerprint}))

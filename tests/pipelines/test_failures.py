@@ -34,7 +34,7 @@ class Fails(beam.DoFn):
 
     def process(self, _):
         if self._kind == "old format":
-            raise OldFormat(self._message, "data-0")  # its constructor is not that of UserError
+            raise OldFormat(self._message, data="data-0")  # its constructor is not that of UserError
         raise {"mistake": UserError, "failure": JobFailed}[self._kind](self._message)
 
 

@@ -11,8 +11,7 @@ import pytest
 import tensorflow as tf
 import yaml
 
-from beamfeed.contract.dataset.manifest import read_manifest
-from beamfeed.contract.dataset.partitions import partition_values
+from beamfeed.contract.dataset.manifest import partition_values, read_manifest
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.dataset import load_dataset
 from beamfeed.trainer.feed.options import FeedOptions

@@ -112,11 +112,11 @@ def test_assets_of_quite_different_sizes_keep_their_own_scale(fleet):
     assert fleet.preprocess() == 0
     for asset, windows in fleet.windows("train").items():
         assert 0.4 < np.std(list(windows.values())) < 1.1, asset
-    assert [stats(fleet)[f"x{k}"]["assets_under_floor"] for k in range(3)] == [0, 0, 0]
-    assert fleet.preprocess("prepare.scale.floor=1") == 0
-    words = "the own scale of 3 of 6 assets is under prepare.scale.floor (1 times the usual one)"
+    assert [stats(fleet)[f"x{k}"]["assets_under_min_divisor"] for k in range(3)] == [0, 0, 0]
+    assert fleet.preprocess("prepare.scale.min_divisor=1") == 0
+    words = "the own scale of 3 of 6 assets is under prepare.scale.min_divisor (1 times the usual one)"
     assert [note.split(", so they")[0] for note in fleet.manifest.notes] == [f"x{k}: {words}" for k in range(3)]
-    checked = check_job(load_job(str(fleet.write_job()), ["prepare.scale.floor=1"]))
+    checked = check_job(load_job(str(fleet.write_job()), ["prepare.scale.min_divisor=1"]))
     assert list(checked.prediction.notes) == fleet.manifest.notes
 
 
@@ -139,6 +139,6 @@ def test_a_nearly_constant_sensor_of_one_asset_does_not_blow_up(fleet):
     highest = {
         asset: max(np.abs(w).max() for w in windows.values()) for asset, windows in fleet.windows("test").items()
     }
-    assert highest["m2"] < 150  # without a floor 20,000
+    assert highest["m2"] < 150  # without min_divisor 20,000
     assert highest["m3"] < 5
-    assert [stats(fleet)[f"x{k}"]["assets_under_floor"] for k in range(3)] == [0, 1, 1]
+    assert [stats(fleet)[f"x{k}"]["assets_under_min_divisor"] for k in range(3)] == [0, 1, 1]

@@ -88,7 +88,7 @@ class Plan:
     scale: str = "none"
     per: str = "fleet"
     clip: float | None = None
-    floor: float | None = None
+    min_divisor: float | None = None
     split: str = "asset"  # asset, time, rows' column, path
     label: str | None = None
     length: int = 8
@@ -253,7 +253,7 @@ def draw_plan(seed: int, damages: tuple[str, ...], wants: dict[str, Any], kind: 
     if found["scale"] != "none" and other.random() < 0.4:
         found["scale"] = "robust"
     found["clip"] = other.choice([None, None, None, 0.75, 2.0])
-    found["floor"] = other.choice([None, None, None, 0.0, 0.5, 1.0])
+    found["min_divisor"] = other.choice([None, None, None, 0.0, 0.5, 1.0])
     found["weighted"] = kind != "timeseries" and other.random() < 0.4
     for name, want in wants.items():
         found[name] = chance.choice(want) if isinstance(want, list) else want
@@ -372,8 +372,8 @@ def _scale(plan: Plan) -> dict[str, Any]:
     scale: dict[str, Any] = {"how": plan.scale, "per": plan.per}
     if plan.clip is not None and plan.scale != "none":
         scale["clip"] = plan.clip
-    if plan.floor is not None:
-        scale["floor"] = plan.floor
+    if plan.min_divisor is not None:
+        scale["min_divisor"] = plan.min_divisor
     return scale
 
 

@@ -480,7 +480,7 @@ class _Oracle:
                 own = [row for rows in by_split.values() for row in rows]
                 own = own if whole and sum(map(bool, by_split.values())) == 1 else by_split["train"]
                 offset, divisor = own_scale(by_split)
-                lowest = np.float32(scale.get("floor", 0.01)) * usual
+                lowest = np.float32(scale.get("min_divisor", 0.01)) * usual
                 divisor = np.where(divisor < lowest, np.where(divisor > 0, lowest, fleet[1]), divisor)
                 if scale["how"] != "none":  # a feature without a value has the fleet's scale
                     nothing = np.isnan(values(own)).all(axis=0)

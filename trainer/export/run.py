@@ -23,14 +23,14 @@ from beamfeed.trainer.export.sample import sample_calls
 from beamfeed.trainer.export.saved_model import WindowServing, save_serving
 from beamfeed.trainer.export.serving import Serving
 from beamfeed.trainer.loop.metrics import WRITERS
-from beamfeed.trainer.loop.train import Outcome
+from beamfeed.trainer.loop.train import TrainedModel
 from beamfeed.trainer.review.look_back import look_back
 from beamfeed.trainer.review.scores import LastValue
 from beamfeed.trainer.tasks.objective import Objective
 from beamfeed.trainer.tasks.regress import Regress
 
 
-def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
+def export_run(job: TrainingJob, manifest: Manifest, trained: TrainedModel) -> None:
     """Writes the model with the best weights, a review of it, and then the result.
 
     The model is made anew, outside of every strategy: what is saved knows
@@ -40,21 +40,21 @@ def export_run(job: TrainingJob, manifest: Manifest, outcome: Outcome) -> None:
     Args:
       job: the job.
       manifest: the dataset's manifest.
-      outcome: of the training run.
+      trained: of the training run.
 
     Raises:
       JobFailed: if the SavedModel gives something else than the model.
     """
     with FreshProcess() as stranger:
-        _export(job, manifest, outcome, stranger)
+        _export(job, manifest, trained, stranger)
 
 
-def _export(job: TrainingJob, manifest: Manifest, outcome: Outcome, stranger: FreshProcess) -> None:
+def _export(job: TrainingJob, manifest: Manifest, trained: TrainedModel, stranger: FreshProcess) -> None:
     names = RunLayout(job.train.workdir)
     objective = Objective.of(job.train, manifest)
-    objective.settle(outcome.result.metrics)
+    objective.settle(trained.result.metrics)
     model = models.build(job.train.model.bare, objective.signature, job.train.seed)
-    model.set_weights(outcome.weights)
+    model.set_weights(trained.weights)
     model.save(names.model)
     layout = manifest.data_layout(job.output.path)
     ranges = resolve_ranges(job.prepare.range, manifest.features)
@@ -64,29 +64,29 @@ def _export(job: TrainingJob, manifest: Manifest, outcome: Outcome, stranger: Fr
         model, objective, manifest, layout.transform_fn, job.prepare.missing, names.saved_model, ranges, unused, raw
     )
     # With fewer bits, the model that was trained gives other numbers than the same weights in float32.
-    trained = model if outcome.model is None or job.train.devices.precision != "float32" else outcome.model
-    calls = sample_calls(job, manifest, objective, trained, module, read_raw_rows(layout.raw_rows))
+    exact = model if trained.model is None or job.train.devices.precision != "float32" else trained.model
+    calls = sample_calls(job, manifest, objective, exact, module, read_raw_rows(layout.raw_rows))
     stranger.ask(names.saved_model, calls)
     try:
-        review(job, manifest, objective, model, outcome, last_value(job, manifest, objective, module))
+        review(job, manifest, objective, model, trained, last_value(job, manifest, objective, module))
     except Exception as error:  # the model is exported: a week's training is worth more than its review
         told = (str(error).splitlines() or [""])[0]
         what = "the model is exported, but its review could not be written"
         print(f"train: {what}: {type(error).__name__}: {told}", file=sys.stderr)  # also where little is told
     check_answers(names.saved_model, calls, stranger.answers(names.saved_model), objective.constants())
-    write_result(job.train.workdir, outcome.result)
+    write_result(job.train.workdir, trained.result)
 
 
 def review(
-    job: TrainingJob, manifest: Manifest, objective: Objective, model: keras.Model, outcome: Outcome,
+    job: TrainingJob, manifest: Manifest, objective: Objective, model: keras.Model, trained: TrainedModel,
     last: LastValue | None,
 ) -> None:  # fmt: skip
     """Writes how good the model is, and shows its report where the metrics went."""
     floor = find_floor(job.train, manifest)
-    png = look_back(job, manifest, objective, model, outcome.result, outcome.epochs, floor, last)
+    png = look_back(job, manifest, objective, model, trained.result, trained.epochs, floor, last)
     for name in job.train.writers:
-        writer = WRITERS[name](RunLayout(job.train.workdir), job, outcome.result.steps)
-        writer.pictures(outcome.result.steps, {"report": png})
+        writer = WRITERS[name](RunLayout(job.train.workdir), job, trained.result.steps)
+        writer.pictures(trained.result.steps, {"report": png})
         writer.close(finished=True)
 
 

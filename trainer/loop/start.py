@@ -4,9 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from beamfeed.contract.config.job import TrainingJob
-from beamfeed.contract.dataset.batches import check_split, fit_batch
-from beamfeed.contract.dataset.goals import check_task
-from beamfeed.contract.dataset.inputs import check_inputs
+from beamfeed.contract.dataset.batches import fit_training
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.progress import Progress
 
@@ -39,8 +37,4 @@ def open_dataset(job: TrainingJob) -> tuple[TrainingJob, Manifest]:
       UserError: if there is no dataset, or the job does not fit it.
     """
     manifest = read_manifest(job.output.path).select(job.train.feed.where)
-    check_task(job.train.task, manifest)
-    check_inputs(job.train.inputs, manifest)
-    job = fit_batch(job, manifest)
-    check_split(manifest, "train", job.train.feed.batch_size, whole=True)
-    return job, manifest
+    return fit_training(job, manifest), manifest

@@ -24,7 +24,7 @@ from beamfeed.trainer.loop.workdir import claim
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainedModel:
     """What a finished training run gives to the export.
 
     Weights and losses are the same on every worker; times are each worker's own.
@@ -48,7 +48,7 @@ def train_and_evaluate(
     cluster: Cluster,
     watchdog: Watchdog | None = None,
     start: Start | None = None,
-) -> Outcome:
+) -> TrainedModel:
     """Trains the job's model on a dataset, from the last checkpoint on, and evaluates the best weights.
 
     Every worker calls this, and must not end before the chief has: it would take the
@@ -122,4 +122,4 @@ def train_and_evaluate(
             **describe_run(state, train, metrics.epochs, training.watched.name, training.evaluate("test")),
         )
         training.together("telling of the end", lambda: metrics.end(result))
-        return Outcome(result, training.model.get_weights(), metrics.epochs, training.model)
+        return TrainedModel(result, training.model.get_weights(), metrics.epochs, training.model)

@@ -21,7 +21,7 @@ from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import FIND_RATE, LEAST_RATES
-from beamfeed.contract.table import table
+from beamfeed.contract.text import table
 from beamfeed.trainer import figures
 from beamfeed.trainer.feed.remote import set_reads
 from beamfeed.trainer.loop.start import open_dataset

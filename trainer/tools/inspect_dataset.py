@@ -16,7 +16,7 @@ from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.imports import heavy_imports
 from beamfeed.contract.options import INSPECT
-from beamfeed.contract.table import table
+from beamfeed.contract.text import table
 
 if TYPE_CHECKING:  # it loads TensorFlow
     from beamfeed.trainer.tools.show_record import Values

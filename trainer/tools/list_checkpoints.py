@@ -12,7 +12,7 @@ from beamfeed.contract.dataset.layout import RunLayout
 from beamfeed.contract.errors import UserError
 from beamfeed.contract.events import tell_event
 from beamfeed.contract.options import CHECKPOINTS
-from beamfeed.contract.table import table
+from beamfeed.contract.text import table
 from beamfeed.trainer.loop.state import TrainingState
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
-from beamfeed.contract.table import table
+from beamfeed.contract.text import table
 from beamfeed.trainer import figures
 
 STEADY = 0.1  # by so much of their median, at most, may rounds of one figure differ

@@ -11,7 +11,7 @@ from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
 from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.times import time_text
 from beamfeed.contract.errors import UserError
-from beamfeed.contract.table import table
+from beamfeed.contract.text import table
 from beamfeed.trainer.feed.reader import open_shard
 
 ROWS, COLUMNS = 4, 8  # shown of a window

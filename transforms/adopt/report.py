@@ -5,7 +5,7 @@ from typing import Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.contract.table import table
+from beamfeed.contract.text import table
 
 MOST = 10  # rejects that are told
 LINES = 40  # fields

@@ -153,7 +153,7 @@ def read_blocks(
             try:
                 yield decoder.decode(serialized.numpy().tolist())
             except JobFailed as failed:
-                raise JobFailed(f"{path}: {str(failed).removeprefix(JobFailed.MARK).strip()}") from None
+                raise JobFailed(f"{path}: {failed.reason}") from None
     except tf.errors.DataLossError as error:
         raise JobFailed(f"{path}: damaged: {error.message.split('}}')[-1].split(' [Op:')[0].strip()}") from None
     except tf.errors.OpError as error:

@@ -140,7 +140,7 @@ class Judge(beam.DoFn):
             yield self._source.judge(asset, reports.pop(asset.name, ()))
 
 
-class Outcome(beam.DoFn):
+class TakeApart(beam.DoFn):
     """Verdict -> the same without statistics, if it is accepted; tagged 'rejects', 'notes' and 'values'."""
 
     def process(self, verdict: Verdict) -> Iterator[Any]:

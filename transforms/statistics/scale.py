@@ -26,12 +26,12 @@ ASSET, VALUES, UNCLIPPED = "asset", "values", "unclipped"
 class _AssetFile(tft_beam.experimental.PTransformAnalyzer):
     """An analyzer that looks at no row: the path of the file with each asset's Scaling."""
 
-    def __init__(self, fleet: beam.PCollection, assets: beam.PCollection, floor: float):
+    def __init__(self, fleet: beam.PCollection, assets: beam.PCollection, min_divisor: float):
         super().__init__()
-        self._fleet, self._assets, self._floor = fleet, assets, floor
+        self._fleet, self._assets, self._min_divisor = fleet, assets, min_divisor
 
     def expand(self, _: beam.PCollection) -> tuple[beam.PCollection]:
-        return (self._assets | "ScaleFile" >> WriteScaleFile(self.base_temp_dir, self._fleet, self._floor),)
+        return (self._assets | "ScaleFile" >> WriteScaleFile(self.base_temp_dir, self._fleet, self._min_divisor),)
 
 
 def preprocessing_fn(
@@ -43,7 +43,7 @@ def preprocessing_fn(
         values = inputs[VALUES]
         rows = known(values, fleet, lambda scaling, _: scaling.rows, "FleetRows", [2, features])
         if assets is not None:
-            file = file_of(values, _AssetFile(fleet, assets, scale.floor), FIRST_LINE)
+            file = file_of(values, _AssetFile(fleet, assets, scale.min_divisor), FIRST_LINE)
             rows = _rows_of_assets(inputs[ASSET], file, rows)
         scaled = (values - rows[..., 0, :]) / rows[..., 1, :]
         if scale.clip is None:

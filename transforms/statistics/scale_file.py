@@ -69,17 +69,17 @@ class WriteScaleFile(beam.PTransform):
     Args:
       folder: where to.
       fleet: PCollection of one Scaling.
-      floor: no divisor is less than this times the fleet's.
+      min_divisor: no divisor is less than this times the fleet's.
     """
 
-    def __init__(self, folder: str, fleet: beam.PCollection, floor: float):
+    def __init__(self, folder: str, fleet: beam.PCollection, min_divisor: float):
         super().__init__()
-        self._folder, self._fleet, self._floor = folder, fleet, floor
+        self._folder, self._fleet, self._min_divisor = folder, fleet, min_divisor
 
     def expand(self, assets: beam.PCollection) -> beam.PCollection:
         pieces = (
             assets
-            | "ScaleLine" >> beam.Map(_keyed_line, beam.pvalue.AsSingleton(self._fleet), self._floor)
+            | "ScaleLine" >> beam.Map(_keyed_line, beam.pvalue.AsSingleton(self._fleet), self._min_divisor)
             | "GroupByPiece" >> beam.GroupByKey()
             | "WritePiece" >> beam.Map(lambda keyed, folder: write_piece(folder, *keyed), self._folder)
         )
@@ -89,6 +89,6 @@ class WriteScaleFile(beam.PTransform):
         )
 
 
-def _keyed_line(named: tuple[str, Scaling], fleet: Scaling, floor: float) -> tuple[int, bytes]:
+def _keyed_line(named: tuple[str, Scaling], fleet: Scaling, min_divisor: float) -> tuple[int, bytes]:
     asset, scaling = named
-    return piece_of(asset), scale_line(asset, scaling.at_least(fleet, floor))
+    return piece_of(asset), scale_line(asset, scaling.at_least(fleet, min_divisor))

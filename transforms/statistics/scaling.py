@@ -83,26 +83,26 @@ class Scaling:
         usual = np.where(counts[:, -1] > 0, np.ldexp(np.float32(1.5), power), self.divisor)
         return replace(self, usual=usual.astype(np.float32))
 
-    def under_floor(self, fleet: "Scaling", floor: float) -> np.ndarray:
-        """The features, bool [features], whose divisor of an asset is less than `floor` times the usual one."""
+    def under_min(self, fleet: "Scaling", min_divisor: float) -> np.ndarray:
+        """The features, bool [features], whose divisor of an asset is less than `min_divisor` times the usual one."""
         usual = fleet.divisor if fleet.usual is None else fleet.usual
-        return ~np.isnan(self.offset) & (self.divisor < np.float32(floor) * usual)
+        return ~np.isnan(self.offset) & (self.divisor < np.float32(min_divisor) * usual)
 
-    def count_under(self, fleet: "Scaling", floor: float) -> np.ndarray:
-        """int64 [3, features], to be added up over assets: under the floor; of these not constant; 1 for the asset."""
-        under = self.under_floor(fleet, floor)
+    def count_under(self, fleet: "Scaling", min_divisor: float) -> np.ndarray:
+        """int64 [3, features], to be added up over assets: under the least; of these not constant; 1 for the asset."""
+        under = self.under_min(fleet, min_divisor)
         return np.stack([under, under & (self.divisor > 0), np.ones_like(under)]).astype(np.int64)
 
-    def at_least(self, fleet: "Scaling", floor: float) -> "Scaling":
-        """The scaling of an asset with no divisor under the floor.
+    def at_least(self, fleet: "Scaling", min_divisor: float) -> "Scaling":
+        """The scaling of an asset with no divisor under the least.
 
         What is constant in the asset says nothing of its range: it gets the fleet's divisor. So rows that come later,
-        or that another split has, are not blown up. What is constant in the fleet has no floor. A feature of which the
+        or that another split has, are not blown up. What is constant in the fleet has none. A feature of which the
         asset has no value gets all of the fleet's.
         """
         usual = fleet.divisor if fleet.usual is None else fleet.usual
-        least = np.where(self.divisor > 0, np.float32(floor) * usual, fleet.divisor)
-        divisor = np.where(self.under_floor(fleet, floor), least, self.divisor)
+        least = np.where(self.divisor > 0, np.float32(min_divisor) * usual, fleet.divisor)
+        divisor = np.where(self.under_min(fleet, min_divisor), least, self.divisor)
         nothing = np.isnan(self.offset)
         return replace(
             self,

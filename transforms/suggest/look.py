@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from beamfeed.contract.config.sources.csv import Csv
-from beamfeed.contract.errors import UserError
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.rejects import BadInput
 from beamfeed.transforms.sources.columns.sample import column_types, look_at_sample, most_common
@@ -80,13 +79,10 @@ def look_at_files(
       UserError: if none can be read.
     """
     options = TextOptions(Csv.model_validate(csv), lenient=True)
-    try:
-        looks, text = look_at_sample(files, options)
-    except UserError as error:  # it names a key of a job file, which there is none of yet
-        raise UserError(f"{folder}: {str(error).removeprefix('source.files: ')}") from None
+    looks, text = look_at_sample(files, options, folder)
     if any(is_csv(path) for path in looks):  # once more as a job looks at them, which knows the names
         names = column_types([look.schema for look in looks.values()])
-        looks, text = look_at_sample(files, replace(options, wanted=tuple(names)))
+        looks, text = look_at_sample(files, replace(options, wanted=tuple(names)), folder)
     return looks, text
 
 

@@ -15,7 +15,7 @@ from beamfeed.transforms.sources.columns.time_units import BadTime, TimeUnits
 from beamfeed.transforms.sources.readers import FIRST_YEAR, LAST_YEAR
 from beamfeed.transforms.sources.readers.blocks import read_start
 from beamfeed.transforms.sources.readers.encoding import decode
-from beamfeed.transforms.sources.timeseries.times import resolve_time
+from beamfeed.transforms.sources.timeseries.times import OpenDate, resolve_time
 from beamfeed.transforms.suggest.asked import Asked
 from beamfeed.transforms.suggest.columns import Column, tokens
 from beamfeed.transforms.suggest.sample import Sample
@@ -101,9 +101,10 @@ def find_times(sample: Sample, columns: Mapping[str, Column], asked: Asked) -> l
     for section, why, sure in _asked(sample, columns, asked.time) if asked.time else _candidates(sample, columns):
         try:
             found.append(_time(sample, section, why, sure))
-        except UserError as error:
-            if "may begin with the day or the month" in str(error):
-                found += _either_way(sample, section["column"])
+        except OpenDate:
+            found += _either_way(sample, section["column"])
+        except UserError:
+            continue
     found = [time for time in found if any(valid.any() for valid in time.valid)]
     if asked.time and not found:
         raise UserError(

@@ -5,7 +5,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
+from beamfeed.contract import storage
 from beamfeed.contract.config.section import FilePath, Section
+from beamfeed.contract.errors import UserError
+from beamfeed.contract.storage import FileStat
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,24 @@ class SourceSection(Section):
     def key_of(self, pattern: str) -> str:
         """The key of the job that names a pattern, for messages."""
         return "source.files"
+
+    def list_files(self, *, needed: bool = True) -> list[FileStat]:
+        """The one listing of the input.
+
+        Args:
+          needed: whether each pattern has to match a file.
+
+        Raises:
+          UserError: if one matches none, or the place cannot be listed.
+        """
+        try:
+            files, empty = storage.match_inputs(self.patterns, self.suffixes, self.other_suffixes)
+        except OSError as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise UserError(f"source.files: {', '.join(self.patterns)} cannot be listed: {reason}") from None
+        if empty and needed:
+            raise UserError(f"{self.key_of(empty[0])}: no file matches {empty[0]} (suffixes: {self.tell_suffixes()})")
+        return files
 
     @property
     def labels(self) -> list[Tells]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from beamfeed.contract.errors import JOB_FAILED, Failure, UserError, find_failure
+from beamfeed.contract.errors import JOB_FAILED, Failure, UserError, find_failure, last_raised
 from beamfeed.launcher.backends.dataflow.api import Message, Unreachable
 
 DONE = "JOB_STATE_DONE"
@@ -139,11 +139,8 @@ def _guess(messages: Sequence[Message], errors: Sequence[str]) -> str:
                 "machine_type or another region, or ask for more under IAM & Admin > Quotas"
             )
     for text in reversed(errors):
-        if "Traceback" in text:
-            lines = [line for line in text.splitlines() if line.strip()]
-            # The last line that is not indented is the exception; the notes of the runner may follow.
-            raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Failed|Interrupt)\b", line.strip())]
-            return (raised or lines)[-1].strip()
+        if told := last_raised(text):
+            return told
     return _first_line(errors[-1]) if errors else "the service gave no reason; look at the job's log"
 
 

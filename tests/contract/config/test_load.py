@@ -45,8 +45,8 @@ def test_defaults_and_overrides():
                        "scaled units, and how: none scales nothing"),
         ("windows: {", "prepare: {scale: {clip: 0}}\nwindows: {", "prepare.scale.clip: 0 is not allowed, it "
                        "must be a number above 0"),
-        ("windows: {", "prepare: {scale: {floor: 2}}\nwindows: {", "prepare.scale.floor: 2 is not allowed, it must be "
-                       "a number from 0 to 1"),
+        ("windows: {", "prepare: {scale: {min_divisor: 2}}\nwindows: {", "prepare.scale.min_divisor: 2 is not "
+                       "allowed, it must be a number from 0 to 1"),
         ("windows: {", "prepare: {scale: {how: quantile}}\nwindows: {", "'quantile' is not allowed (allowed: standard, "
                        "minmax, robust, none)"),
         ("train: 0.8", "train: 0.8\n  train: 0.7", "job.yaml:10: split.train is given twice"),

@@ -104,7 +104,7 @@ DATA: list[tuple[str, str, str | None]] = [
     ("prepare.scale.how", "prepare.scale.how=minmax", None),
     ("prepare.scale.per", "prepare.scale.per=asset", None),
     ("prepare.scale.clip", "prepare.scale.clip=9", None),
-    ("prepare.scale.floor", "prepare.scale.floor=0.1", None),
+    ("prepare.scale.min_divisor", "prepare.scale.min_divisor=0.1", None),
     ("windows.length", "windows.length=9", None),
     ("windows.stride", "windows.stride=3", None),
     ("label.name", "label={column: y, name: b}", "label={column: y, name: a}"),

@@ -87,7 +87,7 @@ def test_shards_of_others_are_asked_for_and_what_is_beside_them_is_not_listed(wr
     paths = [path for name in ("train", "eval") for path in manifest.shard_paths("out", name)]
     for path in paths[:2]:
         storage.write_text(path, path)
-    monkeypatch.setattr("beamfeed.contract.storage.many.match", None)
+    monkeypatch.setattr("beamfeed.contract.storage.files.match", None)
     monkeypatch.setattr(storage, "match", None)
     found = manifest.list_shards("out", "train", "eval")
     assert {path: stat.size for path, stat in found.items()} == {path: len(path) for path in paths[:2]}
@@ -111,7 +111,7 @@ def test_very_many_shards_of_others_in_a_bucket_are_listed_once(written, monkeyp
         return [storage.FileStat(f"{folder}/{name}", 1, 0) for name in ("train/0", "eval/0", "notes")]
 
     for name, one in (("MOST_ASKED", most), ("stat", stat), ("match", match)):
-        monkeypatch.setattr(f"beamfeed.contract.storage.many.{name}", one)
+        monkeypatch.setattr(f"beamfeed.contract.storage.files.{name}", one)
     found = manifest.list_shards("out", "train", "eval")
     assert {"gs://bucket/lake/train/0", "gs://bucket/lake/eval/0"} == set(found) - {"gs://bucket/lake/notes"}
     assert seen == expected

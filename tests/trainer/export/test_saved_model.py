@@ -26,7 +26,7 @@ from beamfeed.contract.dataset.result import TrainResult, read_result
 from beamfeed.trainer import models
 from beamfeed.trainer.export.run import export_run
 from beamfeed.trainer.export.saved_model import save_serving
-from beamfeed.trainer.loop.train import Outcome
+from beamfeed.trainer.loop.train import TrainedModel
 from beamfeed.trainer.tasks.objective import Objective
 
 LENGTH, STRIDE = 8, 2
@@ -107,7 +107,7 @@ def served(request, tmp_path_factory) -> Served:
     )
     epochs = [{"epoch": 1, "step": 1, "loss": 1.0, "eval_loss": 1.0, "seconds": 1.0, "windows_per_second": 1.0}]
     os.makedirs(job.train.workdir)
-    export_run(job, fleet.manifest, Outcome(result, weights, epochs))
+    export_run(job, fleet.manifest, TrainedModel(result, weights, epochs))
     return Served(fleet, job, request.param == "asset")
 
 
@@ -409,6 +409,6 @@ def test_a_review_that_fails_does_not_undo_a_training_run(served, monkeypatch, c
     result = read_result(names.workdir)
     os.remove(names.complete)
     monkeypatch.setattr("beamfeed.trainer.export.run.look_back", fails)
-    export_run(served.job, served.fleet.manifest, Outcome(result, weights, []))
+    export_run(served.job, served.fleet.manifest, TrainedModel(result, weights, []))
     assert read_result(names.workdir) == result
     assert "its review could not be written: ValueError: of a picture" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from records import FIELDS, make_records
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import Field
 from beamfeed.contract.storage import write_text
-from beamfeed.contract.table import table
+from beamfeed.contract.text import table
 from beamfeed.trainer.tools.field_statistics import bars
 from beamfeed.trainer.tools.inspect_dataset import main
 from beamfeed.trainer.tools.show_record import decode, first_records, short

@@ -57,7 +57,7 @@ def names() -> dict[str, Scaling]:
 def per_asset(tmp_path_factory, names) -> str:
     """The graph, in another folder than the one it was written to, which is gone."""
     folder = tmp_path_factory.mktemp("scale")
-    build(folder, Scale(per="asset", floor=0), assets=names)
+    build(folder, Scale(per="asset", min_divisor=0), assets=names)
     moved = folder.with_name("moved")
     folder.rename(moved)
     return str(moved / "transform_fn")
@@ -85,7 +85,7 @@ def test_each_row_may_have_an_asset_of_its_own(per_asset, names):
 
 
 def test_the_file_is_the_same_whatever_order_assets_come_in(per_asset, names, tmp_path):
-    again = build(tmp_path, Scale(per="asset", floor=0), assets=dict(reversed(names.items())))
+    again = build(tmp_path, Scale(per="asset", min_divisor=0), assets=dict(reversed(names.items())))
     assert [path.name for path in (Path(again) / "assets").iterdir()] == [FILE]
     data = (Path(again) / "assets" / FILE).read_bytes()
     assert data == (Path(per_asset) / "assets" / FILE).read_bytes()
@@ -104,10 +104,10 @@ def test_no_asset_at_all(tmp_path):
     assert scaler(np.array([[1, 2]], "f4"), "a").tolist() == [[3, 2]]
 
 
-def test_the_floor_is_in_the_file(tmp_path):
+def test_the_least_divisor_is_in_the_file(tmp_path):
     fleet = Scaling(np.zeros(3, "f4"), np.array([100, 100, 0], "f4"))
     assets = {"still": Scaling(np.ones(3, "f4"), np.array([1e-5, 0, 1e-5], "f4"))}
-    scaler = Scaler(build(tmp_path, Scale(per="asset", floor=0.05), fleet, assets), per_asset=True)
+    scaler = Scaler(build(tmp_path, Scale(per="asset", min_divisor=0.05), fleet, assets), per_asset=True)
     np.testing.assert_allclose(scaler(np.full((1, 3), 11, "f4"), "still"), [[2, 0.1, 1e6]], rtol=1e-6)
 
 

@@ -89,10 +89,10 @@ def test_robust_without_quantiles_and_other_ways_are_refused():
         Scaling.of(Moments.zero(1), "median")
 
 
-def test_no_divisor_of_an_asset_is_under_the_floor():
+def test_no_divisor_of_an_asset_is_under_the_least_divisor():
     fleet = Scaling(np.zeros(5, "f4"), np.array([100, 100, 100, 100, 0], "f4"))
     asset = Scaling(np.arange(5, dtype="f4"), np.array([50, 0.5, 0, 1, 0.001], "f4"))
-    assert asset.under_floor(fleet, 0.01).tolist() == [False, True, True, False, False]
+    assert asset.under_min(fleet, 0.01).tolist() == [False, True, True, False, False]
     found = asset.at_least(fleet, 0.01)
     assert found.offset.tolist() == asset.offset.tolist()
     np.testing.assert_allclose(found.divisor, [50, 1, 100, 1, 0.001])  # a constant one gets the fleet's
@@ -101,7 +101,7 @@ def test_no_divisor_of_an_asset_is_under_the_floor():
     assert off.rows[1].tolist() == [50, 0.5, 1, 1, np.float32(0.001)]
 
 
-def test_the_floor_is_of_what_assets_usually_have_not_of_how_far_apart_they_are():
+def test_the_least_divisor_is_of_what_assets_usually_have_not_of_how_far_apart_they_are():
     divisors = np.array([[0.04, 3], [0.5, 0], [7.9, 0], [20, 0], [2e7, 0]], "f4")
     own = [Scaling(np.zeros(2, "f4"), one) for one in divisors]
     fleet = Scaling(np.zeros(2, "f4"), np.array([9e6, 5], "f4")).with_usual(sum(one.sizes for one in own))
@@ -119,7 +119,7 @@ def test_the_floor_is_of_what_assets_usually_have_not_of_how_far_apart_they_are(
     assert found.usual.tolist() == [2.0**-148, 1.5 * 2.0**-126, 1.5, 1.5, 1.5 * 2.0**127, 7]
 
 
-def test_features_and_assets_under_the_floor_are_counted():
+def test_features_and_assets_under_the_least_divisor_are_counted():
     fleet = Scaling(np.zeros(3, "f4"), np.array([9, 9, 0], "f4"))
     divisors = np.array([[5, 5, 5], [0.001, 5, 0], [0.002, 0, 0], [5, 5, 0]], "f4")
     counts = sum(Scaling(np.zeros(3, "f4"), own).count_under(fleet, 0.01) for own in divisors)

@@ -10,6 +10,8 @@ import yaml
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.errors import UserError
 from beamfeed.pipelines.suggest_job import _tried
+from beamfeed.transforms import fleet
+from beamfeed.transforms.sources.timeseries.times import OpenDate
 from beamfeed.transforms.suggest.asked import Asked
 from beamfeed.transforms.suggest.job_file import suggest
 
@@ -211,6 +213,18 @@ def test_a_job_that_sets_a_few_assets_aside_says_so(folder):
     assert "Too short for a window: 2.4% of the assets were rejected; they are set aside" in tried.text
 
 
+def test_what_is_set_aside_is_known_whatever_the_message_says(folder, monkeypatch):
+    over = fleet.over_limits
+    monkeypatch.setattr(fleet, "over_limits", lambda *given: over(*given) and "more is gone than may be")
+    days = np.concatenate([DAYS[:60]] * 40 + [DAYS[:1]])
+    write(
+        folder / "a.csv", place=np.repeat([f"m{k:02d}" for k in range(41)], [60] * 40 + [1]), date=days, x=amounts(2401)
+    )
+    tried = _tried("a.csv", "job.yaml", Asked())
+    assert yaml.safe_load(tried.text)["limits"] == {"max_rejected_fraction": 0.05}
+    assert "Too short for a window: 2.4% of the assets were rejected" in tried.text
+
+
 def test_assets_that_are_too_short_for_a_window_are_set_aside(folder):
     sizes = [60] * 35 + [6, 6, 2, 1, 1]
     days = np.concatenate([DAYS[:rows] for rows in sizes])
@@ -258,6 +272,15 @@ def test_a_column_that_says_train_and_test_divides_the_rows(folder):
     assert list(job["features"]) == ["x0", "x1", "x2", "x3"]
     assert job["split"] == {"by": "column", "column": "Case", "train": ["Train"], "eval": ["Test"]}
     assert "Left out: Case (it says which split a row is in)." in tried.text
+
+
+def test_dates_in_two_orders_are_taken_as_they_rise(folder, monkeypatch):
+    monkeypatch.setattr(OpenDate, "__str__", lambda _: "in other words")
+    days = [f"{1 + k % 12:02d}/{1 + k // 12:02d}/2024" for k in range(144)]  # the first counts faster
+    write(folder / "a.csv", when=days, price=amounts(144))
+    text = suggest("a.csv").text
+    assert yaml.safe_load(text)["source"]["time"] == {"column": "when", "format": "%d/%m/%Y"}
+    assert "CHECK THIS: '01/01/2024' may begin with the day or the month. Here the day is first" in text
 
 
 def test_times_that_are_too_far_off_still_say_that_rows_follow_each_other(folder):

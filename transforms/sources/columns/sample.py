@@ -17,8 +17,15 @@ from beamfeed.transforms.sources.readers.excerpt import spread
 SAMPLE = 32  # files, spread evenly over the listing
 
 
-def look_at_sample(files: Sequence[FileStat], text: TextOptions) -> tuple[dict[str, Look], TextOptions]:
+def look_at_sample(
+    files: Sequence[FileStat], text: TextOptions, key: str = "source.files"
+) -> tuple[dict[str, Look], TextOptions]:
     """What a sample of the files tells, by their paths; and how numbers are written where a file does not tell.
+
+    Args:
+      files: of which some are looked at.
+      text: how they are read.
+      key: what names them, for messages.
 
     Raises:
       UserError: if none can be read, or one can be read in two ways and no other says in which.
@@ -37,10 +44,10 @@ def look_at_sample(files: Sequence[FileStat], text: TextOptions) -> tuple[dict[s
             read.update(zip(open_, pool.map(lambda path: _look_or_reason(path, text), open_), strict=True))
     for path, look in read.items():
         if isinstance(look, Unsure):
-            raise UserError(f"source.files: {path}: {look}")
+            raise UserError(f"{key}: {path}: {look}")
     looks = {path: look for path, look in read.items() if isinstance(look, Look)}
     if not looks:
-        raise UserError(f"source.files: none of the sampled files can be read, such as {next(iter(read.values()))}")
+        raise UserError(f"{key}: none of the sampled files can be read, such as {next(iter(read.values()))}")
     return looks, text
 
 

@@ -43,6 +43,10 @@ _PARTS = {
 }  # fmt: skip
 
 
+class SkippedHour(BadTime):
+    """A time that the clocks of the zone never showed, as they were put forward."""
+
+
 @dataclass(frozen=True)
 class TimeUnits:
     """What a time column counts.
@@ -203,7 +207,7 @@ class TimeUnits:
             at = pc.index(lost, True).as_py()
             when = str(local[at].astype("datetime64[ns]").astype("datetime64[s]")).replace("T", " ")
             row = at if rows is None else rows[at]
-            raise BadTime(int(row), f"there is no {when} in {self.zone}, where clocks are put forward then")
+            raise SkippedHour(int(row), f"there is no {when} in {self.zone}, where clocks are put forward then")
         return moved.cast(pa.int64()).to_numpy()
 
     def instant(self, value: str | int | float, key: str) -> int:

@@ -183,13 +183,11 @@ def _look(job: Job, source: ImageSource) -> tuple[dict[str, list[pa.DataType]], 
     wanted = [*texts, *(label.column for label in job.label if label.column)]
     options = TextOptions(where.csv, tuple(dict.fromkeys(wanted)), texts=tuple(dict.fromkeys(texts)))
     try:
-        looks, text = look_at_sample([storage.stat(where.file)], options)
+        looks, text = look_at_sample([storage.stat(where.file)], options, "source.list.file")
     except FileNotFoundError:
         raise UserError(f"source.list.file: {where.file}: there is no such file") from None
     except BadInput as bad:
         raise UserError(f"source.list.file: {bad}") from None
-    except UserError as error:
-        raise UserError(str(error).replace("source.files:", "source.list.file:", 1)) from None
     (look,) = looks.values()
     return (
         {name: [type_] for name, type_ in zip(look.schema.names, look.schema.types, strict=True)},

@@ -33,7 +33,7 @@ from beamfeed.transforms.sources.readers.json_documents import (
     pieces_of_lines,
     start_of_lines,
 )
-from beamfeed.transforms.sources.readers.parse import BAD, MOST_WRONG, of_records, tell, told
+from beamfeed.transforms.sources.readers.parse import BAD, MOST_WRONG, of_records, tell
 from beamfeed.transforms.sources.readers.text import naming_the_place
 from beamfeed.transforms.sources.readers.values import BadValue, convert, convert_all
 
@@ -116,9 +116,8 @@ def iter_json(
 
     def parse_block(block: bytes, first: bool) -> pa.Table:
         table = parse_json(_without_mark(block) if first else block, types)
-        if BAD not in names and (wrong := told(table.column(BAD).combine_chunks())):
-            place, reason = next(iter(wrong.values()))
-            line, _, column = place.removeprefix("line ").partition(", column ")
+        if BAD not in names and len(wrong := table.column(BAD).drop_null()):
+            line, column, reason = wrong[0].as_py().split("\0", 2)
             raise BadText(reason, int(line), column or None)
         return table
 

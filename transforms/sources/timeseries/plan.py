@@ -95,7 +95,8 @@ def gather(
         return Reject(name, replace(asset, pieces=tuple(slices)).files, "file", "holds no rows")
     if job.prepare.resample is None and rows < length + ahead:
         what = f"a window and its label at horizon {ahead} need" if ahead else "a window needs"
-        return Reject(name, asset.files, "file", f"has {rows} rows, {what} {length + ahead} (windows.length)")
+        reason = f"has {rows} rows, {what} {length + ahead} (windows.length)"
+        return Reject(name, asset.files, "file", reason, short=True)
     if job.split.by == "time":
         return replace(asset, cuts=time_cuts(asset, job, time_units))
     return replace(asset, row_cuts=cut_rows(rows, job.split)) if job.split.by == "rows" else asset

@@ -27,7 +27,7 @@ from beamfeed.transforms.sources.timeseries.windowing import (
     iter_blocks,
 )
 
-Scaling = Callable[[np.ndarray, str], np.ndarray]
+ScaleRows = Callable[[np.ndarray, str], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class FoundWindows:
         return int(self.runs.row[0]) + windowing.length + windowing.ahead <= len(self.rows) - last
 
 
-def preprocess_unit(work: SeriesWork, spec: PreprocessSpec, scaler: Scaling | None) -> Iterator[RecordBlock]:
+def preprocess_unit(work: SeriesWork, spec: PreprocessSpec, scaler: ScaleRows | None) -> Iterator[RecordBlock]:
     """Streams a unit, a block at a time; memory holds no more than one.
 
     Args:
@@ -88,7 +88,7 @@ def in_order(asset: SeriesAsset, spec: PreprocessSpec, start: int = 0, end: int 
 
 def find_all(
     chunks: Iterator[Chunk], asset: SeriesAsset, name: SplitName, spec: PreprocessSpec, owned: Owned = ALL,
-    scaler: Scaling | None = None,
+    scaler: ScaleRows | None = None,
 ) -> Iterator[FoundWindows]:  # fmt: skip
     """The windows of a split, a block at a time.
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beamfeed.transforms.rejects import BadInput
-from beamfeed.transforms.sources.columns.time_units import BadTime
+from beamfeed.transforms.sources.columns.time_units import BadTime, SkippedHour
 from beamfeed.transforms.sources.readers import BAD, place_of_row, read_times, told
 from beamfeed.transforms.sources.timeseries.schema import SeriesSchema
 from beamfeed.transforms.sources.timeseries.wide import place_in_file
@@ -63,7 +63,7 @@ def read_ticks(
 def _is_doubtful(bad: BadTime, schema: SeriesSchema) -> bool:
     """Whether a bad time says that the others may have been read wrongly: by another zone, or with day for month."""
     if bad.value is None:
-        return "where clocks are put forward" in bad.reason
+        return isinstance(bad, SkippedHour)
     try:
         read_times(pa.array([bad.value]), _OTHER_ORDER[schema.time_units.text or ""])
     except (BadTime, KeyError):

@@ -171,13 +171,13 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
         sizes = driver.add_up("AddUpSizes", sizes, np.zeros((features, SIZES), np.int64))
         fleet = driver.map("WithUsual", fleet, Scaling.with_usual, driver.single(sizes))
         under = driver.map(
-            "UnderFloor", own, lambda asset, fleet: asset.scaling.count_under(fleet, scale.floor), driver.single(fleet)
+            "UnderMin", own, lambda one, fleet: one.scaling.count_under(fleet, scale.min_divisor), driver.single(fleet)
         )
-        under = driver.add_up("AddUpUnderFloor", under, np.zeros((3, features), np.int64))
+        under = driver.add_up("AddUpUnderMin", under, np.zeros((3, features), np.int64))
         statistics = driver.map(
-            "NoteUnderFloor",
+            "NoteUnderMin",
             statistics,
-            lambda sums, under: replace(sums, under_floor=tuple(map(tuple, under.tolist()))),
+            lambda sums, under: replace(sums, under_min=tuple(map(tuple, under.tolist()))),
             driver.single(under),
         )
         named = driver.map("NameScale", own, lambda asset: (asset.name, asset.scaling))
@@ -210,16 +210,16 @@ class Timeseries(Source[FileSlice, SeriesAsset, SeriesReport, SeriesVerdict, Ser
     def stats(self, statistics: SeriesStatistics) -> dict[str, Any]:
         moments = statistics.moments
         found = moments.describe(self._spec.schema.features)
-        for name, assets in zip(found, statistics.under_floor[0], strict=False):
-            found[name]["assets_under_floor"] = assets
+        for name, assets in zip(found, statistics.under_min[0], strict=False):
+            found[name]["assets_under_min_divisor"] = assets
         return {"rows": moments.rows, "features": found}
 
     def notes_of(self, statistics: SeriesStatistics) -> list[str]:
-        floor = self.job.prepare.scale.floor
+        least = self.job.prepare.scale.min_divisor
         return [
-            f"{name}: the own scale of {lifted:,} of {assets:,} assets is under prepare.scale.floor ({floor:g} times "
-            "the usual one), so they become flat; floor: 0 takes each as it is"
-            for name, lifted, assets in zip(self._spec.schema.features, *statistics.under_floor[1:], strict=False)
+            f"{name}: the own scale of {lifted:,} of {assets:,} assets is under prepare.scale.min_divisor ({least:g} "
+            "times the usual one), so they become flat; min_divisor: 0 takes each as it is"
+            for name, lifted, assets in zip(self._spec.schema.features, *statistics.under_min[1:], strict=False)
             if lifted > MANY_FLAT * assets
         ]
 

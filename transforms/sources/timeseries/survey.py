@@ -43,14 +43,14 @@ class SeriesStatistics:
       moments: of the features of training rows; of an asset with a scale of its own, of its rows.
       classes: for each label, the classes that training rows name.
       sample: of the same rows as `moments`, with scale.how: robust.
-      under_floor: with scale.per: asset, for each feature how many assets have a divisor under scale.floor; how many
-        of these are not constant; and how many assets there are.
+      under_min: with scale.per: asset, for each feature how many assets have a divisor under min_divisor; how many of
+        these are not constant; and how many assets there are.
     """
 
     moments: Moments
     classes: Names
     sample: RowSample | None = None
-    under_floor: tuple[tuple[int, ...], ...] = ((), (), ())
+    under_min: tuple[tuple[int, ...], ...] = ((), (), ())
 
     @classmethod
     def zero(cls, schema: SeriesSchema) -> "SeriesStatistics":

@@ -31,6 +31,10 @@ class Times:
     remarks: tuple[str, ...] = ()
 
 
+class OpenDate(UserError):
+    """Dates may begin with the day or the month."""
+
+
 def resolve_time(
     time: TimeColumn,
     types: Mapping[str, pa.DataType],
@@ -119,7 +123,8 @@ def _find_order(names: Sequence[str], values: Mapping[str, Sequence[str]]) -> st
     """The order of the dates.
 
     Raises:
-      UserError: if it does not follow from the values.
+      OpenDate: if it does not follow from the values.
+      UserError: if they hold no dates.
     """
     key = f"source.time.column: {' and '.join(map(repr, names))}"
     guesses = {path: guess_order(some) for path, some in values.items()}
@@ -135,7 +140,7 @@ def _find_order(names: Sequence[str], values: Mapping[str, Sequence[str]]) -> st
         return how
     unsure = next((guess.unsure for guess in guesses.values() if guess.unsure), None)
     if unsure is not None:
-        raise UserError(
+        raise OpenDate(
             f"{key}: {unsure!r} may begin with the day or the month; give source.time.format, such as "
             f"'%d/%m/%Y %H:%M:%S' or '%m/%d/%Y %H:%M:%S'"
         )

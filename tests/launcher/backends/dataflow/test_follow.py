@@ -21,6 +21,7 @@ Note: imports, functions and other variables defined in the global context are n
 REJECTED = """Traceback (most recent call last):
   File "apache_beam/runners/common.py", line 1500, in process
 beamfeed.contract.errors.JobFailed: job failed: 3 of 10 assets were rejected, limits.max_rejected_fraction allows 0.01 [while running 'DecideFleet-ptransform-9']
+[beamfeed 1: job failed: 3 of 10 assets were rejected, limits.max_rejected_fraction allows 0.01]
 """  # noqa: E501
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from beamfeed.contract.config.load import load_job
 from beamfeed.contract.config.split import Split
-from beamfeed.pipelines.preprocess import list_source
 from beamfeed.transforms.sources import make_source
 from beamfeed.transforms.splits import cut_span
 
@@ -24,7 +23,7 @@ def judge(fleet, tmp_path):
 
     def run():
         job = load_job(str(fleet.write_job()))
-        source, files = make_source(job, list_source(job))
+        source, files = make_source(job, job.source.list_files())
         by_asset = defaultdict(list)
         for file in files:
             for piece in source.scan(file, str(tmp_path)):

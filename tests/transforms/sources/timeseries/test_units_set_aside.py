@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from beamfeed.contract.config.job import Job
-from beamfeed.pipelines.preprocess import list_source
 from beamfeed.transforms.sources import make_source
 from beamfeed.transforms.sources.readers import blocks
 from beamfeed.transforms.sources.readers import expected as sizes
@@ -44,7 +43,7 @@ def job_of(folder: Path, **sections: object) -> Job:
 
 def windows_of(job: Job, scratch: Path) -> tuple[int, dict]:
     """How many units there are with no row that is right, and the windows by split and place, with their label."""
-    source, files = make_source(job, list_source(job))
+    source, files = make_source(job, job.source.list_files())
     pieces = list(source.scan(files[0], str(scratch)))
     asset = source.plan(pieces[0].asset, pieces)
     reports = [source.validate(unit) for unit in source.units(asset)]

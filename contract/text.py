@@ -1,4 +1,4 @@
-"""Tables as text."""
+"""Tables and sizes as text for people."""
 
 from collections.abc import Sequence
 
@@ -14,3 +14,14 @@ def table(rows: Sequence[Sequence[object]], left: int = 1) -> list[str]:
         ).rstrip()
         for row in cells
     ]
+
+
+def size_text(size: float) -> str:
+    """Bytes for people: 812 B, 3.4 MB."""
+    if size < 1000:
+        return f"{size:.0f} B"
+    for unit in ("kB", "MB", "GB"):
+        size /= 1000
+        if size < 1000:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1000:.1f} TB"

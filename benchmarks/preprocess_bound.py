@@ -1,6 +1,6 @@
-"""The floor: the least that any preprocessing has to do, in one process and without a framework.
+"""The bound: the least that any preprocessing has to do, in one process and without a framework.
 
-    python benchmarks/preprocess_floor.py --input DIR --output DIR
+    python benchmarks/preprocess_bound.py --input DIR --output DIR
 
 pyarrow reads the Parquet, NumPy standardizes, and runs of rows of about 256 KB go
 into one file in TFRecord framing (length, checksum, bytes, checksum). A record is
