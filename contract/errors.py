@@ -62,6 +62,11 @@ def near_miss(found: object, allowed: Sequence[str]) -> str:
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's message; of one without, its type."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 class Failure(NamedTuple):
     """Why a command ends.
 

@@ -9,7 +9,7 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState, create_runner
 
 from beamfeed.contract.cores import available_cores
-from beamfeed.contract.errors import JobFailed, UserError, near_miss
+from beamfeed.contract.errors import JobFailed, UserError, first_line, near_miss
 
 LOCAL_RUNNER = "FnApiRunner"
 # 'DirectRunner' looks for another one to download before it does what FnApiRunner does.
@@ -43,7 +43,7 @@ def name_runner(options: PipelineOptions) -> bool:
         runner = create_runner(given)
     except Exception as error:
         known = StandardOptions.KNOWN_RUNNER_NAMES
-        reason = f"cannot be loaded: {_first_line(error)}" if "." in given else f"is none of {', '.join(known)}"
+        reason = f"cannot be loaded: {first_line(error)}" if "." in given else f"is none of {', '.join(known)}"
         raise UserError(f"--runner: {given!r} {reason}{near_miss(given, known)}") from None
     if type(runner).__name__ in StandardOptions.KNOWN_RUNNER_NAMES:
         standard.runner = type(runner).__name__
@@ -105,10 +105,6 @@ def wait_for(result: PipelineResult) -> None:
     state = result.wait_until_finish() or result.state
     if state != PipelineState.DONE:
         raise JobFailed(f"the runner says that the job is {str(state).lower()}; nothing was published")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _dataflow_runner(job_id_file: str | None) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from beamfeed.contract import storage
 from beamfeed.contract.arrays.npy import BadArray, Head, dtype_name, item_bytes, read_head
-from beamfeed.contract.errors import UserError, near_miss
+from beamfeed.contract.errors import UserError, first_line, near_miss
 from beamfeed.contract.storage import FileStat
 
 NPY, NPZ, HDF5 = (".npy",), (".npz",), (".h5", ".hdf5")
@@ -237,9 +237,7 @@ def open_zarr(path: str) -> Any:
     try:
         return zarr.open(path.rpartition("/")[0], mode="r")
     except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
-        raise BadArray(
-            f"is no Zarr array: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-        ) from None
+        raise BadArray(f"is no Zarr array: {first_line(error)}") from None
 
 
 def _in_zarr(file: FileStat, name: str, member: str | None) -> Stored:

@@ -11,7 +11,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.mistakes import INCLUDE, dotted
 from beamfeed.contract.config.variables import Variables
 from beamfeed.contract.config.wanted import Key, shown
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, first_line
 
 Places = dict[Key, str]
 DEEPEST = 50  # keys in keys
@@ -48,7 +48,7 @@ def read_text(path: str) -> str:
         found = f"byte 0x{error.object[error.start]:02x} at place {error.start:,}"
         raise UserError(f"{path}: is not text in UTF-8 ({found}); save the job file as UTF-8") from None
     except OSError as error:
-        told = error.strerror or str(error).splitlines()[0]
+        told = error.strerror or first_line(error)
         raise UserError(f"{path}: cannot be read as a job file: {told}") from None
 
 
@@ -86,7 +86,7 @@ def _parse(text: str, name: str, job_dir: str, chain: tuple[str, ...], keys: Seq
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        problem = getattr(error, "problem", None) or first_line(error)
         raise UserError(f"{name}{line}: is not YAML: {variables.restore(problem)}") from None
     except ValueError as error:  # of a date such as 2024-13-01
         raise UserError(f"{name}: holds what looks like a date or a number, but is none: {error}; use quotes") from None

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.manifest import Manifest
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, first_line
 
 # A row for each block, in the order of the shards and of the blocks in them. `bytes` are those in the file; of a
 # compressed one, in what it holds.
@@ -42,7 +42,7 @@ def read_blocks(output: str, manifest: Manifest, split: str) -> pa.Table:
     except FileNotFoundError:
         raise UserError(f"{path}: the index of the shards is missing; {manifest.remedy}") from None
     except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path}: damaged: {str(error).splitlines()[0]}; {manifest.remedy}") from None
+        raise UserError(f"{path}: damaged: {first_line(error)}; {manifest.remedy}") from None
     info = manifest.splits[split]  # type: ignore[index]
     shards = info.shards
     if blocks.schema != SCHEMA:

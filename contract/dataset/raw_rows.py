@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from beamfeed.contract import storage
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, first_line
 
 ROWS = 16
 MOST_BYTES = 1 << 20  # of the rows
@@ -70,5 +70,5 @@ def read_raw_rows(path: str) -> RawRows | None:
     except FileNotFoundError:
         return None
     except (pa.ArrowException, OSError, KeyError, ValueError, AttributeError) as error:
-        raise UserError(f"{path}: damaged: {str(error).splitlines()[0]}; preprocess again") from None
+        raise UserError(f"{path}: damaged: {first_line(error)}; preprocess again") from None
     return RawRows(places, raw, fields) if places else None

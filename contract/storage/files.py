@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, first_line
 from beamfeed.contract.storage.credentials import require_credentials
 from beamfeed.contract.storage.patterns import Reading, escaped_glob, is_hidden, readings
 
@@ -62,7 +62,7 @@ def _naming(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         said = re.search(r"with a last message of (.*?)(?: error_info=|\)\. Detail)", str(error), re.DOTALL)
-        reason = said[1].strip() if said else str(error).splitlines()[0]
+        reason = said[1].strip() if said else first_line(error)
         if isinstance(error, FileNotFoundError) or reason.startswith("No such"):  # pyarrow's own have no type
             if "bucket does not exist" in reason:
                 raise UserError(f"{path}: there is no bucket {_bare(path).partition('/')[0]!r}") from None
@@ -197,7 +197,7 @@ def list_folder(folder: str) -> list[str]:
         except FileNotFoundError:
             raise UserError(f"{folder}: there is no bucket {_bare(folder).partition('/')[0]!r}") from None
         except PermissionError as error:
-            reason = re.sub(r".* (?:GET|POST) \S+: ", "", str(error).splitlines()[0])
+            reason = re.sub(r".* (?:GET|POST) \S+: ", "", first_line(error))
             raise UserError(f"{folder}: no permission: {reason}") from None
     return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
 

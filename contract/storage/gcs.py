@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+from beamfeed.contract.errors import first_line
+
 PATIENCE = 600.0  # seconds
 
 
@@ -116,4 +118,4 @@ def _as_os_errors(path: str) -> Iterator[None]:
     except Forbidden as error:
         raise PermissionError(f"{path}: {error}") from None
     except (GoogleAPIError, GoogleAuthError, RequestException) as error:
-        raise ConnectionError(f"{path}: {str(error).splitlines()[0]}") from None
+        raise ConnectionError(f"{path}: {first_line(error)}") from None

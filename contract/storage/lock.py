@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from beamfeed.contract import storage
-from beamfeed.contract.errors import JOB_FAILED, JobFailed, UserError
+from beamfeed.contract.errors import JOB_FAILED, JobFailed, UserError, first_line
 from beamfeed.contract.storage.credentials import require_credentials
 from beamfeed.contract.streams import tell
 
@@ -178,9 +178,9 @@ def _naming(path: str) -> Iterator[None]:
         bucket = path.removeprefix(storage.GS).partition("/")[0]
         raise UserError(f"{path}: there is no bucket {bucket!r}") from None
     except (Forbidden, Unauthorized) as error:
-        raise UserError(f"{path}: no permission: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{path}: no permission: {first_line(error)}") from None
     except (GoogleAPICallError, GoogleAuthError, RequestException) as error:
-        raise UserError(f"{path}: Cloud Storage does not answer: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{path}: Cloud Storage does not answer: {first_line(error)}") from None
 
 
 def _stop(code: int, why: str) -> None:
@@ -275,7 +275,7 @@ class _Lease:
                         told = f"{self._path}: another run has taken the lock, because this one had not renewed it"
                         self._stop(JOB_FAILED, told)
             except Exception as error:  # the next time it may be reached
-                print(f"{self._path}: the lock could not be renewed: {str(error).splitlines()[0]}", file=sys.stderr)
+                print(f"{self._path}: the lock could not be renewed: {first_line(error)}", file=sys.stderr)
 
     def give_back(self) -> None:
         if self._done.is_set():

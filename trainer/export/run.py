@@ -17,6 +17,7 @@ from beamfeed.contract.dataset.manifest import Manifest
 from beamfeed.contract.dataset.raw_rows import read_raw_rows
 from beamfeed.contract.dataset.raw_values import read_raw_values
 from beamfeed.contract.dataset.result import TrainResult, read_result, write_result
+from beamfeed.contract.errors import first_line
 from beamfeed.trainer import models
 from beamfeed.trainer.export.fresh import FreshProcess, check_answers
 from beamfeed.trainer.export.sample import sample_calls
@@ -70,9 +71,8 @@ def _export(job: TrainingJob, manifest: Manifest, trained: TrainedModel, strange
     try:
         review(job, manifest, objective, model, trained, last_value(job, manifest, objective, module))
     except Exception as error:  # the model is exported: a week's training is worth more than its review
-        told = (str(error).splitlines() or [""])[0]
-        what = "the model is exported, but its review could not be written"
-        print(f"train: {what}: {type(error).__name__}: {told}", file=sys.stderr)  # also where little is told
+        what = f"the model is exported, but its review could not be written: {type(error).__name__}"
+        print(f"train: {what}: {first_line(error)}", file=sys.stderr)  # also where little is told
     check_answers(names.saved_model, calls, stranger.answers(names.saved_model), objective.constants())
     write_result(job.train.workdir, trained.result)
 

@@ -24,7 +24,7 @@ import tensorflow as tf
 
 from beamfeed.contract import storage
 from beamfeed.contract.dataset.checkpoints import check_step, checkpoint_path, find_checkpoints
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, first_line
 from beamfeed.trainer.loop.optimizer import state_of
 from beamfeed.trainer.loop.state import TrainingState
 
@@ -77,7 +77,7 @@ def restore(folder: str, step: int, variables: Variables) -> TrainingState:
             and not _DAMAGE.search(str(error))
         ):
             raise  # of the machine
-        why = f"{gone[0]} is gone" if gone else (str(error).splitlines() or [type(error).__name__])[0][:200]
+        why = f"{gone[0]} is gone" if gone else first_line(error)[:200]
         raise Damaged(f"{prefix}: is damaged ({why})") from error
     for name, variable in variables.items():
         variable.assign(tf.constant(values[name], dtype=variable.dtype))

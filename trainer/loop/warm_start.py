@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from beamfeed.contract.config.train import Init
 from beamfeed.contract.dataset.initial import KEY, initial_model
-from beamfeed.contract.errors import UserError, near_miss
+from beamfeed.contract.errors import UserError, first_line, near_miss
 
 Shape = tuple[int, ...]
 SHOWN = 12  # names in a message
@@ -125,5 +125,5 @@ def _load(path: str) -> keras.Model:
         except MemoryError:
             raise
         except Exception as error:  # a broken file makes Keras, zipfile and h5py raise whatever comes
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+            reason = first_line(error)[:200]
             raise UserError(f"{KEY}.from: {path} cannot be read: {reason}") from error

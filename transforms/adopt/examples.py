@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from beamfeed.contract.dataset.fields import Listed
 from beamfeed.contract.dataset.wire import LISTS, NoMessage, decode_varint, fields_of, list_tag
+from beamfeed.contract.errors import first_line
 from beamfeed.transforms.statistics.moments import Moments
 
 STEPS = "##beamfeed.steps##"  # the column of the feature lists; no feature is called so
@@ -166,7 +167,7 @@ def _decoded(records: Sequence[bytes]) -> Any:
     try:
         return _decoder(any(map(has_steps, records))).DecodeBatch(records)
     except Exception as error:  # pybind gives RuntimeError for all that is wrong
-        reason = (str(error).splitlines() or [""])[0]
+        reason = first_line(error)
         raise (Mixed if "type" in reason.lower() else ValueError)(reason) from None
 
 

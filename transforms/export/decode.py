@@ -12,7 +12,7 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Listed
-from beamfeed.contract.errors import JobFailed
+from beamfeed.contract.errors import JobFailed, first_line
 from beamfeed.transforms.records.verify import count_rows
 from beamfeed.transforms.sources.record_block import Ragged, RecordBlock, Values
 
@@ -55,7 +55,7 @@ class Decoder:
         try:
             batch = self._decoder.DecodeBatch([one for one in serialized if one])  # one of no byte is no row
         except Exception as error:  # tfx_bsl's own have no type
-            raise JobFailed(f"a record is not of the manifest's fields: {str(error).splitlines()[0]}") from None
+            raise JobFailed(f"a record is not of the manifest's fields: {first_line(error)}") from None
         lists = {name: batch.column(batch.schema.names.index(column)) for name, column in self._columns.items()}
         counts, sums = {}, {}
         for name, column in lists.items():

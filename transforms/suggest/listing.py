@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.sources.table import TableSource
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, first_line
 from beamfeed.contract.storage import FileStat
 from beamfeed.transforms.sources.readers import Look
 from beamfeed.transforms.suggest.dialects import find_keys
@@ -26,7 +26,7 @@ def list_files(folder: str) -> list[FileStat]:
         files, _ = storage.match_inputs([folder], SUFFIXES, TableSource.other_suffixes)
         there = bool(files) or storage.exists(folder)
     except OSError as error:
-        raise UserError(f"{folder}: cannot be listed: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{folder}: cannot be listed: {first_line(error)}") from None
     if not there:
         what = "no file matches" if storage.has_glob(folder) else "there is no such file or folder"
         raise UserError(f"{folder}: {what}")

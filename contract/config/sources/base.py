@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 
 from beamfeed.contract import storage
 from beamfeed.contract.config.section import FilePath, Section
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, first_line
 from beamfeed.contract.storage import FileStat
 
 
@@ -87,7 +87,7 @@ class SourceSection(Section):
         try:
             files, empty = storage.match_inputs(self.patterns, self.suffixes, self.other_suffixes)
         except OSError as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            reason = first_line(error)
             raise UserError(f"source.files: {', '.join(self.patterns)} cannot be listed: {reason}") from None
         if empty and needed:
             raise UserError(f"{self.key_of(empty[0])}: no file matches {empty[0]} (suffixes: {self.tell_suffixes()})")

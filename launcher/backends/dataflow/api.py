@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from beamfeed.contract.errors import UserError
+from beamfeed.contract.errors import UserError, first_line
 from beamfeed.launcher.backends.dataflow.options import option
 
 ENDPOINT = "https://dataflow.googleapis.com"
@@ -93,10 +93,10 @@ class DataflowService:
         try:
             response = self._session.request(method, url, timeout=TIMEOUT_SECONDS, **options)
         except (OSError, TransportError) as error:
-            raise Unreachable(_first_line(error)) from None
+            raise Unreachable(first_line(error)) from None
         except GoogleAuthError as error:
             raise UserError(
-                f"Dataflow: the credentials are not accepted: {_first_line(error)}; "
+                f"Dataflow: the credentials are not accepted: {first_line(error)}; "
                 "run `gcloud auth application-default login`"
             ) from None
         if response.ok:
@@ -119,7 +119,7 @@ def _session(anonymous: bool) -> Any:
         credentials, _ = google.auth.default(scopes=[SCOPE])
     except GoogleAuthError as error:
         raise UserError(
-            f"Dataflow: {_first_line(error)}; run `gcloud auth application-default login`, "
+            f"Dataflow: {first_line(error)}; run `gcloud auth application-default login`, "
             "or set GOOGLE_APPLICATION_CREDENTIALS to a key file"
         ) from None
     return AuthorizedSession(credentials)
@@ -140,7 +140,3 @@ def _advice(code: int) -> str:
     if code == 404:
         return "; look at launch.preprocess.dataflow.project and region"
     return ""
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
