@@ -3,7 +3,7 @@
     python benchmarks/feed_scale.py
 
 Nothing is read and TensorFlow is not loaded: the blocks are those of a fleet of 100,000 assets, dealt out in the order
-and to the lanes that `beamfeed.trainer.feed.sampler` gives them. A test compares the two.
+and to the lanes that `beamfeed.trainer.feed.order` gives them. A test compares the two.
 """
 
 import itertools

@@ -23,6 +23,8 @@ from beamfeed.contract.storage.files import FileStat
 # Raise it when preprocessing gives other bytes for the same job and files: a dataset of before is then preprocessed
 # again. It does not stand for the format, which says whether a dataset can be read at all.
 REVISION = 4
+# Raise it when the steps of a training run get other windows for the same data and job: a run of before cannot go on.
+ORDER = 2
 # `output.shards: auto` writes a multiple of this many shards where the data allow: most clusters divide it. On how many
 # workers somebody will train is not known when a dataset is written.
 SHARD_MULTIPLE = 16
@@ -142,7 +144,7 @@ def is_free(key: str) -> bool:
 
 
 def run_fingerprint(train: Train, data: str) -> str:
-    """The identity of a training run: the data and what is learned of them, 64 hex digits.
+    """The identity of a training run: the data, their order and what is learned of them, 64 hex digits.
 
     Args:
       train: the section of the job.
@@ -152,5 +154,5 @@ def run_fingerprint(train: Train, data: str) -> str:
     # Of one of Keras, its name in `watch` says it all; one of the user's own may be of any module.
     if (watched := own_metrics_of(train.task).get(train.watch.metric)) is not None:
         what["watched"] = watched
-    text = json.dumps({"data": data, "train": what}, sort_keys=True)
+    text = json.dumps({"data": data, "order": ORDER, "train": what}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from beamfeed.trainer.feed import batching
-from beamfeed.trainer.feed.sampler import Order
+from beamfeed.trainer.feed.order import Order
 from beamfeed.trainer.feed.sharding import Distribution, Share
 from beamfeed.trainer.feed.shards import Index
 
@@ -29,14 +28,13 @@ def test_bytes_and_requests_are_those_of_the_blocks_that_are_read(workers, lanes
     windows, size, requests = random.integers(1, 30, 60), random.integers(100, 999, 60), random.integers(1, 4, 60)
     index = Index(np.zeros(60, np.int64), np.cumsum(size) - size, np.ones(60, np.int64), windows, size)
     steps = int(windows.sum()) // batch
-    epoch = tf.constant(2, tf.int64)
     expected = []
     for worker in range(workers):
         order = Order(index, Share(batch, Distribution(worker, workers)), steps, round_steps, lanes, seed=7)
-        line = order.line(epoch)
-        rounds = [order.round(line, epoch, tf.constant(n, tf.int64)).blocks.numpy() for n in range(order.rounds)]
+        line = order.line(2)
+        rounds = [order.round(line, n).blocks for n in range(order.rounds)]
         expected.append([sum(int(column[blocks].sum()) for blocks in rounds) for column in (size, requests)])
-        dealt = line.order.numpy()
+        dealt = line.order
     blocks = feed_scale.Blocks(windows[dealt], size[dealt], requests[dealt])
     found = feed_scale.reads(blocks, batch, workers, lanes, round_steps)
     # A block where two lanes of a worker meet is read once in a round, and counted twice here.

@@ -20,9 +20,10 @@ from beamfeed.contract.errors import UserError
 from beamfeed.trainer.arrays.values import Values, batch_bytes, cut_blocks, values_of
 from beamfeed.trainer.feed.batching import Batching, Remainder
 from beamfeed.trainer.feed.cache import local_copies
+from beamfeed.trainer.feed.graph import GRAPH
 from beamfeed.trainer.feed.options import FeedOptions
+from beamfeed.trainer.feed.order import Line
 from beamfeed.trainer.feed.reading import Reading
-from beamfeed.trainer.feed.sampler import Line, Order
 from beamfeed.trainer.feed.sharding import Distribution
 from beamfeed.trainer.feed.shards import Index
 
@@ -97,17 +98,16 @@ def load_arrays(
     blocks = cut_blocks(arrays, first, end, BLOCK_BYTES)
     ones = np.ones(len(blocks.rows), np.int64)
     index = Index(np.zeros(len(ones), np.int64), blocks.first, ones, blocks.rows, blocks.rows * row_bytes)
-    order = batching.order(Order, index, end - first, row_bytes, (end - first) * row_bytes)
+    order = batching.order(GRAPH, index, end - first, row_bytes, (end - first) * row_bytes)
     sources = {array.name: values_of(array, blocks, _local_paths(array)) for array in arrays}
     firsts, counts = (tf.constant(column) for column in blocks)
 
     def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line, skip: tf.Tensor) -> Any:
-        needed, block, place = order.round(line, epoch, number, skip)
-        there = block >= 0
-        block = tf.maximum(block, 0)
-        row = tf.gather(tf.gather(firsts, needed), block) + place
-        place += tf.gather(tf.cumsum(tf.gather(counts, needed), exclusive=True), block)
-        return {name: one.prepare(needed) for name, one in sources.items()}, row, place, there
+        found = order.round(line, number, skip)
+        row = found.place + tf.gather(tf.gather(firsts, found.blocks) - found.first, found.block)
+        before = tf.cumsum(tf.gather(counts, found.blocks), exclusive=True)
+        place = found.place + tf.gather(before - found.first, found.block)
+        return {name: one.prepare(found.blocks) for name, one in sources.items()}, row, place, found.there
 
     return _cut(Reading(order, batching), read_round, sources, list(outputs or {}), row_bytes)
 

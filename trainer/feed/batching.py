@@ -1,27 +1,25 @@
 """The set-up of a feed: what it is asked for -> what it reads, and in which order. Pure; no TensorFlow.
 
-`load_dataset`, `load_arrays` and `torch_dataset` are set up here. The order itself is computed by TensorFlow
-(`beamfeed.trainer.feed.sampler`) or by NumPy (`beamfeed.trainer.numpy_feed.order`).
+`load_dataset`, `load_arrays` and `torch_dataset` are set up here; what they compute the order with is theirs to say.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import Literal
 
 from beamfeed.contract.config.split import SplitName
 from beamfeed.contract.dataset.batches import check_split, eval_steps, train_steps
 from beamfeed.contract.dataset.manifest import Manifest, read_manifest
 from beamfeed.trainer.feed.fields import Wanted, choose_fields, data_fields, stored_bytes, window_bytes, windows_fitting
 from beamfeed.trainer.feed.options import FeedOptions, at_least, one_of
+from beamfeed.trainer.feed.order import Order
 from beamfeed.trainer.feed.sharding import LANES, Distribution, Share
 from beamfeed.trainer.feed.shards import Index
+from beamfeed.trainer.operations import Operations
 
 LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20  # of rows in a round; some rounds are in memory at a time
 
 Remainder = Literal["drop", "pad"]
-Order = TypeVar("Order")  # of sampler or of numpy_feed.order
-# Of index, share, steps, round_steps, lanes and seed; see `beamfeed.trainer.feed.sampler.Order`.
-MakeOrder = Callable[[Index, Share, int, int, int, int | None], Order]
 
 
 @dataclass(frozen=True)
@@ -60,13 +58,11 @@ class Batching:
     def is_padded(self) -> bool:
         return self.remainder == "pad"
 
-    def order(
-        self, make_order: MakeOrder[Order], index: Index, windows: int, window_bytes: int, stored_bytes: int
-    ) -> Order:
+    def order(self, operations: Operations, index: Index, windows: int, window_bytes: int, stored_bytes: int) -> Order:
         """The order of this worker's windows.
 
         Args:
-          make_order: the class of the order.
+          operations: what it is computed with.
           index: of the blocks.
           windows: how many there are, at least one batch (padded: one).
           window_bytes: of one by itself, about.
@@ -83,7 +79,7 @@ class Batching:
             raise ValueError(f"start is {start}, there are {steps} batches in each of {epochs or 'many'} epochs")
         round_steps = self._mixed(windows, window_bytes, stored_bytes) // self.batch_size or 1
         lanes = self._lanes if self.shuffle else self.distribution.workers if self.is_padded else 1
-        return make_order(index, share, steps, round_steps, lanes, self.seed if self.shuffle else None)
+        return Order(index, share, steps, round_steps, lanes, self.seed if self.shuffle else None, operations)
 
     def left(self, steps: int) -> int | None:
         """How many global batches there are from `start` on, with so many in an epoch; None: they have no end."""
@@ -105,7 +101,7 @@ class Batching:
 
 
 @dataclass(frozen=True)
-class SplitSetup(Generic[Order]):
+class SplitSetup:
     """A split that a feed reads.
 
     Attributes:
@@ -122,8 +118,8 @@ class SplitSetup(Generic[Order]):
 
 
 def set_up_split(
-    path: str, split: SplitName, fields: Sequence[str] | None, batching: Batching, make_order: MakeOrder[Order]
-) -> SplitSetup[Order]:
+    path: str, split: SplitName, fields: Sequence[str] | None, batching: Batching, operations: Operations
+) -> SplitSetup:
     """Sets up the feed of a split of the dataset at `path`. The order is the same whatever fields are wanted.
 
     Raises:
@@ -140,6 +136,6 @@ def set_up_split(
     index = Index.read(path, manifest, split)
     data, length, size = data_fields(manifest), manifest.windows.length, int(index.bytes.sum())
     order = batching.order(
-        make_order, index, info.windows, window_bytes(info, data, length, size), stored_bytes(info, data, size)
+        operations, index, info.windows, window_bytes(info, data, length, size), stored_bytes(info, data, size)
     )
     return SplitSetup(manifest, wanted, order, window_bytes(info, wanted.fields, length, size))

@@ -2,7 +2,7 @@
 
 A record holds rows that follow each other, such as a segment of an asset. The steps, in order:
 
-    order      for each round of batches, the blocks that it needs and which of their windows  (sampler)
+    order      for each round of batches, the blocks that it needs and which of their windows  (order)
     records    the blocks are read, several at a time                                          (reader)
     rows       are parsed and checked, each field by itself                                    (parsing)
                and the places of the wanted windows found                                      (windowing)
@@ -26,11 +26,12 @@ from beamfeed.contract.config.split import SplitName
 from beamfeed.trainer.feed.batching import Batching, Remainder, SplitSetup, set_up_split
 from beamfeed.trainer.feed.cache import local_copies
 from beamfeed.trainer.feed.fields import Wanted
+from beamfeed.trainer.feed.graph import GRAPH
 from beamfeed.trainer.feed.options import CutOff, FeedOptions
+from beamfeed.trainer.feed.order import Line
 from beamfeed.trainer.feed.preparation import Preparation
 from beamfeed.trainer.feed.reader import Memory, RowSource, Shards
 from beamfeed.trainer.feed.reading import Reading
-from beamfeed.trainer.feed.sampler import Line, Order
 from beamfeed.trainer.feed.sharding import Distribution
 from beamfeed.trainer.feed.shards import find_shards
 from beamfeed.trainer.feed.windowing import (
@@ -108,7 +109,7 @@ def load_dataset(
     """
     path = os.fspath(path)
     batching = Batching(batch_size, shuffle, seed, epochs, remainder, distribution, options)
-    setup = set_up_split(path, split, fields, batching, Order)
+    setup = set_up_split(path, split, fields, batching, GRAPH)
     order, wanted, tuning = setup.order, setup.wanted, options.tuning
     until = tuning.until if isinstance(tuning, CutOff) else "batches"
     if options.preparation is not None:
@@ -121,11 +122,11 @@ def load_dataset(
         source = Memory(shards, order.index, order.blocks(), kept, padded=batching.is_padded)
 
     def read_round(epoch: tf.Tensor, number: tf.Tensor, line: Line, skip: tf.Tensor) -> Any:
-        blocks, block, window = order.round(line, epoch, number, skip)
+        found = order.round(line, number, skip)
         if until in ("records", "parse"):
-            return shards.records(blocks) if until == "records" else shards.parsed(blocks)
-        rows, block = source.rows(blocks, block)
-        place, there = locate_windows(rows, block, window)
+            return shards.records(found.blocks) if until == "records" else shards.parsed(found.blocks)
+        rows = source.rows(found.blocks)
+        place, there = locate_windows(rows, found)
         numbered = () if preparation is None else (epoch * order.steps + number * order.round_steps + skip,)
         if batching.is_padded:
             rows = rows if rows.zeros else add_zeros(rows, wanted)
@@ -142,7 +143,7 @@ def load_dataset(
     return _cut(reading, rounds, wanted, window, preparation, is_decoded=kept is not None)
 
 
-def _open_shards(path: str, split: SplitName, setup: SplitSetup[Order], options: FeedOptions) -> Shards:
+def _open_shards(path: str, split: SplitName, setup: SplitSetup, options: FeedOptions) -> Shards:
     """What reads the blocks of a split: where they are, or those that this worker needs from copies here."""
     manifest, index, tuning = setup.manifest, setup.order.index, options.tuning
     listed = find_shards(manifest, path, split)

@@ -94,13 +94,8 @@ def warn_of_damage(blocks: Blocks, serialized: tf.Tensor) -> tf.Tensor:
 class RowSource(Protocol):
     """Where rows come from."""
 
-    def rows(self, blocks: tf.Tensor, block: tf.Tensor) -> tuple[Rows, tf.Tensor]:
-        """The rows of some blocks, and `block` as places among those.
-
-        Args:
-          blocks: int64 `[blocks]`, numbers of the index.
-          block: int64 `[windows]`, places in `blocks`, or -1.
-        """
+    def rows(self, blocks: tf.Tensor) -> Rows:
+        """Rows in which the windows of some blocks are; `blocks` are numbers of the index, int64 `[blocks]`."""
 
 
 class Shards:
@@ -136,8 +131,8 @@ class Shards:
         """The values of the blocks' records, and of an empty one after them."""
         return parse(self.records(blocks), self.wanted)
 
-    def rows(self, blocks: tf.Tensor, block: tf.Tensor) -> tuple[Rows, tf.Tensor]:
-        return self.find(self.parsed(blocks), blocks), block
+    def rows(self, blocks: tf.Tensor) -> Rows:
+        return self.find(self.parsed(blocks), blocks)
 
     def find(self, parsed: Parsed, blocks: tf.Tensor) -> Rows:
         """The windows of the blocks in these values.
@@ -196,9 +191,9 @@ class Memory:
         parsed = Parsed(values, *(tf.concat(column, 0) for column in zip(*counts, strict=True)))
         rows = shards.find(parsed, tf.constant(blocks))
         self._rows = add_zeros(rows, shards.wanted) if padded else rows
-        self._places = np.full(len(index.bytes) + 1, -1)  # of each block, and of none
+        self._places = np.full(len(index.bytes), -1)  # of each block
         self._places[blocks] = np.arange(len(blocks))
 
-    def rows(self, blocks: tf.Tensor, block: tf.Tensor) -> tuple[Rows, tf.Tensor]:
-        places = tf.gather(tf.constant(self._places), tf.concat([blocks, [-1 % len(self._places)]], 0))
-        return self._rows, tf.where(block < 0, block, tf.gather(places, tf.maximum(block, 0)))
+    def rows(self, blocks: tf.Tensor) -> Rows:
+        place, rows = tf.gather(tf.constant(self._places), blocks), self._rows
+        return rows._replace(windows=tf.gather(rows.windows, place), first=tf.gather(rows.first, place))

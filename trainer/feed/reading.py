@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from beamfeed.trainer.feed.batching import Batching
-from beamfeed.trainer.feed.sampler import Line, Order
+from beamfeed.trainer.feed.order import Line, Order
 
 LAST = np.iinfo(np.int64).max
 PREFETCH_BYTES = 8 << 20  # of batches made ready, but at least two; tf.data's own choice grows to hundreds of MB

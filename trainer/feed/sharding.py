@@ -6,7 +6,7 @@ batch of 10, the second of three workers takes rows 3, 4 and 5. So the global
 batches, and with them the training run, do not depend on the number of workers, and
 no worker can have more steps than another. A worker with several replicas (GPUs)
 cuts its rows among them in the same way. Which windows fill these rows, so that a
-worker need not read the others, is in beamfeed.trainer.feed.sampler.
+worker need not read the others, is in beamfeed.trainer.feed.order.
 """
 
 import itertools
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from beamfeed.contract.errors import UserError
 
-LANES = 16  # of each global batch, unless there are more workers; see beamfeed.trainer.feed.sampler
+LANES = 16  # of each global batch, unless there are more workers; see beamfeed.trainer.feed.order
 
 
 @dataclass(frozen=True)

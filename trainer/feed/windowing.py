@@ -9,6 +9,7 @@ from beamfeed.contract.config.prepare import Windows
 from beamfeed.contract.dataset.fields import LENGTHS, Field, Per
 from beamfeed.contract.dataset.windows import MISMATCH, count_windows, first_row
 from beamfeed.trainer.feed.fields import PLACE, Wanted
+from beamfeed.trainer.feed.order import Round
 from beamfeed.trainer.feed.parsing import Parsed
 
 SPLITS = ".splits"  # ends the name under which it stands where the values of a field of any length begin
@@ -78,19 +79,15 @@ def piece_rows(counts: tf.Tensor, frame: Windows) -> tf.Tensor:
     return tf.where(tf.reduce_all(counts % piece == 0), tf.constant(piece, tf.int64), tf.constant(1, tf.int64))
 
 
-def locate_windows(rows: Rows, block: tf.Tensor, window: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Which windows of the rows these are, int64 `[windows]`, and whether each is there, bool `[windows]`.
+def locate_windows(rows: Rows, found: Round) -> tuple[tf.Tensor, tf.Tensor]:
+    """Which windows of the rows a round's are, int64 `[windows]`, and whether each is there, bool `[windows]`.
 
     Args:
-      rows: of the blocks, as `find_windows` gives them.
-      block: the place of each window's block, -1 where there is no window.
-      window: which of the block's windows it is.
+      rows: of the round's blocks, as `find_windows` gives them.
+      found: the round.
     """
-    # One block more, without windows: what is not there is looked up in it.
-    have = tf.gather(tf.concat([rows.windows, [0]], 0), tf.maximum(block, 0))
-    first = tf.gather(tf.concat([rows.first, [0]], 0), tf.maximum(block, 0))
-    there = (block >= 0) & (window < have)
-    return tf.where(there, first + window, 0), there
+    there = found.there & (found.place < tf.gather(found.first + rows.windows, found.block))
+    return tf.where(there, found.place + tf.gather(rows.first - found.first, found.block), 0), there
 
 
 def replace_missing(place: tf.Tensor, there: tf.Tensor) -> tf.Tensor:

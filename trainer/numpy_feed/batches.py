@@ -13,12 +13,13 @@ from beamfeed.contract.dataset.windows import MISMATCH
 from beamfeed.contract.errors import UserError
 from beamfeed.trainer.feed.batching import Batching, set_up_split
 from beamfeed.trainer.feed.cache import local_copies
+from beamfeed.trainer.feed.order import Line
 from beamfeed.trainer.feed.shards import find_shards
 from beamfeed.trainer.numpy_feed.columns import Columns, read_columns
 from beamfeed.trainer.numpy_feed.examples import features_of, find_lists
-from beamfeed.trainer.numpy_feed.order import Line, Order
 from beamfeed.trainer.numpy_feed.shards import ShardReader
 from beamfeed.trainer.numpy_feed.windows import Values, Varying, gather
+from beamfeed.trainer.operations import NUMPY
 
 CHUNK_BYTES = 2 << 20  # of windows gathered at a time, as whole batches: calls for small ones would cost more
 
@@ -61,7 +62,7 @@ class BatchReader:
             raise ValueError(
                 f"replicas is {batching.distribution.replicas}: each process of PyTorch reads for one device"
             )
-        setup = set_up_split(path, split, fields, batching, Order)
+        setup = set_up_split(path, split, fields, batching, NUMPY)
         self.order, manifest = setup.order, setup.manifest
         self.steps = self.order.steps
         self.first_epoch, self.begin = batching.options.start
@@ -109,29 +110,28 @@ class BatchReader:
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _rounds(self, at: int, stride: int, first_epoch: int) -> Iterator[tuple[Line, int, int, np.ndarray]]:
-        """The rounds that hold wanted batches: line and number of the epoch, number of the round, which batches."""
+    def _rounds(self, at: int, stride: int, first_epoch: int) -> Iterator[tuple[Line, int, int, int]]:
+        """The rounds that hold wanted batches: what `Order.round` takes of each."""
         known: tuple[int, Line] | None = None
         while self.end is None or at < self.end:
             epoch, step = divmod(at, self.steps)
             number, skip = divmod(step, self.order.round_steps)
             count = min(self.order.round_steps, self.steps - number * self.order.round_steps)
-            chosen = np.arange(skip, count, stride)
             if known is None or known[0] != epoch:
                 known = epoch, self.order.line(first_epoch + epoch)
-            yield known[1], first_epoch + epoch, number, chosen
-            at += len(chosen) * stride
+            yield known[1], number, skip, stride
+            at += len(range(skip, count, stride)) * stride
 
-    def _load(self, line: Line, epoch: int, number: int, batches: np.ndarray) -> Loaded:
+    def _load(self, line: Line, number: int, skip: int, stride: int) -> Loaded:
         index = self.order.index
-        found = self.order.round(line, epoch, number, batches)
+        found = self.order.round(line, number, skip, stride)
         lists = find_lists(self._shards.read(found.blocks), self._features, self._remedy)
         columns = read_columns(lists, self._wanted, self._remedy)
         edges = columns.first[np.concatenate([[0], np.cumsum(index.records[found.blocks])])]
         if (np.diff(edges) != index.windows[found.blocks]).any():
             raise UserError(f"{MISMATCH}; {self._remedy}")
-        place = np.where(found.block < 0, -1, np.append(edges, 0)[found.block] + found.window)
-        return Loaded(columns, place)
+        place = np.where(found.there, (edges[:-1] - found.first)[found.block] + found.place, -1)
+        return Loaded(columns, place.reshape(-1, self.order.share.size))
 
     def _cut(self, loaded: Loaded) -> Iterator[Batch]:
         """The batches of a round; those of a chunk share the memory of its arrays, none of them with another."""

@@ -7,6 +7,7 @@ from beamfeed.contract import storage
 from beamfeed.contract.config.load import parse_job
 from beamfeed.contract.config.prepare import Scale
 from beamfeed.contract.config.section import Section
+from beamfeed.contract.dataset import fingerprint
 from beamfeed.contract.dataset.fingerprint import data_fingerprint, run_fingerprint
 
 JOB = """
@@ -19,7 +20,7 @@ train: {model: {name: recurrent_autoencoder}, workdir: w}
 LABELS = "label=[{column: y}, {name: other, column: z}, {name: c, column: c, classes: auto}]"
 
 
-def test_fingerprints_change_with_the_files_and_the_data():
+def test_fingerprints_change_with_the_files_and_the_data(monkeypatch):
     files = [storage.FileStat("a", 1, 2)]
     base = data_fingerprint(parse_job(JOB), files)
     for changed in (("b", 1, 2), ("a", 2, 2), ("a", 1, 3)):
@@ -30,6 +31,8 @@ def test_fingerprints_change_with_the_files_and_the_data():
     assert run_fingerprint(parse_job(JOB, ["train.epochs=99", "train.workdir=v"]).train, base) == run
     assert run_fingerprint(parse_job(JOB, ["train.model.latent=3"]).train, base) != run
     assert run_fingerprint(parse_job(JOB).train, "other data") != run
+    monkeypatch.setattr(fingerprint, "ORDER", fingerprint.ORDER + 1)
+    assert run_fingerprint(parse_job(JOB).train, base) != run
 
 
 def test_a_label_is_part_of_the_dataset_and_the_task_is_not():
