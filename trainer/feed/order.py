@@ -167,7 +167,7 @@ class Order:
 
     @cached_property
     def _last(self) -> int:
-        """The last place in the line: those beyond it are looked up there, as whoever has such ones reads it anyway."""
+        """The last place in the line. Padding is looked up there, so it takes a round one block more at most."""
         return int(self.index.windows.sum()) - 1
 
 
