@@ -10,6 +10,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beamfeed.contract.dataset.fingerprint import ORDER
 from beamfeed.trainer.feed.graph import GRAPH
 from beamfeed.trainer.feed.order import Order, Round, permutations
 from beamfeed.trainer.feed.sharding import Distribution, Share
@@ -135,6 +136,15 @@ def test_epochs_and_seeds_differ():
 
     assert first(1, 0) == first(1, 0)
     assert len({str(first(seed, epoch)) for seed in (1, 2, -1) for epoch in (0, 1)}) == 6
+
+
+def test_the_order_stays_or_its_number_is_raised():
+    found = read(Order(make_index([30, 7, 0, 25]), Share(6), 10, 4, 3, 7), 1)
+    assert (ORDER, found[0], found[-1]) == (
+        2,
+        [(1, 2), (1, 4), (3, 13), (3, 15), (0, 12), (0, 14)],
+        [(3, 10), (3, 12), (0, 7), (0, 4), (0, 26), (0, 24)],
+    )
 
 
 @pytest.mark.parametrize("workers", [2, 4, 8])
